@@ -87,10 +87,8 @@ class Producers:
         if producer_id < 0:
             return None
         if first < 0 or epoch < 0:
-            raise KafkaError(
-                ErrorCode.INVALID_RECORD,
-                f"producer {producer_id} sent epoch {epoch} and sequence {first}: neither may be negative",
-            )
+            text = f"producer {producer_id} sent epoch {epoch} and sequence {first}: neither may be negative"
+            raise KafkaError(ErrorCode.INVALID_RECORD, text)
         known = self._producers.get(producer_id)
         if known is None:
             return None
@@ -100,17 +98,13 @@ class Producers:
                 if batch.base_sequence == first and batch.last_sequence == last:
                     return Duplicate(batch.last_offset - batch.offset_delta, batch.last_offset, batch.append_time_ms)
         elif epoch < known.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} sent epoch {epoch}, its epoch here is {known.epoch}: it has been superseded",
-            )
+            text = f"producer {producer_id} sent epoch {epoch}, its epoch here is {known.epoch}: it has been superseded"
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
         expected = 0 if epoch > known.epoch else sequence_after(known.last_sequence, 1)
         # A producer of which only control batches are left may go on with any sequence.
         if first != expected and (known.batches or epoch > known.epoch):
-            raise KafkaError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {producer_id} epoch {epoch} sent sequence {first}, expected {expected}",
-            )
+            text = f"producer {producer_id} epoch {epoch} sent sequence {first}, expected {expected}"
+            raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         return None
 
     def update(self, header: BatchHeader, now_ms: int = -1) -> None:

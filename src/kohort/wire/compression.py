@@ -72,7 +72,9 @@ def decompress(codec: Compression, content: Buffer, limit: int) -> bytes:
     """
     match codec:
         case Compression.NONE:
-            return _within(bytes(content), limit)
+            if len(content) > limit:
+                raise CorruptCompression(f"more than {limit} bytes when unpacked")
+            return bytes(content)
         case Compression.GZIP:
             return _decompress_gzip(content, limit)
         case Compression.SNAPPY:
@@ -99,40 +101,50 @@ def _package(codec: Compression) -> Any:
         raise CompressionUnavailable(codec, package) from None
 
 
-def _within(content: bytes, limit: int) -> bytes:
-    if len(content) > limit:
-        raise CorruptCompression(f"more than {limit} bytes when unpacked")
-    return content
+class _Unpacked:
+    """What a streaming decompressor has given, up to a limit."""
 
+    def __init__(self, name: str, packed_bytes: int, limit: int) -> None:
+        self._name = name
+        self._packed_bytes = packed_bytes
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
 
-def _step(produced: int, source: int, limit: int) -> int:
-    """How many bytes to ask of a streaming decompressor next: allocations grow with what has really come out."""
-    return min(max(4 * source, 1 << 16, produced), limit + 1 - produced)
+    def next_bytes(self) -> int:
+        """Return how many bytes to ask for next: allocations grow with what has really come out."""
+        return min(max(4 * self._packed_bytes, 1 << 16, self._size), self._limit + 1 - self._size)
+
+    def add(self, part: bytes) -> None:
+        """Take the next bytes. Raises CorruptCompression beyond the limit."""
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > self._limit:
+            raise CorruptCompression(f"{self._name}: more than {self._limit} bytes when unpacked")
+
+    def joined(self) -> bytes:
+        """Return all bytes."""
+        return b"".join(self._parts)
 
 
 def _decompress_gzip(content: Buffer, limit: int) -> bytes:
-    parts: list[bytes] = []
-    produced = 0
+    unpacked = _Unpacked("gzip", len(content), limit)
     rest: Buffer = content
     try:
         while True:
             stream = zlib.decompressobj(wbits=31)
             while not stream.eof:
-                if produced > limit:
-                    raise CorruptCompression(f"gzip: more than {limit} bytes when unpacked")
-                part = stream.decompress(rest, _step(produced, len(content), limit))
+                part = stream.decompress(rest, unpacked.next_bytes())
                 rest = stream.unconsumed_tail
                 if not part and not rest and not stream.eof:
                     raise CorruptCompression("gzip: truncated")
-                parts.append(part)
-                produced += len(part)
+                unpacked.add(part)
             # Java reads several members as one; anything else after a member is padding, which it ignores.
             rest = stream.unused_data
             if rest[:2] != b"\x1f\x8b":
-                break
+                return unpacked.joined()
     except zlib.error as error:
         raise CorruptCompression(f"gzip: {error}") from None
-    return _within(b"".join(parts), limit)
 
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -197,39 +209,31 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
 
 def _decompress_lz4(content: Buffer, limit: int) -> bytes:
     stream = _package(Compression.LZ4).LZ4FrameDecompressor()
-    parts: list[bytes] = []
-    produced = 0
+    unpacked = _Unpacked("lz4", len(content), limit)
     rest = bytes(content)
     try:
         while not stream.eof:
-            if produced > limit:
-                raise CorruptCompression(f"lz4: more than {limit} bytes when unpacked")
-            part = stream.decompress(rest, _step(produced, len(content), limit))
+            part = stream.decompress(rest, unpacked.next_bytes())
             if not part and not stream.eof and (stream.needs_input or not rest):
                 raise CorruptCompression("lz4: truncated")
             rest = b""
-            parts.append(part)
-            produced += len(part)
+            unpacked.add(part)
     except (RuntimeError, EOFError, ValueError) as error:
         raise CorruptCompression(f"lz4: {error}") from None
-    return _within(b"".join(parts), limit)
+    return unpacked.joined()
 
 
 def _decompress_zstd(content: Buffer, limit: int) -> bytes:
     zstandard = _package(Compression.ZSTD)
-    parts: list[bytes] = []
-    produced = 0
+    unpacked = _Unpacked("zstd", len(content), limit)
     try:
         _check_zstd_frames(zstandard, memoryview(content))
         with zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True) as stream:
-            while part := stream.read(_step(produced, len(content), limit)):
-                parts.append(part)
-                produced += len(part)
-                if produced > limit:
-                    raise CorruptCompression(f"zstd: more than {limit} bytes when unpacked")
+            while part := stream.read(unpacked.next_bytes()):
+                unpacked.add(part)
     except zstandard.ZstdError as error:
         raise CorruptCompression(f"zstd: {error}") from None
-    return b"".join(parts)
+    return unpacked.joined()
 
 
 def _check_zstd_frames(zstandard: Any, view: memoryview) -> None:

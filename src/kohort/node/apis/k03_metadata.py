@@ -9,8 +9,7 @@ from __future__ import annotations
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.node.apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from kohort.node.apis.context import ApiContext
+from kohort.node.apis.context import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import INTERNAL, Topic

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from kohort.group.describe import DescribedGroup
 from kohort.model.errors import ErrorCode
-from kohort.node.apis.authorized_operations import GROUP_OPERATIONS
-from kohort.node.apis.context import ApiContext
+from kohort.node.apis.context import GROUP_OPERATIONS, ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api

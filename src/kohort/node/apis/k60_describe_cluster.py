@@ -6,8 +6,7 @@ v1 adds the endpoint type (KIP-919): brokers only here. v2 adds fenced brokers, 
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.apis.authorized_operations import CLUSTER_OPERATIONS
-from kohort.node.apis.context import ApiContext
+from kohort.node.apis.context import CLUSTER_OPERATIONS, ApiContext
 from kohort.node.client_connection import Request
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeClusterRequest, DescribeClusterResponse

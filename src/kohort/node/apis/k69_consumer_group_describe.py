@@ -11,8 +11,7 @@ from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMembe
 from kohort.group.events import ClassicPhase
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions
-from kohort.node.apis.authorized_operations import GROUP_OPERATIONS
-from kohort.node.apis.context import ApiContext
+from kohort.node.apis.context import GROUP_OPERATIONS, ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.apis.authorized_operations import TOPIC_OPERATIONS
-from kohort.node.apis.context import ApiContext
+from kohort.node.apis.context import TOPIC_OPERATIONS, ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import INTERNAL, Topic

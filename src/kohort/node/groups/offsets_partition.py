@@ -94,13 +94,13 @@ class OffsetsPartition:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR if self.status is Status.FAILED else ErrorCode.NONE
 
-    def load(self, progress: Progress | None = None) -> Iterator[Command]:
+    def load(self, progress: Progress) -> Iterator[Command]:
         """Fold the log, then yield a `Loaded` for each group. What cannot be read fails the partition, not the node."""
         self.status = Status.LOADING
         self.shard = Shard(self.settings)
         replay = Replay(self.ignored)
         try:
-            self._fold(replay, progress or Progress())
+            self._fold(replay, progress)
         except CorruptOffsetsRecord as error:
             place = f"{self.partition.index}@{error.offset}"
             self.fail(f"{error}; {_RESTORE}, or go on without it by kohort.offsets.load.ignore={place}")
@@ -165,7 +165,7 @@ class OffsetsPartition:
 class Progress:
     """Logs the progress of a load that takes long, by a clock of microseconds if there is one."""
 
-    def __init__(self, elapsed_us: Callable[[], int] | None = None) -> None:
+    def __init__(self, elapsed_us: Callable[[], int] | None) -> None:
         self._elapsed_us = elapsed_us
         self._began_us = self._logged_us = elapsed_us() if elapsed_us is not None else 0
         self._has_logged = False

@@ -129,7 +129,7 @@ class Runtime:
             self.commit_gathered(hosted)
         return hosted
 
-    def load(self, hosted: OffsetsPartition, now_ms: int, progress: Progress | None = None) -> None:
+    def load(self, hosted: OffsetsPartition, now_ms: int, progress: Progress) -> None:
         """Replay a partition and take its groups up."""
         commands = list(hosted.load(progress))
         if self._observer is not None:

@@ -100,31 +100,17 @@ class Topics:
     def create(self, name: str, partitions: int, configs: Mapping[str, str], now_ms: int) -> Topic:
         """Create a topic and return it. Raises KafkaError, and StorageError when it cannot be written down."""
         self.check_new(name, partitions, configs)
-        entry: Entry = {
-            "type": "topic",
-            "name": name,
-            "id": self._new_id().hex(),
-            "partitions": partitions,
-            "configs": dict(configs),
-            "epoch": self._storage.epoch,
-            "at_ms": now_ms,
-        }
+        entry: Entry = {"type": "topic", "name": name, "id": self._new_id().hex(), "partitions": partitions}
         self._clear(name, 0, partitions)
-        self._write([entry], now_ms)
+        self._write([{**entry, "configs": dict(configs), "epoch": self._storage.epoch, "at_ms": now_ms}], now_ms)
         self._changed(name)
         return self._topics[name]
 
     def grow(self, topic: Topic, partitions: int, now_ms: int) -> None:
         """Give a topic more partitions."""
-        entry = {
-            "type": "grow",
-            "name": topic.name,
-            "partitions": partitions,
-            "epoch": self._storage.epoch,
-            "at_ms": now_ms,
-        }
+        entry: Entry = {"type": "grow", "name": topic.name, "partitions": partitions}
         self._clear(topic.name, len(topic.partitions), partitions)
-        self._write([entry], now_ms)
+        self._write([{**entry, "epoch": self._storage.epoch, "at_ms": now_ms}], now_ms)
         self._changed(topic.name)
 
     def delete(self, topic: Topic, now_ms: int) -> None:
