@@ -120,7 +120,7 @@ class Group:
 
 def our_times_ms(assignor: Assignor, spec: GroupSpec, budget_ms: int, is_read: bool) -> list[float]:
     """Call assign() for so long, at least once; with `is_read`, look at every member's partitions too."""
-    found = []
+    found: list[float] = []
     end = time.thread_time() + budget_ms / 1000
     while not found or time.thread_time() < end:
         start = time.thread_time()
@@ -136,7 +136,9 @@ def compare(java: Java, group: Group, kind: str, made: type[Assignor], quick: bo
     """Yield the rows of one assignor on one group, full and join."""
     assignor = made()
     java.ask(f"full {assignor.name} {group.members} {group.topics} {group.size.split('x')[2]} {kind}")
-    spec, before, their_before = group.full(), {}, {}
+    spec = group.full()
+    before: dict[str, Assignment] = {}
+    their_before: dict[str, Assignment] = {}
     for scenario in ("full", "join"):
         if scenario == "join":
             java.ask("join")

@@ -216,12 +216,13 @@ def measure(case: Case, seconds: float) -> list[Row]:
     ours, blob = kohort_codec(case)
     found = [ours, kio_codec(case, blob), kafka_python_codec(case, blob)]
     codecs = [each for each in found if each is not None]
-    best = {name: [float("inf"), float("inf")] for name, *_ in codecs}
+    encode_us = {name: float("inf") for name, *_ in codecs}
+    decode_us = dict(encode_us)
     for _ in range(ROUNDS):
         for name, encode, decode, _ in codecs:
-            best[name][0] = min(best[name][0], once_us(encode, seconds / ROUNDS))
-            best[name][1] = min(best[name][1], once_us(decode, seconds / ROUNDS))
-    return [Row(case.title, len(blob), name, *best[name], same) for name, _, _, same in codecs]
+            encode_us[name] = min(encode_us[name], once_us(encode, seconds / ROUNDS))
+            decode_us[name] = min(decode_us[name], once_us(decode, seconds / ROUNDS))
+    return [Row(case.title, len(blob), name, encode_us[name], decode_us[name], same) for name, _, _, same in codecs]
 
 
 def show(rows: list[Row]) -> None:

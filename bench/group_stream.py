@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interop.kohort_broker import KohortBroker
@@ -55,6 +56,10 @@ def group_stream(quick: bool) -> Iterator[Outcome]:
         with KohortBroker() as broker:
             load(broker, TOPIC, ROWS * (rounds + 2), 100, 1)
             ours, connector, bare = [], [], []
+
+            def read_by_connector(first: dict[int, int], end: dict[int, int]) -> None:
+                noop(by_connector(spark, broker, TOPIC, first, end))
+
             stream = GroupStream(
                 spark,
                 TOPIC,
@@ -73,7 +78,7 @@ def group_stream(quick: bool) -> Iterator[Outcome]:
                     frame, _ = next(each)  # commits this round, and reads the next
                     ours.append(1000 * (time.perf_counter() - start))
                     span = {0: number * ROWS}, {0: (number + 1) * ROWS}
-                    connector.append(milliseconds(lambda span=span: noop(by_connector(spark, broker, TOPIC, *span))))
+                    connector.append(milliseconds(partial(read_by_connector, *span)))
                     bare.append(milliseconds(lambda: from_memory(spark, table)))
                 each.close()
             counted = slice(10 if quick else WARM_UP, None)

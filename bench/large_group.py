@@ -11,6 +11,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 from bench.result import Aim, Outcome, Result
 from kohort.log.memory_disk import MemoryDisk
@@ -48,12 +49,12 @@ class Crowd:
     def _take(self, buffers: list[bytes | bytearray | memoryview]) -> None:
         self._replies.append(b"".join(buffers))
 
-    def _frame(self, member_id: str, **fields: object) -> bytes:
+    def _frame(self, member_id: str, **fields: Any) -> bytes:
         epoch = self.epochs[member_id]
         request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch, **fields)
         return encode_request(request, VERSION, 1, "bench")
 
-    def _call(self, member_id: str, **fields: object) -> ConsumerGroupHeartbeatResponse:
+    def _call(self, member_id: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         self.node.connections.receive(self.connection, self._frame(member_id, **fields), self.now_ms)
         self.node.flush(self.now_ms)
         answer = decode_response(response_class(Api.CONSUMER_GROUP_HEARTBEAT), VERSION, self._replies.pop()[4:])[1]

@@ -142,7 +142,9 @@ def parked(quick: bool) -> Iterator[Outcome]:
 
 def sampled(embedded: EmbeddedBroker, group: Group, duration_s: float) -> dict[str, list[bool]]:
     """Return by client, again and again, whether a heartbeat of it was parked."""
-    coordinator = embedded.broker.node.coordinator
+    node = embedded.broker.node
+    assert node is not None, "the broker runs"
+    coordinator = node.coordinator
     described = coordinator.describe(group.name)
     assert described is not None, "the group is there"
     found: dict[str, list[bool]] = {member.client_id: [] for member in described.members}

@@ -48,13 +48,15 @@ def server_group(group: Group, is_join: bool, target: Mapping[str, IdPartitions]
             topics = wanted[id(names)] = frozenset(map(ids.__getitem__, names))
         members[name] = ServerMember(topics, target.get(name, ()))
     # A coordinator gives members and topics in order of their ids.
-    topics_by_id = {ids[name]: ServerTopic(name, spec.topics[name].partitions) for name in sorted(ids, key=ids.get)}
+    topics_by_id = {
+        ids[name]: ServerTopic(name, spec.topics[name].partitions) for name in sorted(ids, key=ids.__getitem__)
+    }
     return ServerGroup(members, topics_by_id, len(wanted) == 1)
 
 
 def our_times_ms(assignor: ServerAssignor, group: ServerGroup, budget_ms: int) -> list[float]:
     """Call assign() for so long, at least once."""
-    found = []
+    found: list[float] = []
     end = time.thread_time() + budget_ms / 1000
     while not found or time.thread_time() < end:
         start = time.thread_time()

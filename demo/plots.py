@@ -132,7 +132,7 @@ def _mark(top: Any, panels: Sequence[Any], story: Story, rebalances: Sequence[Re
         )
 
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 10,

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
-import kafka  # type: ignore[import-untyped]
+import kafka
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,

@@ -121,9 +121,10 @@ def _aiokafka(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, ide
 
 def _kohort(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idempotent: bool) -> Written:
     from kohort import Producer
+    from kohort.wire.compression import Compression
 
     async def run() -> Written:
-        compression = None if codec == "none" else codec
+        compression = Compression[codec.upper()]
         async with Producer(bootstrap, compression_type=compression, enable_idempotence=idempotent) as producer:
             sent = [(await producer.send(topic, value.encode(), key.encode()), (key, value)) for key, value in pairs]
             written: Written = {}

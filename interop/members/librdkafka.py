@@ -67,8 +67,8 @@ def run(chosen: Options, report: Report) -> None:
     while report.is_reading:
         try:
             polled = consumer.consume(200, 0.1)
-        except KafkaException as error:
-            report.troubled(error)
+        except KafkaException as failure:
+            report.troubled(failure)
             continue
         for each in polled:
             if (error := each.error()) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Callable
 from typing import Any
 
 from interop.steered.orders import Orders
@@ -27,7 +28,11 @@ def _failing(orders: Orders) -> Assignor:
 def _protocol(orders: Orders) -> dict[str, Any]:
     if orders.is_native:
         return {"group_protocol": "consumer"}
-    known = {"range": RangeAssignor, "roundrobin": RoundRobinAssignor, "failing": lambda: _failing(orders)}
+    known: dict[str, Callable[[], Assignor]] = {
+        "range": RangeAssignor,
+        "roundrobin": RoundRobinAssignor,
+        "failing": lambda: _failing(orders),
+    }
     return {
         "assignors": [known[name]() for name in orders.assignors],
         "session_timeout_ms": orders.session_ms,

@@ -50,7 +50,7 @@ def lines(section: str) -> list[Line]:
     return [Line(tuple(cell.strip() for cell in row[:3]), row[3].strip()) for row in rows]
 
 
-def with_code(section: str) -> Any:
+def with_code(section: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("line", [line for line in lines(section) if line.code], ids=lambda line: line.here)
 
 

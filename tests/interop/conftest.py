@@ -82,7 +82,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not is_lane(pyfuncitem):
         return None
-    pyfuncitem.funcargs["_lanes"].result(pyfuncitem)
+    lanes = pyfuncitem.funcargs["_lanes"]
+    assert isinstance(lanes, Lanes), "`stage` takes the fixture"
+    lanes.result(pyfuncitem)
     return True
 
 
@@ -197,7 +199,7 @@ class _Record:
         self.cells: dict[str, dict[str, str]] = json.loads(path.read_text()) if earlier else {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        properties = dict(report.user_properties)
+        properties = {name: str(value) for name, value in report.user_properties}
         if "capability" not in properties or (report.when != "call" and report.outcome == "passed"):
             return
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""

@@ -54,7 +54,7 @@ class Lanes:
         for number, item in enumerate(each for each in request.session.items if is_lane(each)):
             assert isinstance(item, pytest.Function)
             parameters = dict(item.callspec.params)
-            kind = parameters.pop("broker")
+            kind = str(parameters.pop("broker"))
             if kind not in brokers:
                 try:
                     brokers[kind] = request.getfixturevalue(f"_{kind}")

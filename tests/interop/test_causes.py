@@ -114,7 +114,12 @@ class Column:
             second = group.members[1]
             self._topics.write(f"{self.library}-a")
             self._see("poll timeout", group, lambda: second.order("stall"), 1)
-            self._see_quietly(group, lambda: (group.kill(second), group.start("m-2")), 2)
+
+            def replace() -> None:
+                group.kill(second)
+                group.start("m-2")
+
+            self._see_quietly(group, replace, 2)
             second = group.members[1]
             self._see("graceful leave", group, lambda: group.close(second), 1)
             self._see_quietly(group, lambda: group.start("m-2"), 2)

@@ -203,7 +203,8 @@ def test_kafka_python_describes_and_alters_configs(kafka_python: Any, topic: str
     kafka_python.alter_configs([change])
     eventually(modified, {"retention.ms": "123456"})
     kafka_python.reset_configs([change])
-    eventually(modified, {})
+    unchanged: dict[str, str] = {}
+    eventually(modified, unchanged)
 
 
 @pytest.mark.capability("kafka_python", "admin: groups")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.interop.browser import Chromium, chromium
@@ -14,8 +15,8 @@ from kohort.fleet.report.page import page
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
-PHONE = {"width": 390, "height": 844, "is_phone": True}
-DESK = {"width": 1280, "height": 900}
+PHONE: dict[str, Any] = {"width": 390, "height": 844, "is_phone": True}
+DESK: dict[str, Any] = {"width": 1280, "height": 900}
 
 UNDRAWN = """[...document.querySelectorAll("[data-plot]")].filter((plot) => {
   const strips = [...plot.querySelectorAll("svg.strip")];
@@ -63,7 +64,7 @@ def shown(browser: Chromium, written: Path) -> Chromium:
 @pytest.mark.parametrize("device", [PHONE, DESK], ids=["phone", "desk"])
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 def test_the_page_fits_and_every_plot_is_drawn(
-    browser: Chromium, written: Path, device: dict[str, int], is_dark: bool
+    browser: Chromium, written: Path, device: dict[str, Any], is_dark: bool
 ) -> None:
     browser.console.clear()
     browser.requests.clear()

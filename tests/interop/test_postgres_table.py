@@ -213,7 +213,7 @@ def test_a_server_that_crashes_in_a_round_has_all_of_it_or_nothing(
             return getattr(spark.range(10, 20), name)
 
     with pytest.raises(Exception, match=r"(?i)connection|terminat"):
-        table.append(Crashing(), "g", {P: Step(10, 20)})  # type: ignore[arg-type]
+        table.append(Crashing(), "g", {P: Step(10, 20)})
     offset = table.held("g")[P].offset
     assert table.read(spark).count() == offset == 10
     table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
@@ -299,7 +299,7 @@ def test_a_writer_whose_staging_table_was_dropped_writes_its_rows_again(
                     other.vacuum(older_than_s=-60)
                 return spark.createDataFrame(rows)
 
-        table.append(Slow(), "g", {P: Step(None, 10)})  # type: ignore[arg-type]
+        table.append(Slow(), "g", {P: Step(None, 10)})
         assert table.read(spark).count() == 10
 
 

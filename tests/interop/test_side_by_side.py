@@ -113,9 +113,9 @@ def offset_fetch(side: Side, name: str) -> Iterator[Answer]:
         yield f"commit {topic}", side.plain(side.admin.call(request, 9))
     for version in range(1, 8):
         old = OffsetFetchRequest.Topic
-        topics = [old(name=each, partition_indexes=[1, 0, 2, 9]) for each in (gone, other, known)]
+        old_topics = [old(name=each, partition_indexes=[1, 0, 2, 9]) for each in (gone, other, known)]
         for group in (name, f"{name}-unknown"):
-            asked = OffsetFetchRequest(group_id=group, topics=topics)
+            asked = OffsetFetchRequest(group_id=group, topics=old_topics)
             yield f"v{version} {group}", side.plain(side.admin.call(asked, version))
             if version >= 2:
                 everything = side.plain(side.admin.call(OffsetFetchRequest(group_id=group, topics=None), version))
@@ -139,9 +139,9 @@ def offset_fetch(side: Side, name: str) -> Iterator[Answer]:
                 for group in (f"{name}-native", name)
                 for member_id, epoch in epochs
             ]
-        for group in groups:
-            asked = f"v{version} {group.group_id} {group.member_id} {group.member_epoch}"
-            yield asked, side.plain(side.admin.call(OffsetFetchRequest(groups=[group]), version))
+        for each in groups:
+            title = f"v{version} {each.group_id} {each.member_id} {each.member_epoch}"
+            yield title, side.plain(side.admin.call(OffsetFetchRequest(groups=[each]), version))
 
 
 def described_members(side: Side, name: str) -> Iterator[Answer]:

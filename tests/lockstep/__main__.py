@@ -73,8 +73,8 @@ def coordinators(options: argparse.Namespace) -> int:
     unused = [difference.name for difference in TABLE if not met[difference.name]]
     if unused and len(seeds) >= SEEDS:
         print(f"never met in this run, so perhaps no difference any more: {'; '.join(unused)}")
-    rate = f"{steps:,} steps of {len(seeds):,} seeds in {took:.0f} s, {steps / took:,.0f} a second"
-    print(f"coordinators: {rate}, {sum(met.values()):,} listed differences, {failures} others")
+    summary = f"{steps:,} steps of {len(seeds):,} seeds in {took:.0f} s, {steps / took:,.0f} a second"
+    print(f"coordinators: {summary}, {sum(met.values()):,} listed differences, {failures} others")
     return failures
 
 

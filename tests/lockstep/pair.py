@@ -76,7 +76,7 @@ class Pair:
         """Keys of which a listed difference says that they differ for now."""
         self.asked: dict[int, Asked] = {}
         """Requests that have not been answered on both sides."""
-        self.half: dict[int, tuple[int, Answer]] = {}
+        self.half: dict[int, tuple[int, Answer | None]] = {}
         """Answers of one side that the other owes."""
         self.left: set[str] = set()
         """Groups that are compared no more."""
@@ -263,8 +263,8 @@ class Pair:
         for ticket, both in sorted(found.items()):
             asked = self.asked[ticket]
             if ticket in self.half:
-                side, answer = self.half.pop(ticket)
-                both[side] = answer
+                side, half = self.half.pop(ticket)
+                both[side] = half
             if not are_alike(both[THEIRS], both[OURS]):
                 cases.append(Case("answer", asked.op, asked.group_id, both[THEIRS], both[OURS], asked.ours(""), self))
             if None in both:

@@ -351,10 +351,10 @@ def our_answer(asked: Asked, result: Result) -> Answer:
 def are_alike(theirs: Answer | None, ours_: Answer | None) -> bool:
     """Whether two answers are the same. What Kafka throws has no fields beside the error."""
     if theirs is not None and ours_ is not None and len(theirs) == 1 and theirs[0]:
-        return theirs[0] == ours_[0]
+        return bool(theirs[0] == ours_[0])
     if theirs != ours_ and theirs is not None and ours_ is not None and len(theirs) == len(ours_) == SYNCED:
         # Kafka leaves the order of topics in an assignment to a hash map.
-        return theirs[:3] == ours_[:3] and _assigned(theirs) == _assigned(ours_)
+        return theirs[:3] == ours_[:3] and bool(_assigned(theirs) == _assigned(ours_))
     return theirs == ours_
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from kohort.assign import RangeAssignor
 from kohort.client import Admin, Cluster, Membership
@@ -16,6 +16,8 @@ from kohort.spark.loop_thread import LoopThread
 from kohort.wire.compression import Compression
 from kohort.wire.messages import LeaveGroupRequest, ProduceRequest
 from kohort.wire.record_batches import Record, encode_batch
+
+T = TypeVar("T")
 
 _numbers = itertools.count()
 
@@ -44,7 +46,7 @@ class Topic:
         self.connection.close()
         self.thread.close()
 
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.thread.call(work)
 
     def produce(self, partition: int, records: list[Record], compression: Compression = Compression.NONE) -> int:

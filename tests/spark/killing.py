@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import IO
 
 from tests.spark.cluster import Topic
 from tests.spark.storing_job import GROUP, PLACE
@@ -23,6 +24,11 @@ def start(kind: str, where: str, name: str, seed: int) -> subprocess.Popen[bytes
     return subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
 
 
+def output(job: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert job.stdout is not None, "a job is started with a pipe"
+    return job.stdout
+
+
 def kill_often(kind: str, where: str, name: str, table: Table, kills: int, numbers: Callable[[], Iterable[int]]) -> int:
     """Kill one of two jobs `kills` times, when it has stored a little; return how many numbers the table has then."""
     chance = random.Random(7)
@@ -31,7 +37,7 @@ def kill_often(kind: str, where: str, name: str, table: Table, kills: int, numbe
         for number in range(kills):
             victim = chance.randrange(2)
             for _ in range(chance.randrange(1, 6)):
-                assert jobs[victim].stdout.readline(), "only a kill ends a job"
+                assert output(jobs[victim]).readline(), "only a kill ends a job"
             jobs[victim].kill()
             jobs[victim].communicate()
             found = sorted(numbers())  # while the other goes on
@@ -68,7 +74,7 @@ def kill_streams(topic: Topic, kind: str, where: str, name: str, table: Table, k
                 jobs[victim].communicate()
                 jobs[victim] = start_stream(command)
         while sum(each.offset or 0 for each in table.held(topic.group_id).values()) < written:
-            for pipe in select.select([each.stdout for each in jobs], [], [], 1)[0]:
+            for pipe in select.select([output(each) for each in jobs], [], [], 1)[0]:
                 assert os.read(pipe.fileno(), 4096), "only a kill ends a job"
     finally:
         for each in jobs:

@@ -126,11 +126,10 @@ class World:
 
     def _answer(self, effect: Effect, answer: Answer | None) -> None:
         match effect:
-            case Reply(result, None):
-                assert answer is not None, "a timer has nobody to answer"
-                answer.results.append(result)
             case Reply(result, to):
-                self.parked.pop(to).results.append(result)
+                waiting = answer if to is None else self.parked.pop(to)
+                assert waiting is not None, "a timer has no request to answer"
+                waiting.results.append(result)
             case Park(at):
                 assert at not in self.parked, "one request waits in one place"
                 assert answer is not None, "only a request can wait"
