@@ -5,6 +5,7 @@ An API whose error response has another form has a function `refuse` of its own.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from kohort.log.disk import StorageError
@@ -17,30 +18,34 @@ _UNKNOWN = {"base_offset": -1, "low_watermark": -1, "producer_epoch": -1}
 """Fields that have another value than their default where there is an error."""
 
 
-def error_response(cls: type[Any], asked: Any, code: ErrorCode, text: str | None) -> Any:
+def error_response(cls: Any, asked: Any, code: ErrorCode, text: str | None) -> Any:
     """Return a response, or one of its structs, with an error.
 
     The error is in the struct itself where there is a field for it, else in an entry for each thing that is `asked`.
     """
-    response = cls()
-    for name in _NAMES:
-        if hasattr(response, name) and hasattr(asked, name):
-            setattr(response, name, getattr(asked, name))
-    if hasattr(response, "group_id"):
+    response, fields = cls(), cls.__slots__
+    for name in _shared_names(cls, asked.__class__):
+        setattr(response, name, getattr(asked, name))
+    if "group_id" in fields:
         response.group_id = asked  # a request names groups by text alone
     for name, value in _UNKNOWN.items():
-        if hasattr(response, name):
+        if name in fields:
             setattr(response, name, value)
-    if hasattr(response, "error_code"):
+    if "error_code" in fields:
         response.error_code = code
-        if hasattr(response, "error_message"):
+        if "error_message" in fields:
             response.error_message = text or None
     else:
-        entries = next(name for name in cls.__slots__ if isinstance(getattr(response, name), list))
+        entries = next(name for name in fields if isinstance(getattr(response, name), list))
         named = next(value for name in asked.__slots__ if isinstance(value := getattr(asked, name), list))
         entry = next(value for value in vars(cls).values() if isinstance(value, type))
         setattr(response, entries, [error_response(entry, each, code, text) for each in named])
     return response
+
+
+@cache
+def _shared_names(response: type[Any], asked: type[Any]) -> list[str]:
+    return [name for name in _NAMES if name in response.__slots__ and name in getattr(asked, "__slots__", ())]
 
 
 def set_error(entry: Any, error: KafkaError | StorageError) -> None:
@@ -50,5 +55,5 @@ def set_error(entry: Any, error: KafkaError | StorageError) -> None:
     else:
         code, text = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
     entry.error_code = code
-    if hasattr(entry, "error_message"):
+    if "error_message" in entry.__slots__:
         entry.error_message = text
