@@ -8,13 +8,14 @@ generation that a member may refer to, and who is in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from enum import StrEnum
 
 from kohort.group.commands import Protocols
-from kohort.group.events import GenerationFormed, GroupStored, StoredMember
+from kohort.group.events import GroupStored, StoredMember
 from kohort.group.group_timers import Timer, session_timer
-from kohort.group.results import JoinedMember
+from kohort.group.results import JoinedMember, JoinResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
@@ -42,6 +43,7 @@ PREDECESSORS: dict[Phase, frozenset[Phase]] = {
 """From where each state can be entered while a group lives. A replay may enter Stable and Empty from anywhere."""
 
 
+@dataclass(slots=True, eq=False)
 class Member:
     """One member of a classic group.
 
@@ -50,45 +52,22 @@ class Member:
     expected to send heartbeats.
     """
 
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "instance_id",
-        "is_new",
-        "is_restored",
-        "member_id",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session",
-        "session_timeout_ms",
-    )
+    group_id: InitVar[str]
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Protocols
+    _: KW_ONLY
+    assignment: bytes = b""
+    is_new: bool = False
+    is_restored: bool = False
+    session: Timer = field(init=False)
 
-    def __init__(
-        self,
-        group_id: str,
-        member_id: str,
-        instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        session_timeout_ms: int,
-        rebalance_timeout_ms: int,
-        protocols: Protocols,
-        *,
-        is_new: bool = False,
-        is_restored: bool = False,
-    ) -> None:
-        self.member_id = member_id
-        self.instance_id = instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.session_timeout_ms = session_timeout_ms
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.protocols = protocols
-        self.assignment = b""
-        self.is_new = is_new
-        self.is_restored = is_restored
-        self.session: Timer = session_timer(group_id, member_id)
+    def __post_init__(self, group_id: str) -> None:
+        self.session = session_timer(group_id, self.member_id)
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """Return the member's metadata for a protocol, empty if it does not offer it."""
@@ -98,74 +77,46 @@ class Member:
         return b""
 
 
+@dataclass(slots=True, eq=False)
 class ClassicGroup:
     """One classic group. A group that only ever had offsets committed has no protocol type: a simple group."""
 
-    __slots__ = (
-        "awaiting_join",
-        "awaiting_sync",
-        "failed_leaders",
-        "generation",
-        "group_id",
-        "has_newcomers",
-        "initial_delay_ms",
-        "initial_remaining_ms",
-        "is_holding",
-        "is_initial",
-        "is_stored",
-        "leader",
-        "members",
-        "pending",
-        "pending_sync",
-        "phase",
-        "protocol_name",
-        "protocol_type",
-        "rebalances_avoided",
-        "revoking",
-        "round_cause",
-        "state_timestamp_ms",
-        "static_members",
-        "supported",
-        "sync_failure",
-    )
-
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.phase = Phase.EMPTY
-        self.state_timestamp_ms = -1
-        self.generation = 0
-        self.protocol_type: str | None = None
-        self.protocol_name: str | None = None
-        self.leader: str | None = None
-        self.members: dict[str, Member] = {}
-        self.static_members: dict[str, str] = {}
-        """Member id by instance id."""
-        self.supported: dict[str, int] = {}
-        """By protocol name, how many members offer it."""
-        self.pending: set[str] = set()
-        """Ids issued and not used yet; a round waits for them."""
-        self.awaiting_join: set[str] = set()
-        self.awaiting_sync: set[str] = set()
-        """Whose SyncGroup waits: for the leader, or in a Stable group for the members in `revoking`."""
-        self.pending_sync: set[str] = set()
-        """Members of the generation that have not sent SyncGroup yet."""
-        self.revoking: set[str] = set()
-        """Members that lost partitions which no member has got yet: they will join again (KIP-429)."""
-        self.is_holding = False
-        """Whether answers to SyncGroup wait until one of `revoking` has joined again."""
-        self.sync_failure: str | None = None
-        """Why the last generation got no assignment, in its leader's words; until the next one forms."""
-        self.failed_leaders: list[str] = []
-        """Who led since the last assignment and could not assign, the last one last."""
-        self.rebalances_avoided = 0
-        self.is_stored = False
-        """Whether the log holds a record of the group itself, not only offsets."""
-        self.is_initial = False
-        """Whether the round that gathers now began in an empty group, and so runs its full delay."""
-        self.has_newcomers = False
-        self.initial_delay_ms = 0
-        self.initial_remaining_ms = 0
-        self.round_cause: Cause | None = None
+    group_id: str
+    phase: Phase = Phase.EMPTY
+    state_timestamp_ms: int = -1
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    """Member id by instance id."""
+    supported: dict[str, int] = field(default_factory=dict)
+    """By protocol name, how many members offer it."""
+    pending: set[str] = field(default_factory=set)
+    """Ids issued and not used yet; a round waits for them."""
+    awaiting_join: set[str] = field(default_factory=set)
+    awaiting_sync: set[str] = field(default_factory=set)
+    """Whose SyncGroup waits: for the leader, or in a Stable group for the members in `revoking`."""
+    pending_sync: set[str] = field(default_factory=set)
+    """Members of the generation that have not sent SyncGroup yet."""
+    revoking: set[str] = field(default_factory=set)
+    """Members that lost partitions which no member has got yet: they will join again (KIP-429)."""
+    is_holding: bool = False
+    """Whether answers to SyncGroup wait until one of `revoking` has joined again."""
+    sync_failure: str | None = None
+    """Why the last generation got no assignment, in its leader's words; until the next one forms."""
+    failed_leaders: list[str] = field(default_factory=list)
+    """Who led since the last assignment and could not assign, the last one last."""
+    rebalances_avoided: int = 0
+    is_stored: bool = False
+    """Whether the log holds a record of the group itself, not only offsets."""
+    is_initial: bool = False
+    """Whether the round that gathers now began in an empty group, and so runs its full delay."""
+    has_newcomers: bool = False
+    initial_delay_ms: int = 0
+    initial_remaining_ms: int = 0
+    round_cause: Cause | None = None
 
     @property
     def is_simple(self) -> bool:
@@ -272,50 +223,25 @@ def identity_error(group: ClassicGroup, member_id: str, instance_id: str | None)
     return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def synced(group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int, cause: Cause) -> GroupStored:
-    """Return the group's generation with these assignments, members by id."""
+def stored(group: ClassicGroup, members: Iterable[StoredMember], at_ms: int, cause: Cause) -> GroupStored:
+    """Return the group's generation with these members, in order of their ids."""
     return GroupStored(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type,
-        generation=group.generation,
-        protocol_name=group.protocol_name,
-        leader=group.leader,
-        state_timestamp_ms=now_ms,
-        members=tuple(
-            stored_member(member, group.protocol_name, assignments.get(member_id, b""))
-            for member_id, member in sorted(group.members.items())
-        ),
-        cause=cause,
+        group.group_id,
+        group.protocol_type,
+        group.generation,
+        group.protocol_name,
+        group.leader,
+        at_ms,
+        tuple(sorted(members)),
+        cause,
     )
 
 
-def unsynced(group: ClassicGroup, formed: GenerationFormed) -> GroupStored:
-    """Return the generation that forms, which awaits its leader's SyncGroup."""
-    return GroupStored(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type,
-        generation=formed.generation,
-        protocol_name=formed.protocol_name,
-        leader=formed.leader,
-        state_timestamp_ms=formed.cause.at_ms,
-        members=tuple(stored_member(member, formed.protocol_name, b"") for _, member in sorted(group.members.items())),
-        cause=formed.cause,
-        is_synced=False,
-    )
-
-
-def emptied(group: ClassicGroup, cause: Cause, now_ms: int) -> GroupStored:
-    """Return that no member is left after a round."""
-    return GroupStored(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type,
-        generation=group.generation + 1,
-        protocol_name=None,
-        leader=None,
-        state_timestamp_ms=now_ms,
-        members=(),
-        cause=cause,
-    )
+def joined(
+    group: ClassicGroup, member_id: str, generation: int, protocol_name: str | None, leader: str | None
+) -> JoinResult:
+    """Return the answer to a member of a generation; its leader gets the members, too."""
+    return JoinResult(ErrorCode.NONE, member_id, generation, group.protocol_type, protocol_name, leader or "")
 
 
 def stored_member(member: Member, protocol_name: str | None, assignment: bytes) -> StoredMember:

@@ -21,6 +21,8 @@ from kohort.group.classic.group import (
     Member,
     Phase,
     identity_error,
+    joined,
+    stored,
     stored_member,
     vote,
 )
@@ -195,18 +197,11 @@ def _keep_generation(group: ClassicGroup, member: Member, command: Join, now_ms:
     if is_leader and is_stable:
         cause = Cause(CauseKind.LEADER_REJOINED, now_ms, member.member_id, command.reason)
         yield Note(RebalanceAvoided(group.group_id, member.member_id, cause))
-    yield Reply(
-        JoinResult(
-            error=ErrorCode.NONE,
-            member_id=member.member_id,
-            generation=group.generation,
-            protocol_type=group.protocol_type,
-            protocol_name=group.protocol_name,
-            leader=group.leader or "",
-            members=group.members_for_leader(group.protocol_name) if is_leader else (),
-            skip_assignment=is_leader and is_stable and command.can_skip_assignment,
-        )
-    )
+    result = joined(group, member.member_id, group.generation, group.protocol_name, group.leader)
+    if is_leader:
+        result.members = group.members_for_leader(group.protocol_name)
+        result.skip_assignment = is_stable and command.can_skip_assignment
+    yield Reply(result)
     yield Arm(member.session, now_ms + member.session_timeout_ms)
 
 
@@ -352,16 +347,9 @@ def _stored_with(group: ClassicGroup, command: Join, old: Member, now_ms: int) -
                 subscription=offered.get(group.protocol_name or "", b""),
             )
         members.append(entry)
-    return GroupStored(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type,
-        generation=group.generation,
-        protocol_name=group.protocol_name,
-        leader=command.new_member_id if group.leader == old.member_id else group.leader,
-        state_timestamp_ms=group.state_timestamp_ms,
-        members=tuple(sorted(members)),
-        cause=Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, command.new_member_id, f"was {old.member_id}"),
-    )
+    cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, command.new_member_id, f"was {old.member_id}")
+    generation = stored(group, members, group.state_timestamp_ms, cause)
+    return replace(generation, leader=command.new_member_id) if group.leader == old.member_id else generation
 
 
 def _current_generation_of(group: ClassicGroup, command: Join, old: Member) -> JoinResult:
@@ -371,19 +359,12 @@ def _current_generation_of(group: ClassicGroup, command: Join, old: Member) -> J
     takes itself for a follower.
     """
     is_leader = group.leader == old.member_id
-    result = JoinResult(
-        error=ErrorCode.NONE,
-        member_id=command.new_member_id,
-        generation=group.generation,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        leader=group.leader or "",
-    )
-    if not is_leader or not command.can_skip_assignment:
-        return result
-    return replace(
-        result, leader=command.new_member_id, members=_members_with(group, command, old), skip_assignment=True
-    )
+    result = joined(group, command.new_member_id, group.generation, group.protocol_name, group.leader)
+    if is_leader and command.can_skip_assignment:
+        result.leader = command.new_member_id
+        result.members = _members_with(group, command, old)
+        result.skip_assignment = True
+    return result
 
 
 def _members_with(group: ClassicGroup, command: Join, old: Member) -> tuple[JoinedMember, ...]:

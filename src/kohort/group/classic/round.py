@@ -8,8 +8,10 @@ answered with the error.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kohort.group.classic.exit import remove
-from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase, emptied, unsynced, vote
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase, joined, stored, stored_member, vote
 from kohort.group.classic.sync_group import answer_syncs
 from kohort.group.commands import CheckJoin, FormGeneration, OpenRound
 from kohort.group.coordinator_settings import GroupSettings
@@ -159,7 +161,8 @@ def form_generation(group: ClassicGroup, command: FormGeneration, now_ms: int, s
     else:
         yield Disarm(join_timer(group.group_id))
         yield Disarm(quiet_timer(group.group_id))
-        yield Append(emptied(group, command.cause, now_ms))
+        empty = stored(group, (), now_ms, command.cause)
+        yield Append(replace(empty, generation=group.generation + 1, protocol_name=None, leader=None))
 
 
 def _elect(group: ClassicGroup, settings: GroupSettings) -> str | None:
@@ -199,22 +202,17 @@ def _start_generation(group: ClassicGroup, leader: str, cause: Cause, now_ms: in
     protocol_name = vote(group)
     assert protocol_name is not None, "a member is admitted only with a protocol that all others offer"
     generation = group.generation + 1
-    formed = GenerationFormed(group.group_id, generation, protocol_name, leader, cause)
     yield Disarm(join_timer(group.group_id))
     yield Disarm(quiet_timer(group.group_id))
-    yield Note(formed)
-    yield Append(unsynced(group, formed))
+    yield Note(GenerationFormed(group.group_id, generation, protocol_name, leader, cause))
+    members = [stored_member(member, protocol_name, b"") for member in group.members.values()]
+    unsynced = stored(group, members, cause.at_ms, cause)
+    yield Append(replace(unsynced, generation=generation, protocol_name=protocol_name, leader=leader, is_synced=False))
     for member_id, member in sorted(group.members.items()):
         if member_id in group.awaiting_join:
-            result = JoinResult(
-                error=ErrorCode.NONE,
-                member_id=member_id,
-                generation=generation,
-                protocol_type=group.protocol_type,
-                protocol_name=protocol_name,
-                leader=leader,
-                members=group.members_for_leader(protocol_name) if member_id == leader else (),
-            )
+            result = joined(group, member_id, generation, protocol_name, leader)
+            if member_id == leader:
+                result.members = group.members_for_leader(protocol_name)
             yield Reply(result, parked_join(group.group_id, member_id))
         yield Arm(member.session, now_ms + member.session_timeout_ms)
     yield Arm(sync_timer(group.group_id, generation), now_ms + group.max_rebalance_timeout_ms())

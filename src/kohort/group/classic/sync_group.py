@@ -8,7 +8,15 @@ ends with the next round, and is lost with the process: then members find the St
 
 from __future__ import annotations
 
-from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase, identity_error, synced
+from kohort.group.classic.group import (
+    CONSUMER_PROTOCOL_TYPE,
+    ClassicGroup,
+    Member,
+    Phase,
+    identity_error,
+    stored,
+    stored_member,
+)
 from kohort.group.commands import OpenRound, Sync
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_sync
@@ -97,7 +105,12 @@ def _store_assignments(group: ClassicGroup, command: Sync, now_ms: int, settings
     """
     assignments = dict(command.assignments)
     leader = group.members[command.member_id]
-    yield Append(synced(group, assignments, now_ms, Cause(CauseKind.LEADER_SYNCED, now_ms, command.member_id)))
+    protocol_name = group.protocol_name
+    members = [
+        stored_member(member, protocol_name, assignments.get(member_id, b""))
+        for member_id, member in group.members.items()
+    ]
+    yield Append(stored(group, members, now_ms, Cause(CauseKind.LEADER_SYNCED, now_ms, command.member_id)))
     waiting = sorted(group.awaiting_sync | {command.member_id})
     revoking = _revoking(group, assignments, settings)
     is_holding = bool(revoking) and settings.sync_hold_ms > 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from struct import Struct
@@ -42,6 +43,7 @@ class GroupState(StrEnum):
     DEAD = "Dead"
 
 
+@dataclass(slots=True, eq=False)
 class ConsumerMember:
     """One member of a consumer group; `classic` is None for a native one.
 
@@ -50,54 +52,34 @@ class ConsumerMember:
     a replay may know what it owns before that.
     """
 
-    __slots__ = (
-        "acceptable_recovery_lag",
-        "assigned",
-        "classic",
-        "classic_phase",
-        "client_host",
-        "client_id",
-        "epoch",
-        "instance_id",
-        "is_stored",
-        "lags",
-        "member_id",
-        "pending",
-        "previous_epoch",
-        "rack_id",
-        "rebalance_timeout_ms",
-        "server_assignor",
-        "session",
-        "state",
-        "subscribed_topic_names",
-        "subscribed_topic_regex",
-        "target",
-    )
+    group_id: InitVar[str]
+    member_id: str
+    is_stored: bool = False
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: tuple[str, ...] = ()
+    subscribed_topic_regex: str = ""
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+    classic: ClassicMemberMetadata | None = None
+    classic_phase: ClassicPhase = ClassicPhase.STABLE
+    lags: StandbyLags = ()
+    acceptable_recovery_lag: int | None = None
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: tuple[Held, ...] = ()
+    pending: tuple[Held, ...] = ()
+    target: IdPartitions = NOTHING
+    session: Timer = field(init=False)
 
-    def __init__(self, group_id: str, member_id: str) -> None:
-        self.member_id = member_id
-        self.is_stored = False
-        self.instance_id: str | None = None
-        self.rack_id: str | None = None
-        self.client_id = ""
-        self.client_host = ""
-        self.subscribed_topic_names: tuple[str, ...] = ()
-        self.subscribed_topic_regex = ""
-        self.rebalance_timeout_ms = -1
-        self.server_assignor: str | None = None
-        self.classic: ClassicMemberMetadata | None = None
-        self.classic_phase = ClassicPhase.STABLE
-        self.lags: StandbyLags = ()
-        self.acceptable_recovery_lag: int | None = None
-        self.epoch = 0
-        self.previous_epoch = 0
-        self.state = MemberState.STABLE
-        self.assigned: tuple[Held, ...] = ()
-        self.pending: tuple[Held, ...] = ()
-        self.target: IdPartitions = NOTHING
-        self.session: Timer = session_timer(group_id, member_id)
+    def __post_init__(self, group_id: str) -> None:
+        self.session = session_timer(group_id, self.member_id)
 
 
+@dataclass(slots=True, eq=False)
 class ConsumerGroup:
     """One consumer group.
 
@@ -107,71 +89,41 @@ class ConsumerGroup:
     something left to do. `followers` is the shard's index of its groups by topic name, kept by each for itself.
     """
 
-    __slots__ = (
-        "assignment_epoch",
-        "assignment_timestamp_ms",
-        "assignors",
-        "awaiting_join",
-        "claims",
-        "classic_protocols",
-        "epoch",
-        "epoch_cause",
-        "failed_epoch",
-        "followers",
-        "group_id",
-        "has_partition_metadata",
-        "is_dead",
-        "members",
-        "metadata_hash",
-        "natives",
-        "owners",
-        "regex_subscribers",
-        "regexes",
-        "static_members",
-        "subscribers",
-        "target_cost_us",
-        "target_failure",
-        "target_failures",
-        "target_retry_ms",
-        "unsettled",
-    )
-
-    def __init__(self, group_id: str, followers: dict[str, set[str]] | None = None) -> None:
-        self.group_id = group_id
-        self.followers: dict[str, set[str]] = {} if followers is None else followers
-        self.is_dead = False
-        self.epoch = FIRST_EPOCH
-        self.epoch_cause: Cause | None = None
-        """Why the epoch is what it is."""
-        self.metadata_hash = 0
-        self.has_partition_metadata = False
-        """Whether Kafka 4.0 left a record about topics, which the hash has replaced."""
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp_ms = 0
-        self.members: dict[str, ConsumerMember] = {}
-        self.natives = 0
-        self.static_members: dict[str, str] = {}
-        """Member id by instance id."""
-        self.owners: dict[bytes, dict[int, str]] = {}
-        self.claims: dict[bytes, dict[int, str]] = {}
-        self.subscribers: Counter[str] = Counter()
-        self.regex_subscribers: Counter[str] = Counter()
-        self.regexes: dict[str, RegexStored] = {}
-        self.assignors: Counter[str] = Counter()
-        self.classic_protocols: Counter[str] = Counter()
-        """By protocol name, how many classic members offer it."""
-        self.awaiting_join: set[str] = set()
-        """Classic members whose JoinGroup waits for partitions that others still have, or for a target."""
-        self.unsettled: set[str] = set()
-        self.target_cost_us = 0
-        """What the last target took to compute; 0 when it was not measured."""
-        self.target_failure: str | None = None
-        """Why the last attempt at a target failed, or None."""
-        self.target_failures = 0
-        """How many attempts have failed since the last target."""
-        self.target_retry_ms = 0
-        self.failed_epoch = 0
-        """The group epoch for which no target could be computed; before another one it is tried again only in time."""
+    group_id: str
+    followers: dict[str, set[str]] = field(default_factory=dict)
+    is_dead: bool = False
+    epoch: int = FIRST_EPOCH
+    epoch_cause: Cause | None = None
+    """Why the epoch is what it is."""
+    metadata_hash: int = 0
+    has_partition_metadata: bool = False
+    """Whether Kafka 4.0 left a record about topics, which the hash has replaced."""
+    assignment_epoch: int = FIRST_EPOCH
+    assignment_timestamp_ms: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    natives: int = 0
+    static_members: dict[str, str] = field(default_factory=dict)
+    """Member id by instance id."""
+    owners: dict[bytes, dict[int, str]] = field(default_factory=dict)
+    claims: dict[bytes, dict[int, str]] = field(default_factory=dict)
+    subscribers: Counter[str] = field(default_factory=Counter)
+    regex_subscribers: Counter[str] = field(default_factory=Counter)
+    regexes: dict[str, RegexStored] = field(default_factory=dict)
+    assignors: Counter[str] = field(default_factory=Counter)
+    classic_protocols: Counter[str] = field(default_factory=Counter)
+    """By protocol name, how many classic members offer it."""
+    awaiting_join: set[str] = field(default_factory=set)
+    """Classic members whose JoinGroup waits for partitions that others still have, or for a target."""
+    unsettled: set[str] = field(default_factory=set)
+    target_cost_us: int = 0
+    """What the last target took to compute; 0 when it was not measured."""
+    target_failure: str | None = None
+    """Why the last attempt at a target failed, or None."""
+    target_failures: int = 0
+    """How many attempts have failed since the last target."""
+    target_retry_ms: int = 0
+    failed_epoch: int = 0
+    """The group epoch for which no target could be computed; before another one it is tried again only in time."""
 
     @property
     def state(self) -> GroupState:
