@@ -33,6 +33,27 @@ class StoredMember(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class _GroupEvent:
+    group_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class _MemberEvent:
+    group_id: str
+    member_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinEvent:
+    group_id: str
+    member_id: str
+    request: Join
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
 class GroupStored:
     """A classic group as the log holds it: a generation, or an empty group. Record type 2.
 
@@ -51,11 +72,8 @@ class GroupStored:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupDeleted:
+class GroupDeleted(_GroupEvent):
     """The group is no more. The tombstone of record type 2."""
-
-    group_id: str
-    cause: Cause
 
 
 class OffsetCommitted(NamedTuple):
@@ -93,71 +111,46 @@ class OffsetDeleted:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberIdIssued:
+class MemberIdIssued(_MemberEvent):
     """A member was sent its id and must join again with it (KIP-394). Until then the id is pending."""
 
-    group_id: str
-    member_id: str
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class PendingMemberDropped:
+class PendingMemberDropped(_MemberEvent):
     """An issued id was not used in time, or its holder left."""
 
-    group_id: str
-    member_id: str
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class MemberAdded:
+class MemberAdded(_JoinEvent):
     """A member entered the group; its JoinGroup waits."""
 
-    group_id: str
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocol_type: str
-    protocols: Protocols
-    cause: Cause
+    @property
+    def instance_id(self) -> str | None:
+        """The instance of a static member."""
+        return self.request.instance_id
 
 
 @dataclass(frozen=True, slots=True)
-class MemberRejoined:
+class MemberRejoined(_JoinEvent):
     """A member of the last generation joined the round; its JoinGroup waits. It may offer other protocols now."""
 
-    group_id: str
-    member_id: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocols: Protocols
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class StaticMemberReplaced:
+class StaticMemberReplaced(_JoinEvent):
     """An instance came back without its member id and got a new one; the old id is fenced (KIP-345).
 
     `awaits_join`: its JoinGroup waits for the round; otherwise it is answered at once. `old_session_timeout_ms` is how
     long the old id could be silent, -1 where a request of it waited.
     """
 
-    group_id: str
-    instance_id: str
     old_member_id: str
-    member_id: str
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocols: Protocols
     awaits_join: bool
-    cause: Cause
     old_session_timeout_ms: int = -1
+
+    @property
+    def instance_id(self) -> str:
+        """The instance that came back."""
+        return self.request.instance_id or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +235,8 @@ class MemberRecognized:
 
 
 @dataclass(frozen=True, slots=True)
-class RebalanceAvoided:
+class RebalanceAvoided(_MemberEvent):
     """A member joined again with the reason `blind`; it keeps its generation where Kafka would start a round."""
-
-    group_id: str
-    member_id: str
-    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,27 +285,18 @@ class JoinRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class GatheringFailed:
+class GatheringFailed(_GroupEvent):
     """The generation could not be stored: every waiting join was answered with an error, and all must join again."""
 
-    group_id: str
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class GroupLoaded:
+class GroupLoaded(_GroupEvent):
     """A group with members was taken up from the log."""
 
-    group_id: str
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class GroupUnloaded:
+class GroupUnloaded(_GroupEvent):
     """This coordinator gave the group up."""
-
-    group_id: str
-    cause: Cause
 
 
 class MemberState(IntEnum):
@@ -436,62 +416,38 @@ class RegexStored:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerGroupDeleted:
+class ConsumerGroupDeleted(_GroupEvent):
     """The group is no consumer group any more. The tombstone of record type 3."""
 
-    group_id: str
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class PartitionMetadataStored:
+class PartitionMetadataStored(_GroupEvent):
     """The log holds what Kafka 4.0 stored about topics. Record type 4: read, never written; it is taken out again."""
 
-    group_id: str
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class PartitionMetadataDeleted:
+class PartitionMetadataDeleted(_GroupEvent):
     """What Kafka 4.0 stored about topics is void. The tombstone of record type 4."""
 
-    group_id: str
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class ConsumerMemberDeleted:
+class ConsumerMemberDeleted(_MemberEvent):
     """A member is out. The tombstone of record type 5; those of types 8 and 7 come before it."""
 
-    group_id: str
-    member_id: str
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class TargetDeleted:
+class TargetDeleted(_GroupEvent):
     """The group has no target. The tombstone of record type 6."""
 
-    group_id: str
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class MemberTargetDeleted:
+class MemberTargetDeleted(_MemberEvent):
     """A member has no target. The tombstone of record type 7."""
 
-    group_id: str
-    member_id: str
-    cause: Cause
-
 
 @dataclass(frozen=True, slots=True)
-class MemberAssignmentDeleted:
+class MemberAssignmentDeleted(_MemberEvent):
     """A member owns nothing and has no epoch. The tombstone of record type 8."""
-
-    group_id: str
-    member_id: str
-    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -552,21 +508,13 @@ class ConsumerMemberOut:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicJoinParked:
+class ClassicJoinParked(_MemberEvent):
     """A classic member's JoinGroup waits until others have released what it will get."""
-
-    group_id: str
-    member_id: str
-    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicJoinAnswered:
+class ClassicJoinAnswered(_MemberEvent):
     """A waiting JoinGroup of a classic member has its answer."""
-
-    group_id: str
-    member_id: str
-    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,33 +229,9 @@ COUNTS_AGREE = Invariant(
     consumer=consumer.miscounts,
 )
 
-CATALOGUE: tuple[Invariant, ...] = (
-    NO_DOUBLE_OWNERSHIP,
-    WITHHOLDING,
-    EPOCH_MONOTONE,
-    GENERATION_DENSE,
-    STABLE_MEANS_CONVERGED,
-    TARGET_LEGAL,
-    COMMIT_FENCED,
-    COMMIT_NEVER_REWINDS,
-    REPLAY_EQUALS_LIVE,
-    MIGRATION_KEEPS_OWNERS,
-    STATIC_SLOT_UNIQUE,
-    LEADER_NEVER_ORPHANED,
-    FENCED_IS_TOLD,
-    FENCED_FOR_CAUSE,
-    ROUNDS_HAVE_CAUSES,
-    EVERY_PARKED_REPLY_ANSWERED,
-    CONVERGES_AFTER_HEALING,
-    CALLBACK_CONTRACT,
-    AT_LEAST_ONCE,
-    CLOSE_KEEPS_WORK,
-    STANDSTILL_BOUNDED,
-    CAUSES_ARE_TRUE,
-    BOUNDED_MEMORY,
-    PHASE_FITS,
-    COUNTS_AGREE,
-)
+CATALOGUE = tuple(each for each in globals().copy().values() if isinstance(each, Invariant))
+"""All of them, in the order of this file."""
+
 _OF_CLASSIC = tuple((each, each.classic) for each in CATALOGUE if each.classic is not None)
 _OF_CONSUMER = tuple((each, each.consumer) for each in CATALOGUE if each.consumer is not None)
 

@@ -42,10 +42,10 @@ def apply(group: ClassicGroup, event: SoftEvent | GroupStored) -> None:
                 group.awaiting_sync.add(member_id)
         case MemberRejoined(member_id=member_id):
             member = group.members[member_id]
-            _replace_protocols(group, member, event.protocols)
+            _replace_protocols(group, member, event.request.protocols)
             member.is_restored = False
-            member.session_timeout_ms = event.session_timeout_ms
-            member.rebalance_timeout_ms = event.rebalance_timeout_ms
+            member.session_timeout_ms = event.request.session_timeout_ms
+            member.rebalance_timeout_ms = event.request.rebalance_timeout_ms
             group.awaiting_join.add(member_id)
         case MemberAdded():
             _add(group, event)
@@ -104,47 +104,27 @@ def _enter(group: ClassicGroup, phase: Phase, now_ms: int) -> None:
 def _add(group: ClassicGroup, event: MemberAdded) -> None:
     assert event.member_id not in group.members, "a member enters its group once"
     if not group.members:
-        group.protocol_type = event.protocol_type
+        group.protocol_type = event.request.protocol_type
         group.leader = event.member_id
     group.pending.discard(event.member_id)
-    group.members[event.member_id] = Member(
-        group.group_id,
-        event.member_id,
-        event.instance_id,
-        event.client_id,
-        event.client_host,
-        event.session_timeout_ms,
-        event.rebalance_timeout_ms,
-        event.protocols,
-        is_new=True,
-    )
-    if event.instance_id is not None:
-        group.static_members[event.instance_id] = event.member_id
-    _count_protocols(group, event.protocols, +1)
+    _enroll(group, Member(group.group_id, event.member_id, event.request, event.request.protocols, is_new=True))
     group.awaiting_join.add(event.member_id)
     group.has_newcomers = group.is_gathering and group.is_initial
+
+
+def _enroll(group: ClassicGroup, member: Member) -> None:
+    group.members[member.member_id] = member
+    if member.instance_id is not None:
+        group.static_members[member.instance_id] = member.member_id
+    _count_protocols(group, member.protocols, +1)
 
 
 def _replace_static(group: ClassicGroup, event: StaticMemberReplaced) -> None:
     old = group.members[event.old_member_id]
     assert old.instance_id == event.instance_id, "an instance has one member id"
     was_leader = group.leader == event.old_member_id
-    assignment = old.assignment
     _remove(group, event.old_member_id)
-    member = Member(
-        group.group_id,
-        event.member_id,
-        event.instance_id,
-        event.client_id,
-        event.client_host,
-        event.session_timeout_ms,
-        event.rebalance_timeout_ms,
-        event.protocols,
-    )
-    member.assignment = assignment
-    group.members[event.member_id] = member
-    group.static_members[event.instance_id] = event.member_id
-    _count_protocols(group, event.protocols, +1)
+    _enroll(group, Member(group.group_id, event.member_id, event.request, event.request.protocols, old.assignment))
     if was_leader:
         group.leader = event.member_id
     if event.awaits_join:
@@ -256,19 +236,9 @@ def _store_member(group: ClassicGroup, stored: StoredMember) -> None:
     member = group.members.get(stored.member_id)
     protocol_name = group.protocol_name or ""
     if member is None:
-        member = Member(
-            group.group_id,
-            stored.member_id,
-            stored.instance_id,
-            stored.client_id,
-            stored.client_host,
-            stored.session_timeout_ms,
-            stored.rebalance_timeout_ms,
-            ((protocol_name, stored.subscription),),
-            is_restored=True,
-        )
-        group.members[stored.member_id] = member
-        _count_protocols(group, member.protocols, +1)
+        protocols = ((protocol_name, stored.subscription),)
+        member = Member(group.group_id, stored.member_id, stored, protocols, is_restored=True)
+        _enroll(group, member)
     elif member.metadata(protocol_name) != stored.subscription:
         _replace_protocols(group, member, ((protocol_name, stored.subscription),))
         member.is_restored = True

@@ -9,10 +9,10 @@ generation that a member may refer to, and who is in it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 
-from kohort.group.commands import Protocols
+from kohort.group.commands import Join, Protocols
 from kohort.group.events import GroupStored, StoredMember
 from kohort.group.group_timers import Timer, session_timer
 from kohort.group.results import JoinedMember, JoinResult
@@ -47,26 +47,31 @@ PREDECESSORS: dict[Phase, frozenset[Phase]] = {
 class Member:
     """One member of a classic group.
 
-    `protocols` are all it offers; only the one that was chosen while it `is_restored`, known from the log alone.
-    `is_new` from its first JoinGroup until its first generation: it has not learnt its id for sure, so it cannot be
-    expected to send heartbeats.
+    It is made of its JoinGroup, or of what the log holds of it. `protocols` are all it offers; only the one that was
+    chosen while it `is_restored`, known from the log alone. `is_new` from its first JoinGroup until its first
+    generation: it has not learnt its id for sure, so it cannot be expected to send heartbeats.
     """
 
     group_id: InitVar[str]
     member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
+    origin: InitVar[Join | StoredMember]
     protocols: Protocols
-    _: KW_ONLY
     assignment: bytes = b""
     is_new: bool = False
     is_restored: bool = False
+    instance_id: str | None = field(init=False)
+    client_id: str = field(init=False)
+    client_host: str = field(init=False)
+    session_timeout_ms: int = field(init=False)
+    rebalance_timeout_ms: int = field(init=False)
     session: Timer = field(init=False)
 
-    def __post_init__(self, group_id: str) -> None:
+    def __post_init__(self, group_id: str, origin: Join | StoredMember) -> None:
+        self.instance_id = origin.instance_id
+        self.client_id = origin.client_id
+        self.client_host = origin.client_host
+        self.session_timeout_ms = origin.session_timeout_ms
+        self.rebalance_timeout_ms = origin.rebalance_timeout_ms
         self.session = session_timer(group_id, self.member_id)
 
     def metadata(self, protocol_name: str | None) -> bytes:

@@ -134,20 +134,7 @@ def _join_pending(group: ClassicGroup, command: Join, now_ms: int) -> Effects:
 
 def _admit(group: ClassicGroup, command: Join, member_id: str, now_ms: int) -> Effects:
     cause = Cause(CauseKind.MEMBER_JOINED, now_ms, member_id, command.reason)
-    yield Note(
-        MemberAdded(
-            group_id=group.group_id,
-            member_id=member_id,
-            instance_id=command.instance_id,
-            client_id=command.client_id,
-            client_host=command.client_host,
-            session_timeout_ms=command.session_timeout_ms,
-            rebalance_timeout_ms=command.rebalance_timeout_ms,
-            protocol_type=command.protocol_type,
-            protocols=command.protocols,
-            cause=cause,
-        )
-    )
+    yield Note(MemberAdded(group.group_id, member_id, command, cause))
     yield Park(parked_join(group.group_id, member_id))
     yield Arm(session_timer(group.group_id, member_id), now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
     yield _gather(group, cause)
@@ -243,16 +230,7 @@ def _park_rejoin(group: ClassicGroup, command: Join, cause: Cause) -> Effects:
     place = parked_join(group.group_id, command.member_id)
     if command.member_id in group.awaiting_join:
         yield Reply(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, command.member_id), place)
-    yield Note(
-        MemberRejoined(
-            group_id=group.group_id,
-            member_id=command.member_id,
-            session_timeout_ms=command.session_timeout_ms,
-            rebalance_timeout_ms=command.rebalance_timeout_ms,
-            protocols=command.protocols,
-            cause=cause,
-        )
-    )
+    yield Note(MemberRejoined(group.group_id, command.member_id, command, cause))
     yield Park(place)
     yield _gather(group, cause)
 
@@ -261,33 +239,21 @@ def replace_static_member(group: ClassicGroup, command: Join, now_ms: int, setti
     """Give the instance its new member id, fence the old one, and start a round only if one is needed."""
     assert command.instance_id is not None, "only an instance can be replaced"
     old = group.members[group.static_members[command.instance_id]]
+    member_id = command.new_member_id
     yield from _fence(group, old)
     is_parked = old.member_id in group.awaiting_join | group.awaiting_sync
     change = _round_cause(group, command, old, now_ms, settings)
     is_quiet = group.phase is Phase.STABLE and change is None
-    yield Note(
-        StaticMemberReplaced(
-            group_id=group.group_id,
-            instance_id=command.instance_id,
-            old_member_id=old.member_id,
-            member_id=command.new_member_id,
-            client_id=command.client_id,
-            client_host=command.client_host,
-            session_timeout_ms=command.session_timeout_ms,
-            rebalance_timeout_ms=command.rebalance_timeout_ms,
-            protocols=command.protocols,
-            awaits_join=not is_quiet,
-            old_session_timeout_ms=-1 if is_parked else old.session_timeout_ms,
-            cause=Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, command.new_member_id, command.reason),
-        )
-    )
+    cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, command.reason)
+    silent_ms = -1 if is_parked else old.session_timeout_ms
+    yield Note(StaticMemberReplaced(group.group_id, member_id, command, cause, old.member_id, not is_quiet, silent_ms))
     yield Disarm(old.session)
-    yield Arm(session_timer(group.group_id, command.new_member_id), now_ms + command.session_timeout_ms)
+    yield Arm(session_timer(group.group_id, member_id), now_ms + command.session_timeout_ms)
     if is_quiet:
         yield Append(_stored_with(group, command, old, now_ms))
         yield Reply(_current_generation_of(group, command, old))
         return
-    yield Park(parked_join(group.group_id, command.new_member_id))
+    yield Park(parked_join(group.group_id, member_id))
     if change is not None:
         yield Then(OpenRound(group.group_id, change))
     else:

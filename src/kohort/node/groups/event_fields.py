@@ -190,25 +190,26 @@ _NOTHING = _copied()
 
 
 def _member_added(event: MemberAdded, _: TopicName) -> Fields:
-    topics, owned = _claims(event.protocol_type, event.protocols)
+    request = event.request
+    topics, owned = _claims(request.protocol_type, request.protocols)
     return {
         "member": event.member_id,
-        "instance": event.instance_id,
-        "client": event.client_id,
-        "host": event.client_host,
-        "session_timeout_ms": event.session_timeout_ms,
-        "rebalance_timeout_ms": event.rebalance_timeout_ms,
-        "protocols": [name for name, _ in event.protocols],
+        "instance": request.instance_id,
+        "client": request.client_id,
+        "host": request.client_host,
+        "session_timeout_ms": request.session_timeout_ms,
+        "rebalance_timeout_ms": request.rebalance_timeout_ms,
+        "protocols": [name for name, _ in request.protocols],
         "topics": topics,
         "owned": owned,
     }
 
 
 def _member_rejoined(event: MemberRejoined, _: TopicName) -> Fields:
-    topics, owned = _claims(CONSUMER_PROTOCOL_TYPE, event.protocols)
+    topics, owned = _claims(CONSUMER_PROTOCOL_TYPE, event.request.protocols)
     found: Fields = {"member": event.member_id}
     if event.cause.kind is CauseKind.PROTOCOL_CHANGED:
-        found["protocols"] = [name for name, _ in event.protocols]
+        found["protocols"] = [name for name, _ in event.request.protocols]
     if event.cause.kind is CauseKind.SUBSCRIPTION_CHANGED:
         found["topics"] = topics
     found["owned"] = owned
@@ -216,13 +217,13 @@ def _member_rejoined(event: MemberRejoined, _: TopicName) -> Fields:
 
 
 def _member_replaced(event: StaticMemberReplaced, _: TopicName) -> Fields:
-    owned = _claims(CONSUMER_PROTOCOL_TYPE, event.protocols)[1]
+    owned = _claims(CONSUMER_PROTOCOL_TYPE, event.request.protocols)[1]
     return {
         "member": event.member_id,
         "instance": event.instance_id,
         "replaced": event.old_member_id,
-        "client": event.client_id,
-        "host": event.client_host,
+        "client": event.request.client_id,
+        "host": event.request.client_host,
         "awaits_join": event.awaits_join,
         "owned": owned,
     }

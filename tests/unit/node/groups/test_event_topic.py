@@ -9,6 +9,7 @@ from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
 from tests.unit.node.groups.test_coordinator import events, records
 
 from kohort.group.classic.group import Phase
+from kohort.group.commands import Join
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import (
@@ -87,7 +88,8 @@ def test_generation_that_awaits_its_assignment_is_told_once_as_formed() -> None:
 
 def test_rejoin_says_what_its_member_owns_where_that_can_be_read() -> None:
     def owned(metadata: bytes) -> Any:
-        event = MemberRejoined("g", "m", 1, 1, (("range", metadata),), CAUSE)
+        request = Join("g", "m", None, "c", "/h", 1, 1, "consumer", (("range", metadata),), "m")
+        event = MemberRejoined("g", "m", request, CAUSE)
         return event_fields(Noted(event, Phase.PREPARING_REBALANCE, 1, 1, None))["owned"]
 
     partitions = (TopicPartition("t", 0), TopicPartition("t", 2))

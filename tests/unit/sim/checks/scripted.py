@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kohort.group.commands import Join
 from kohort.group.events import (
     ClassicMemberMetadata,
     ConsumerGroupDeleted,
@@ -162,12 +163,16 @@ def generation(
     )
 
 
+def request(member_id: str, instance_id: str | None = None) -> Join:
+    return Join("g", member_id, instance_id, "c", "/h", 9_000, 9_000, "consumer", (), member_id)
+
+
 def joins(member_id: str, instance_id: str | None = None) -> MemberAdded:
-    return MemberAdded("g", member_id, instance_id, "c", "/h", 9_000, 9_000, "consumer", (), WHY)
+    return MemberAdded("g", member_id, request(member_id, instance_id), WHY)
 
 
 def rejoins(member_id: str) -> MemberRejoined:
-    return MemberRejoined("g", member_id, 9_000, 9_000, (), WHY)
+    return MemberRejoined("g", member_id, request(member_id), WHY)
 
 
 def goes(member_id: str) -> MemberRemoved:
@@ -179,7 +184,7 @@ def gathers(number: int) -> RoundOpened:
 
 
 def replaced(old_id: str, new_id: str, instance_id: str = "i", *, awaits_join: bool = True) -> StaticMemberReplaced:
-    return StaticMemberReplaced("g", instance_id, old_id, new_id, "c", "/h", 9_000, 9_000, (), awaits_join, WHY)
+    return StaticMemberReplaced("g", new_id, request(new_id, instance_id), WHY, old_id, awaits_join)
 
 
 def classic(*member_ids: str, number: int = 1, **assigned: str) -> list[Event]:
