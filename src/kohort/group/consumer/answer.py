@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from kohort.group.commands import ConsumerHeartbeat, Reconcile
+from kohort.group.commands import Reconcile
 from kohort.group.consumer.exit import rouse_waiting
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
 from kohort.group.consumer.join import is_full, refused
-from kohort.group.consumer.reconcile import Step, epochs_of, held_of, ids_of, is_unknown, reconcile
+from kohort.group.consumer.reconcile import Step, epochs_of, held_of, ids_of, is_unknown, reconcile, stored_step
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Reply
-from kohort.group.events import Held, MemberAssignmentStored, MemberState
+from kohort.group.events import Held, MemberState
 from kohort.group.group_timers import revocation_timer
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions
 
 
 def decide_reconcile(group: ConsumerGroup, command: Reconcile, now_ms: int, settings: GroupSettings) -> Effects:
@@ -29,12 +30,13 @@ def decide_reconcile(group: ConsumerGroup, command: Reconcile, now_ms: int, sett
     is_behind = 0 < heartbeat.member_epoch < member.epoch
     step = None
     if not is_behind and (member.member_id in group.unsettled or command.has_subscription_changed):
-        step = step_of(group, member, heartbeat, settings, has_changed=command.has_subscription_changed)
+        step = step_of(group, member, heartbeat.owned, settings, has_changed=command.has_subscription_changed)
     if step is None:
         assigned = member.assigned if is_behind or is_full(heartbeat) else None
         yield Reply(_answer(group, member, settings, member.epoch, member.state, assigned, is_quiet=not is_behind))
         return
-    yield Append(stored_step(group, member, step, Cause(CauseKind.MEMBER_RECONCILED, now_ms, member.member_id)))
+    cause = Cause(CauseKind.MEMBER_RECONCILED, now_ms, member.member_id)
+    yield Append(stored_step(group, member, member.classic_phase, cause, step))
     yield from revocation_effects(group, member, step, now_ms)
     yield from freed_effects(group, member, step, now_ms)
     has_changed = ids_of(step.assigned) != ids_of(member.assigned)
@@ -45,7 +47,7 @@ def decide_reconcile(group: ConsumerGroup, command: Reconcile, now_ms: int, sett
 def step_of(
     group: ConsumerGroup,
     member: ConsumerMember,
-    heartbeat: ConsumerHeartbeat,
+    owned: IdPartitions | None,
     settings: GroupSettings,
     *,
     has_changed: bool,
@@ -57,14 +59,9 @@ def step_of(
         target_epoch=group.assignment_epoch,
         owner=group.owner_epoch,
         subscribed=topic_ids_of(group, member, settings.image),
-        owned=heartbeat.owned,
+        owned=owned,
         has_subscription_changed=has_changed,
     )
-
-
-def stored_step(group: ConsumerGroup, member: ConsumerMember, step: Step, cause: Cause) -> MemberAssignmentStored:
-    """Return the event by which a member takes a step."""
-    return MemberAssignmentStored(group.group_id, member.member_id, *step, cause, member.classic_phase)
 
 
 def revocation_effects(group: ConsumerGroup, member: ConsumerMember, step: Step, now_ms: int) -> Effects:

@@ -118,20 +118,9 @@ def _store_member(group: ConsumerGroup, event: ConsumerMemberStored) -> None:
     member = _member(group, event.member_id)
     if member.is_stored:
         _uncount(group, member)
-    member.is_stored = True
-    member.instance_id = event.instance_id
-    member.rack_id = event.rack_id
-    member.client_id = event.client_id
-    member.client_host = event.client_host
-    member.subscribed_topic_names = event.subscribed_topic_names
-    member.subscribed_topic_regex = event.subscribed_topic_regex
-    member.rebalance_timeout_ms = event.rebalance_timeout_ms
-    member.server_assignor = event.server_assignor
-    member.classic = event.classic
+    member.store(event)
     if event.classic is None:
         member.classic_phase = ClassicPhase.STABLE
-    member.lags = event.lags
-    member.acceptable_recovery_lag = event.acceptable_recovery_lag
     _count(group, member)
 
 

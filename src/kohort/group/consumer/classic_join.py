@@ -10,32 +10,25 @@ from dataclasses import replace
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kohort.group.commands import AssignTarget, DowngradeIfDue, Join, ReconcileJoin
-from kohort.group.consumer.answer import freed_effects
+from kohort.group.consumer.answer import freed_effects, step_of
 from kohort.group.consumer.classic_members import (
     await_join,
     await_sync,
     classic_record,
     identity_error,
-    in_phase,
-    release,
     send_back,
 )
-from kohort.group.consumer.exit import disarm, rouse_waiting
-from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
+from kohort.group.consumer.exit import delete_member, disarm, take_over
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.join import store_member
-from kohort.group.consumer.reconcile import Step, reconcile
+from kohort.group.consumer.reconcile import Step, stored_step
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
 from kohort.group.events import (
     ClassicJoinAnswered,
     ClassicJoinParked,
     ClassicPhase,
-    ConsumerMemberDeleted,
-    MemberAssignmentDeleted,
-    MemberAssignmentStored,
     MemberState,
-    MemberTargetDeleted,
-    MemberTargetStored,
 )
 from kohort.group.group_timers import member_join_timer, member_sync_timer, session_timer
 from kohort.group.results import JoinResult
@@ -129,13 +122,17 @@ def _enter(
         yield from disarm(group, member)
     record = classic_record(group.group_id, member_id, command, subscription, cause)
     yield from store_member(group, member, record, cause, settings)
-    yield Arm(session_timer(group.group_id, member_id), now_ms + command.session_timeout_ms)
+    yield from _follow(group, replace(command, member_id=member_id), cause, was_native=was_native)
+
+
+def _follow(group: ConsumerGroup, command: Join, cause: Cause, *, was_native: bool) -> Effects:
+    """Go on with a sender whose record is stored: the group may be classic again without its last native member."""
+    yield Arm(session_timer(group.group_id, command.member_id), cause.at_ms + command.session_timeout_ms)
     if was_native and group.natives == 1:
-        again = replace(command, member_id=member_id)
-        yield Then(DowngradeIfDue(group.group_id, cause, again))
+        yield Then(DowngradeIfDue(group.group_id, cause, command))
         return
     yield Then(AssignTarget(group.group_id, cause))
-    yield Then(ReconcileJoin(group.group_id, member_id, cause))
+    yield Then(ReconcileJoin(group.group_id, command.member_id, cause))
 
 
 def _replace(
@@ -150,28 +147,15 @@ def _replace(
 
     A native one that still lives is fenced as well: a classic client has no way to leave for a while.
     """
-    group_id, member_id = group.group_id, command.new_member_id
+    member_id = command.new_member_id
     cause = Cause(
         CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, f"instance {old.instance_id} was {old.member_id}"
     )
-    yield Append(MemberAssignmentDeleted(group_id, old.member_id, cause))
-    yield Append(MemberTargetDeleted(group_id, old.member_id, cause))
-    yield Append(ConsumerMemberDeleted(group_id, old.member_id, cause))
-    yield from disarm(group, old)
-    if old.classic is not None:
-        yield from release(group, old.member_id, ErrorCode.FENCED_INSTANCE_ID)
+    yield from delete_member(group, old, cause, ErrorCode.FENCED_INSTANCE_ID)
     record = classic_record(group.group_id, member_id, command, subscription, cause)
     yield from store_member(group, old, record, cause, settings)
-    yield Append(MemberTargetStored(group_id, member_id, old.target, cause))
-    yield Append(MemberAssignmentStored(group_id, member_id, 0, 0, MemberState.STABLE, old.assigned, (), cause))
-    yield from rouse_waiting(group, old.pending, {old.member_id}, cause)
-    yield Arm(session_timer(group_id, member_id), now_ms + command.session_timeout_ms)
-    if old.classic is None and group.natives == 1:
-        again = replace(command, member_id=member_id)
-        yield Then(DowngradeIfDue(group_id, cause, again))
-        return
-    yield Then(AssignTarget(group_id, cause))
-    yield Then(ReconcileJoin(group_id, member_id, cause))
+    yield from take_over(group, old, member_id, cause)
+    yield from _follow(group, replace(command, member_id=member_id), cause, was_native=old.classic is None)
 
 
 # -- the answer
@@ -186,7 +170,7 @@ def decide_reconcile(group: ConsumerGroup, command: ReconcileJoin, now_ms: int, 
             yield Reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, ""))
         return
     is_without_target = command.may_wait and _is_without_target(group, member)
-    step = None if is_without_target else _step(group, member, settings)
+    step = None if is_without_target else step_of(group, member, _owned(member, settings), settings, has_changed=True)
     if command.may_wait and (is_without_target or _state_after(member, step) is MemberState.UNRELEASED_PARTITIONS):
         yield from _keep_waiting(group, member, step, command, now_ms)
     else:
@@ -218,18 +202,6 @@ def _is_target_coming(group: ConsumerGroup) -> bool:
     return group.epoch > group.assignment_epoch and group.target_failure is None
 
 
-def _step(group: ConsumerGroup, member: ConsumerMember, settings: GroupSettings) -> Step | None:
-    return reconcile(
-        member,
-        target=member.target,
-        target_epoch=group.assignment_epoch,
-        owner=group.owner_epoch,
-        subscribed=topic_ids_of(group, member, settings.image),
-        owned=_owned(member, settings),
-        has_subscription_changed=True,
-    )
-
-
 def _state_after(member: ConsumerMember, step: Step | None) -> MemberState:
     return member.state if step is None else step.state
 
@@ -245,20 +217,12 @@ def _owned(member: ConsumerMember, settings: GroupSettings) -> IdPartitions:
     )
 
 
-def _stored(
-    group: ConsumerGroup, member: ConsumerMember, step: Step | None, phase: ClassicPhase, cause: Cause
-) -> MemberAssignmentStored:
-    if step is None:
-        return in_phase(group, member, phase, cause)
-    return MemberAssignmentStored(group.group_id, member.member_id, *step, cause, phase)
-
-
 def _keep_waiting(
     group: ConsumerGroup, member: ConsumerMember, step: Step | None, command: ReconcileJoin, now_ms: int
 ) -> Effects:
     group_id, member_id = group.group_id, member.member_id
     if step is not None or member.classic_phase is not ClassicPhase.PREPARE_REBALANCE:
-        yield Append(_stored(group, member, step, ClassicPhase.PREPARE_REBALANCE, command.cause))
+        yield Append(stored_step(group, member, ClassicPhase.PREPARE_REBALANCE, command.cause, step))
     if command.is_waiting:
         return
     yield Note(ClassicJoinParked(group_id, member_id, command.cause))
@@ -273,7 +237,7 @@ def _answer(
 ) -> Effects:
     group_id, member_id = group.group_id, member.member_id
     assert member.classic is not None, "only a classic member is answered here"
-    yield Append(_stored(group, member, step, ClassicPhase.COMPLETING_REBALANCE, command.cause))
+    yield Append(stored_step(group, member, ClassicPhase.COMPLETING_REBALANCE, command.cause, step))
     if command.is_waiting:
         yield Note(ClassicJoinAnswered(group_id, member_id, command.cause))
     result = JoinResult(

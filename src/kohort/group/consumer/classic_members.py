@@ -44,7 +44,7 @@ from __future__ import annotations
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, Member
 from kohort.group.commands import DowngradeIfDue, Heartbeat, Join, PrepareClassic, ReconcileJoin, Sync
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
-from kohort.group.consumer.reconcile import ids_of
+from kohort.group.consumer.reconcile import ids_of, stored_step
 from kohort.group.coordinator_settings import GroupSettings, NamedPartitions
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Rouse, Then, parked_join
 from kohort.group.events import (
@@ -52,7 +52,6 @@ from kohort.group.events import (
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerMemberStored,
-    MemberAssignmentStored,
     MemberState,
 )
 from kohort.group.group_timers import member_join_timer, member_sync_timer
@@ -178,7 +177,7 @@ def decide_prepare(group: ConsumerGroup, command: PrepareClassic, now_ms: int) -
 
 def call(group: ConsumerGroup, member: ConsumerMember, cause: Cause, now_ms: int) -> Effects:
     """Have a member join within its rebalance timeout; its next heartbeat says so."""
-    yield Append(in_phase(group, member, ClassicPhase.PREPARE_REBALANCE, cause))
+    yield Append(stored_step(group, member, ClassicPhase.PREPARE_REBALANCE, cause))
     if member.classic_phase is ClassicPhase.COMPLETING_REBALANCE:
         yield Disarm(member_sync_timer(group.group_id, member.member_id))
     yield await_join(group, member, now_ms)
@@ -194,21 +193,6 @@ def await_sync(group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> Arm
     """Bound the time until a member asks for its assignment."""
     timer = member_sync_timer(group.group_id, member.member_id)
     return Arm(timer, now_ms + max(member.rebalance_timeout_ms, 0))
-
-
-def in_phase(group: ConsumerGroup, member: ConsumerMember, phase: ClassicPhase, cause: Cause) -> MemberAssignmentStored:
-    """Return the event by which a member enters a phase with all that it has."""
-    return MemberAssignmentStored(
-        group.group_id,
-        member.member_id,
-        member.epoch,
-        member.previous_epoch,
-        member.state,
-        member.assigned,
-        member.pending,
-        cause,
-        phase,
-    )
 
 
 # -- the ends
@@ -282,10 +266,10 @@ def _complete(group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> Effe
     cause = Cause(CauseKind.MEMBER_SYNCED, now_ms, member.member_id)
     yield Disarm(member_sync_timer(group.group_id, member.member_id))
     if member.state is MemberState.UNREVOKED_PARTITIONS or is_due(group, member):
-        yield Append(in_phase(group, member, ClassicPhase.PREPARE_REBALANCE, cause))
+        yield Append(stored_step(group, member, ClassicPhase.PREPARE_REBALANCE, cause))
         yield await_join(group, member, now_ms)
     else:
-        yield Append(in_phase(group, member, ClassicPhase.STABLE, cause))
+        yield Append(stored_step(group, member, ClassicPhase.STABLE, cause))
 
 
 def _sync_error(group: ConsumerGroup, command: Sync) -> ErrorCode:

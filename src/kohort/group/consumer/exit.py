@@ -37,6 +37,7 @@ from kohort.group.events import (
     MemberAssignmentStored,
     MemberState,
     MemberTargetDeleted,
+    MemberTargetStored,
     PartitionMetadataDeleted,
     RegexDeleted,
     TargetDeleted,
@@ -165,13 +166,24 @@ def _out(group: ConsumerGroup, member: ConsumerMember, cause: Cause, settings: G
     group_id, member_id = group.group_id, member.member_id
     is_silent = cause.kind is CauseKind.SESSION_TIMEOUT and member.epoch != LEAVE_STATIC_EPOCH
     silent_ms = session_timeout_ms(member, settings, group_id) if is_silent else -1
-    yield Append(MemberAssignmentDeleted(group_id, member_id, cause))
-    yield Append(MemberTargetDeleted(group_id, member_id, cause))
-    yield Append(ConsumerMemberDeleted(group_id, member_id, cause))
+    yield from delete_member(group, member, cause, ErrorCode.UNKNOWN_MEMBER_ID)
     yield Note(ConsumerMemberOut(group_id, member_id, member.instance_id, cause, silent_ms))
+
+
+def delete_member(group: ConsumerGroup, member: ConsumerMember, cause: Cause, error: ErrorCode) -> Effects:
+    """Take a member out of the log and disarm its timers; a waiting JoinGroup is answered with the error."""
+    for tombstone in (MemberAssignmentDeleted, MemberTargetDeleted, ConsumerMemberDeleted):
+        yield Append(tombstone(group.group_id, member.member_id, cause))
     yield from disarm(group, member)
     if member.classic is not None:
-        yield from release(group, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+        yield from release(group, member.member_id, error)
+
+
+def take_over(group: ConsumerGroup, old: ConsumerMember, member_id: str, cause: Cause) -> Effects:
+    """Give a member the target of the one whose place it takes, and what that one was granted (KIP-345)."""
+    yield Append(MemberTargetStored(group.group_id, member_id, old.target, cause))
+    yield Append(MemberAssignmentStored(group.group_id, member_id, 0, 0, MemberState.STABLE, old.assigned, (), cause))
+    yield from rouse_waiting(group, old.pending, {old.member_id}, cause)
 
 
 def disarm(group: ConsumerGroup, member: ConsumerMember) -> Effects:

@@ -14,7 +14,14 @@ from functools import lru_cache
 from struct import Struct
 
 from kohort.assign.server.spec import StandbyLags
-from kohort.group.events import ClassicMemberMetadata, ClassicPhase, Held, MemberState, RegexStored
+from kohort.group.events import (
+    ClassicMemberMetadata,
+    ClassicPhase,
+    ConsumerMemberStored,
+    Held,
+    MemberState,
+    RegexStored,
+)
 from kohort.group.group_timers import Timer, session_timer
 from kohort.group.image import ImageTopic, TopicImage
 from kohort.model.cause import Cause
@@ -77,6 +84,23 @@ class ConsumerMember:
 
     def __post_init__(self, group_id: str) -> None:
         self.session = session_timer(group_id, self.member_id)
+
+    def store(self, record: ConsumerMemberStored) -> None:
+        """Take what the record says of the member."""
+        self.is_stored = True
+        for name in _STORED:
+            setattr(self, name, getattr(record, name))
+
+    def has_stored(self, record: ConsumerMemberStored) -> bool:
+        """Whether the record says nothing new of the member."""
+        return all(getattr(self, name) == getattr(record, name) for name in _STORED)
+
+
+_STORED = (
+    "instance_id", "rack_id", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex",
+    "rebalance_timeout_ms", "server_assignor", "classic", "lags", "acceptable_recovery_lag",
+)  # fmt: skip
+"""What the record of a member says of it."""
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, AssignTarget, ConsumerHeartbeat, Reconcile
 from kohort.group.consumer.classic_members import release
-from kohort.group.consumer.exit import disarm, rouse_waiting
+from kohort.group.consumer.exit import delete_member, take_over
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_hash, regex_topics
 from kohort.group.consumer.reconcile import is_within
 from kohort.group.consumer.target import assignor_of
@@ -25,13 +25,9 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Effect, Effects, Reply, Then
 from kohort.group.events import (
     ConsumerGroupStored,
-    ConsumerMemberDeleted,
     ConsumerMemberStored,
-    MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
-    MemberTargetDeleted,
-    MemberTargetStored,
     RegexDeleted,
     RegexStored,
 )
@@ -44,20 +40,16 @@ from kohort.model.subscription import topic_difference
 
 
 def decide_join(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:
-    """Let a dynamic member in, or in again: to join twice does no harm (KAFKA-19233)."""
+    """Let a member in, or in again: to join twice does no harm (KAFKA-19233)."""
     member_id = command.member_id or command.new_member_id
     member = group.members.get(member_id)
     if member is None and len(group.members) >= settings.consumer_max_size:
-        yield Reply(too_large(settings))
+        text = f"{settings.consumer_max_size} members are in already"
+        yield Reply(refused(ErrorCode.GROUP_MAX_SIZE_REACHED, text))
         return
     kind = CauseKind.MEMBER_JOINED if member is None else CauseKind.MEMBER_REJOINED
     cause = Cause(kind, now_ms, member_id, command.reason)
     yield from subscribe(group, member or ConsumerMember(group.group_id, member_id), command, cause, settings)
-
-
-def too_large(settings: GroupSettings) -> ConsumerHeartbeatResult:
-    """Return the answer to a joiner that the group has no room for."""
-    return refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"{settings.consumer_max_size} members are in already")
 
 
 def regex_refusal(
@@ -108,7 +100,7 @@ def store_member(
     `before` is the member as the group knows it, or the one whose place it takes.
     """
     change = change_of(group, before, record, settings, cause)
-    if before.member_id != record.member_id or not before.is_stored or not _is_known(before, record):
+    if before.member_id != record.member_id or not before.is_stored or not before.has_stored(record):
         yield Append(replace(record, cause=change or cause))
     if record.subscribed_topic_regex != before.subscribed_topic_regex:
         yield from regex_effects(group, before, record, cause, settings)
@@ -153,25 +145,6 @@ def _record(
             before.acceptable_recovery_lag if command.lags is None else command.acceptable_recovery_lag
         ),
     )
-
-
-_STORED = (
-    "instance_id",
-    "rack_id",
-    "client_id",
-    "client_host",
-    "subscribed_topic_names",
-    "subscribed_topic_regex",
-    "rebalance_timeout_ms",
-    "server_assignor",
-    "classic",
-    "lags",
-    "acceptable_recovery_lag",
-)
-
-
-def _is_known(member: ConsumerMember, record: ConsumerMemberStored) -> bool:
-    return all(getattr(member, name) == getattr(record, name) for name in _STORED)
 
 
 def change_of(
@@ -243,13 +216,7 @@ def decide_static_join(
     assert instance_id is not None, "a static member has an instance id"
     holder_id = group.static_members.get(instance_id)
     if holder_id is None:
-        member = group.members.get(member_id)
-        if member is None and len(group.members) >= settings.consumer_max_size:
-            yield Reply(too_large(settings))
-            return
-        kind = CauseKind.MEMBER_JOINED if member is None else CauseKind.MEMBER_REJOINED
-        newcomer = member or ConsumerMember(group.group_id, member_id)
-        yield from subscribe(group, newcomer, command, Cause(kind, now_ms, member_id, command.reason), settings)
+        yield from decide_join(group, command, now_ms, settings)
         return
     holder = group.members[holder_id]
     if holder_id == member_id:
@@ -297,20 +264,12 @@ def _replace(
     settings: GroupSettings,
 ) -> Effects:
     """Put a new member in the place of an old one: only its name is new."""
-    group_id = group.group_id
     detail = f"instance {old.instance_id} was {old.member_id}"
     cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, detail)
-    yield Append(MemberAssignmentDeleted(group_id, old.member_id, cause))
-    yield Append(MemberTargetDeleted(group_id, old.member_id, cause))
-    yield Append(ConsumerMemberDeleted(group_id, old.member_id, cause))
-    yield from disarm(group, old)
-    if old.classic is not None:
-        yield from release(group, old.member_id, ErrorCode.FENCED_INSTANCE_ID)
-    newcomer = ConsumerMember(group_id, member_id)
+    yield from delete_member(group, old, cause, ErrorCode.FENCED_INSTANCE_ID)
+    newcomer = ConsumerMember(group.group_id, member_id)
     yield from subscribe(group, newcomer, command, cause, settings, replaces=old)
-    yield Append(MemberTargetStored(group_id, member_id, old.target, cause))
-    yield Append(MemberAssignmentStored(group_id, member_id, 0, 0, MemberState.STABLE, old.assigned, (), cause))
-    yield from rouse_waiting(group, old.pending, {old.member_id}, cause)
+    yield from take_over(group, old, member_id, cause)
 
 
 def refused(error: ErrorCode, message: str) -> ConsumerHeartbeatResult:

@@ -74,6 +74,7 @@ from kohort.group.consumer import classic_members
 from kohort.group.consumer.answer import decide_reconcile
 from kohort.group.consumer.exit import (
     decide_leave,
+    delete_member,
     disarm,
     expire_classic_member,
     expire_revocation,
@@ -97,12 +98,9 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then
 from kohort.group.events import (
     ConsumerGroupStored,
-    ConsumerMemberDeleted,
     GroupLoaded,
     GroupUnloaded,
-    MemberAssignmentDeleted,
     MemberState,
-    MemberTargetDeleted,
     PartitionMetadataDeleted,
     RegexStored,
     TargetTimed,
@@ -234,13 +232,10 @@ def _catch_up(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Eff
     cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
     if group.has_partition_metadata:
         yield Append(PartitionMetadataDeleted(group.group_id, cause))
-    for member_id, member in sorted(group.members.items()):
+    for _, member in sorted(group.members.items()):
         if not member.is_stored:
             # Only a log that others wrote knows what a member owns who is not there.
-            yield Append(MemberAssignmentDeleted(group.group_id, member_id, cause))
-            yield Append(MemberTargetDeleted(group.group_id, member_id, cause))
-            yield Append(ConsumerMemberDeleted(group.group_id, member_id, cause))
-            yield from disarm(group, member)
+            yield from delete_member(group, member, cause, ErrorCode.UNKNOWN_MEMBER_ID)
     if group.members:
         if group.natives < len(group.members):
             yield Then(DowngradeIfDue(group.group_id, cause))

@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from kohort.group.consumer.group import ConsumerMember
-from kohort.group.events import Held, MemberState
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.events import ClassicPhase, Held, MemberAssignmentStored, MemberState
+from kohort.model.cause import Cause
 from kohort.model.id_partitions import IdPartitions, each
 
 Epochs = dict[tuple[bytes, int], int]
@@ -35,6 +36,14 @@ class Step(NamedTuple):
     state: MemberState
     assigned: tuple[Held, ...]
     pending: tuple[Held, ...]
+
+
+def stored_step(
+    group: ConsumerGroup, member: ConsumerMember, phase: ClassicPhase, cause: Cause, step: Step | None = None
+) -> MemberAssignmentStored:
+    """Return the event by which a member takes a step, or enters a phase with all that it has."""
+    step = step or Step(member.epoch, member.previous_epoch, member.state, member.assigned, member.pending)
+    return MemberAssignmentStored(group.group_id, member.member_id, *step, cause, phase)
 
 
 def reconcile(
