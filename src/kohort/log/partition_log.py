@@ -190,7 +190,7 @@ class PartitionLog:
     def delete(self) -> None:
         """Remove the log with all its files; it must not be used afterwards."""
         self.cleaner.stop()
-        self._segments.clear()
+        self._segments.close()
         self._disk.remove_directory(self.directory)
 
     # -- what there is

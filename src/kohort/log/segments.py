@@ -107,11 +107,6 @@ class Segments(Sequence[Segment]):
             segment.close()
         self._ends.clear()
 
-    def clear(self) -> None:
-        """Let go of all files and forget the segments."""
-        self.close()
-        self._segments, self.bases = [], []
-
     def at(self, offset: int) -> int:
         """Return which segment would hold an offset."""
         return max(bisect_right(self.bases, offset) - 1, 0)

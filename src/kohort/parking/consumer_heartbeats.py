@@ -8,6 +8,7 @@ owes an acknowledgement. Each answer requests the next heartbeat soon where that
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from kohort.parking.parked_heartbeat import AnswerT, Follower, Heartbeat, ParkedHeartbeat, Timers
@@ -80,23 +81,21 @@ class ConsumerAnswer(Protocol):
 HeartbeatT = TypeVar("HeartbeatT", bound=ConsumerHeartbeat)
 
 
+@dataclass(slots=True, eq=False)
 class _Sender(Generic[HeartbeatT, AnswerT]):
     """What is known of the heartbeats of one member."""
 
-    __slots__ = ("arrived_ms", "news_ms", "owes_since_ms", "parked", "requested_ms", "was_quiet")
-
-    def __init__(self, now_ms: int) -> None:
-        self.arrived_ms = 0
-        """When its last heartbeat arrived."""
-        self.news_ms = now_ms
-        """When it was last sent news."""
-        self.owes_since_ms = -1
-        """When it was sent an assignment that it has not acknowledged, else -1."""
-        self.requested_ms = 0
-        """The interval that its last answer requested."""
-        self.was_quiet = False
-        """Whether its last answer carried no news."""
-        self.parked: ParkedHeartbeat[HeartbeatT, AnswerT] | None = None
+    news_ms: int
+    """When it was last sent news."""
+    arrived_ms: int = 0
+    """When its last heartbeat arrived."""
+    owes_since_ms: int = -1
+    """When it was sent an assignment that it has not acknowledged, else -1."""
+    requested_ms: int = 0
+    """The interval that its last answer requested."""
+    was_quiet: bool = False
+    """Whether its last answer carried no news."""
+    parked: ParkedHeartbeat[HeartbeatT, AnswerT] | None = None
 
 
 class ConsumerParking(Generic[HeartbeatT, AnswerT]):

@@ -12,7 +12,7 @@ from kohort.assign.server.spec import StandbyLags
 from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult, Result
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.id_partitions import id_partitions
 from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
@@ -42,7 +42,7 @@ def handle(
         None if names is None else tuple(sorted(set(names))),
         message.subscribed_topic_regex,
         message.server_assignor,
-        None if owned is None else _partitions_of(owned),
+        None if owned is None else id_partitions((each.topic_id, each.partitions) for each in owned),
         request.client_id or "",
         f"/{request.peer_host}",
         "" if member_id else _new_id(context.random_bytes(16)),
@@ -67,26 +67,19 @@ _NOT_HERE = "The consumer protocol is not enabled here: `consumer` is not in gro
 
 
 def _response(result: ConsumerHeartbeatResult) -> ConsumerGroupHeartbeatResponse:
-    assignment = result.assignment
-    return ConsumerGroupHeartbeatResponse(
+    response = ConsumerGroupHeartbeatResponse(
         error_code=result.error,
         error_message=result.error_message,
         member_id=result.member_id,
         member_epoch=result.member_epoch,
         heartbeat_interval_ms=result.heartbeat_interval_ms,
-        assignment=None if assignment is None else _assigned(assignment),
     )
-
-
-def _assigned(partitions: IdPartitions) -> ConsumerGroupHeartbeatResponse.Assignment:
-    topic = _Assignment.TopicPartition
-    return _Assignment(
-        topic_partitions=[topic(topic_id=topic_id, partitions=list(numbers)) for topic_id, numbers in partitions]
-    )
-
-
-def _partitions_of(owned: list[ConsumerGroupHeartbeatRequest.TopicPartition]) -> IdPartitions:
-    return id_partitions((each.topic_id, each.partitions) for each in owned)
+    if result.assignment is not None:
+        topic = _Assignment.TopicPartition
+        response.assignment = _Assignment(
+            topic_partitions=[topic(topic_id=each, partitions=list(numbers)) for each, numbers in result.assignment]
+        )
+    return response
 
 
 def _lags_of(message: ConsumerGroupHeartbeatRequest) -> StandbyLags:

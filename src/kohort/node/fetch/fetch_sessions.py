@@ -7,6 +7,7 @@ client just goes on with full fetches.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.step_scheduler import Steps
@@ -37,17 +38,15 @@ class Fetched:
         self.log_start_offset = -2
 
 
+@dataclass(slots=True, eq=False)
 class FetchSession:
     """One client's session. `partitions` is in the order in which they are read."""
 
-    __slots__ = ("epoch", "last_ms", "partitions", "session_id", "uses_ids")
-
-    def __init__(self, session_id: int, uses_ids: bool, now_ms: int) -> None:
-        self.session_id = session_id
-        self.uses_ids = uses_ids
-        self.epoch = FIRST_EPOCH + 1
-        self.last_ms = now_ms
-        self.partitions: dict[tuple[TopicKey, int], Fetched] = {}
+    session_id: int
+    uses_ids: bool
+    last_ms: int
+    epoch: int = FIRST_EPOCH + 1
+    partitions: dict[tuple[TopicKey, int], Fetched] = field(default_factory=dict)
 
     def update(self, message: FetchRequest, version: int) -> Steps[None]:
         """Take what the request adds and changes, then what it forgets."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
@@ -68,24 +68,25 @@ class Status(Enum):
     FAILED = "failed"
 
 
+@dataclass(slots=True, eq=False)
 class OffsetsPartition:
     """The state and the log of one offsets partition. `problem` is why it failed.
 
     `ignored` are the offsets of records that the operator goes on without if they cannot be read.
     """
 
-    __slots__ = ("gathered", "ignored", "partition", "problem", "settings", "shard", "skipped", "status")
+    partition: Partition
+    settings: GroupSettings
+    ignored: frozenset[int] = frozenset()
+    shard: Shard = field(init=False)
+    status: Status = Status.LOADING
+    problem: str = ""
+    skipped: int = 0
+    gathered: list[tuple[CommitOffsets, Ticket]] = field(default_factory=list)
+    """Commits of this batch of input that are not decided yet."""
 
-    def __init__(self, partition: Partition, settings: GroupSettings, ignored: frozenset[int] = frozenset()) -> None:
-        self.partition = partition
-        self.settings = settings
-        self.ignored = ignored
-        self.shard = Shard(settings)
-        self.status = Status.LOADING
-        self.problem = ""
-        self.skipped = 0
-        self.gathered: list[tuple[CommitOffsets, Ticket]] = []
-        """Commits of this batch of input that are not decided yet."""
+    def __post_init__(self) -> None:
+        self.shard = Shard(self.settings)
 
     @property
     def error(self) -> ErrorCode:
