@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from kohort.assign.spec import Assignor, GroupSpec, RebalanceProtocol
 from kohort.client import RebalanceListener
 from kohort.member.callback_contract import Act, Contract
-from kohort.member.rebalance_strategy import strategy_for
+from kohort.member.rebalance_strategy import protocol_for
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
 
@@ -46,7 +46,7 @@ class Timeline(RebalanceListener):
 
     def __init__(self, name: str, ledger: Ledger, *assignors: Assignor) -> None:
         self.name = name
-        self.contract = Contract(strategy_for(assignors).protocol, sees_facts=False)
+        self.contract = Contract(protocol_for(assignors), sees_facts=False)
         self.assignors: tuple[Assignor, ...] = tuple(GroupReport(each, self.contract) for each in assignors)
         self.broken: AssertionError | None = None
         self.is_failing = False

@@ -9,9 +9,9 @@ from tests.quality.replacing import replaced
 
 from kohort.assign import sticky_engine as claims_module
 from kohort.assign.shares import Hop, Shares, bits
+from kohort.assign.spec import RebalanceProtocol
 from kohort.assign.sticky_engine import Claims, Layout, Owned, Slots
 from kohort.member.classic_member import ClassicMember
-from kohort.member.rebalance_strategy import Cooperative
 
 Mutation = AbstractContextManager[None]
 Topics = Callable[[int], Sequence[str]]
@@ -37,7 +37,7 @@ def kafka_12984() -> Iterator[None]:
         return Claims(kept, numbers)
 
     def prepare(member: ClassicMember) -> None:
-        if member.owned and not member.identity.is_valid and isinstance(member.strategy, Cooperative):
+        if member.owned and not member.identity.is_valid and member.protocol is RebalanceProtocol.COOPERATIVE:
             member.is_prepared = True
             member._join()
         else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kohort.assign.spec import Assignor, TopicSpec
+from kohort.assign.spec import Assignor, RebalanceProtocol, TopicSpec
 from kohort.assign.user_data import assignment_error, without_error
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback
@@ -21,7 +21,7 @@ from kohort.member.failure_text import failure_text
 from kohort.member.identity import NO_GENERATION, NOBODY, Identity
 from kohort.member.member_base import MemberBase
 from kohort.member.member_state import BEATING, ENDING, MOVED, POLL_EXPIRED, MemberConfig, State
-from kohort.member.rebalance_strategy import offer, strategy_for
+from kohort.member.rebalance_strategy import offer, protocol_for, revoked_after_sync, revoked_before_join
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import JoinReason
@@ -51,7 +51,7 @@ class ClassicMember(MemberBase):
         self.is_leader = False
         self.assignment_error: ErrorCode | None = None
         self.assignors = {assignor.name: assignor for assignor in assignors}
-        self.strategy = strategy_for(assignors)
+        self.protocol = protocol_for(assignors)
         # What the next round is about: why to join, whether that reason must reach the coordinator, and how far it is.
         self.rejoin: str | None = None
         self.is_rejoin_forced = False
@@ -314,7 +314,7 @@ class ClassicMember(MemberBase):
         A process that began after a topic was deleted has never seen it, and may have got it with a static member's
         assignment of before: what does not exist as far as the member knows is not claimed when it joins again.
         """
-        if not self.strategy.is_loss_told_apart:
+        if self.protocol is RebalanceProtocol.EAGER:  # it goes with all the rest
             return frozenset()
         gone = self.gone_topics | self.absent_topics if is_joining else self.gone_topics
         return frozenset(held for held in self.owned if held.topic in gone or not self._exists(*held, if_unknown=True))
@@ -337,7 +337,7 @@ class ClassicMember(MemberBase):
             self._run_before_join(Callback.LOST, lost, "they no longer exist")
             return
         else:
-            revoked = self.strategy.revoked_before_join(self.owned, self.topics)
+            revoked = revoked_before_join(self.protocol, self.owned, self.topics)
             # Prepared once, there is more only where the subscription has changed since.
             if revoked or (revoked is not None and not self.is_prepared):
                 self.is_prepared = True
@@ -438,7 +438,6 @@ class ClassicMember(MemberBase):
             return
         if answer.error is ErrorCode.ILLEGAL_GENERATION and self.is_sync_repeated:
             # It has forgotten the generation with the assignment, and not the member: nothing was given to others.
-            self.failed_rebalances += 1
             self.state = State.UNJOINED
             self.session.end()
             self.rejoin, self.is_rejoin_forced = JoinReason.BLIND, False
@@ -458,14 +457,14 @@ class ClassicMember(MemberBase):
         if not self._is_wanted(answer.assignment.partitions):
             self._settle(NOT_MATCHING)
             return
-        transition = self.strategy.transition(self.owned, answer.assignment.partitions)
+        given_up = revoked_after_sync(self.protocol, self.owned, answer.assignment.partitions)
         self.received = Assignment(answer.assignment.partitions, without_error(answer.assignment.user_data))
-        self.is_second_round_due = transition.is_rejoin
+        self.is_second_round_due = bool(given_up)
         # This round was joined without them, so the leader has dealt with them; asking again would never end.
         self.missing = frozenset()
         self.state = State.COMPLETING
-        if transition.revoked:
-            self.run(Callback.REVOKED, transition.revoked, "the new assignment gives them to another member")
+        if given_up:
+            self.run(Callback.REVOKED, given_up, "the new assignment gives them to another member")
         else:
             self._take_over()
 
@@ -489,7 +488,6 @@ class ClassicMember(MemberBase):
 
     def _take_failed_assignment(self, answer: inputs.SyncAnswered, now_ms: int) -> None:
         """The leader could not assign and every member learns it: report it, and join the next round a little later."""
-        self.failed_rebalances += 1
         self.state = State.UNJOINED
         self.rejoin, self.is_rejoin_forced = "the leader could not assign", False
         self.session.end()
@@ -498,7 +496,6 @@ class ClassicMember(MemberBase):
 
     def _retry_round(self, error: ErrorCode, now_ms: int, *, is_join: bool = False) -> None:
         """JoinGroup or SyncGroup failed: the round starts again, at once or later, or the member ends here."""
-        self.failed_rebalances += 1
         self.state = State.UNJOINED
         self.session.end()
         if not (is_join and self.is_rejoin_forced and error is not ErrorCode.UNKNOWN_MEMBER_ID):

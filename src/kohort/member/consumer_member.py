@@ -10,7 +10,7 @@ coordinator. Source: Java's ConsumerMembershipManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -119,10 +119,13 @@ class ConsumerMember(MemberBase):
                 if self.take_lags(lags, now_ms):
                     self.speak()
             case ConsumerHeartbeatAnswered(number) if number == self.in_flight:
+                self.in_flight = None
                 if self.is_leave_sent:
                     self._end()
+                elif event.error is ErrorCode.NONE:
+                    self._take_success(event, now_ms)
                 else:
-                    self._take_answer(event, now_ms)
+                    self._take_failure(event, now_ms)
             case inputs.CommitAnswered(asked_as, error) if asked_as == self.identity and self.epoch > 0:
                 if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH):
                     self.speak()  # the next heartbeat brings the newest epoch, or that there is none
@@ -276,7 +279,7 @@ class ConsumerMember(MemberBase):
                 owned=owned,
                 lags=lags if has_reason or (is_full and lags) else None,
                 reason=self.reason or "" if has_reason else "",
-                cause=self._join_cause(),
+                cause=f"it was fenced by {self.fenced_by.name}" if is_joining and self.fenced_by else "",
             )
         )
         self.in_flight, self.sent_ms = self.number, now_ms
@@ -296,19 +299,6 @@ class ConsumerMember(MemberBase):
         if len(held) == 1 and self.underway is None:
             return held[0]
         return id_partitions(chain(self.owned_ids, *held))
-
-    def _join_cause(self) -> str:
-        if self.state is not ConsumerState.JOINING:
-            return ""
-        return "" if self.fenced_by is ErrorCode.NONE else f"it was fenced by {self.fenced_by.name}"
-
-    def _take_answer(self, answer: ConsumerHeartbeatAnswered, now_ms: int) -> None:
-        """The heartbeat that is under way was answered."""
-        self.in_flight = None
-        if answer.error is ErrorCode.NONE:
-            self._take_success(answer, now_ms)
-        else:
-            self._take_failure(answer, now_ms)
 
     def _take_success(self, answer: ConsumerHeartbeatAnswered, now_ms: int) -> None:
         session = self.session
@@ -435,20 +425,13 @@ class ConsumerMember(MemberBase):
 
     def _ids(self, partitions: Partitions, reached: IdPartitions) -> dict[str, bytes]:
         topics = {topic for topic, _ in partitions}
-        return dict(self._named(topics, reached))
-
-    def _named(self, topics: set[str], reached: IdPartitions) -> Iterator[tuple[str, bytes]]:
-        for topic_id, _ in reached:
-            name = self.names.get(topic_id)
-            if name in topics:
-                yield name, topic_id
+        return {self.names[topic_id]: topic_id for topic_id, _ in reached if self.names.get(topic_id) in topics}
 
     # The ways out: fenced, the user does not return to `poll` in time, or closes the member
 
     def _fence(self, error: ErrorCode, now_ms: int) -> None:
         """The coordinator does not know the member, or not in this epoch: all is lost, and it joins again."""
         was_joining = self.state is ConsumerState.JOINING
-        self.failed_rebalances += self.underway is not None or was_joining
         self.fenced_by = error
         self.forget_epoch()
         if was_joining:

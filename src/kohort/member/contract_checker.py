@@ -25,7 +25,7 @@ class ContractChecker:
 
     def __init__(self, member: ClassicMember) -> None:
         self.member = member
-        self.contract = Contract(member.strategy.protocol)
+        self.contract = Contract(member.protocol)
 
     def step(self, event: inputs.Input, now_ms: int) -> tuple[Effect, ...]:
         """Let the member take an input, and check what it asks for. Raises `ContractBroken`."""
@@ -146,6 +146,3 @@ class ConsumerContractChecker:
 
 def _wanted(partitions: Partitions, topics: tuple[str, ...]) -> Partitions:
     return frozenset(held for held in partitions if held.topic in topics)
-
-
-__all__ = ["ConsumerContractChecker", "ContractChecker"]

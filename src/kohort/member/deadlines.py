@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kohort.member.member_state import MemberConfig
+
+_FIRST_WAIT_MS = 100
+
 
 class Backoff:
-    """Waits that double from `initial_ms` up to `limit_ms`, each spread by ±20 % (Kafka's `retry.backoff.ms`)."""
+    """Waits that double from 100 ms up to `limit_ms`, each spread by ±20 % (Kafka's `retry.backoff.ms`)."""
 
-    def __init__(self, random: Callable[[], float], initial_ms: int = 100, limit_ms: int = 1000) -> None:
+    def __init__(self, random: Callable[[], float], limit_ms: int = 1000) -> None:
         self._random = random
-        self._initial_ms = initial_ms
         self._limit_ms = limit_ms
         self.failures = 0
 
     def next_ms(self) -> int:
         """Return how long to wait after one more failure, in milliseconds."""
-        wait_ms = min(self._limit_ms, self._initial_ms << min(self.failures, 16))
+        wait_ms = min(self._limit_ms, _FIRST_WAIT_MS << min(self.failures, 16))
         self.failures += 1
         return int(wait_ms * (0.8 + 0.4 * self._random()))
 
@@ -32,20 +35,11 @@ class Backoff:
 class Session:
     """The deadlines of one member."""
 
-    def __init__(
-        self,
-        *,
-        heartbeat_interval_ms: int,
-        session_timeout_ms: int,
-        max_poll_interval_ms: int | None,
-        random: Callable[[], float],
-    ) -> None:
-        self._heartbeat_interval_ms = heartbeat_interval_ms
-        self._session_timeout_ms = session_timeout_ms
-        self._max_poll_interval_ms = max_poll_interval_ms
+    def __init__(self, config: MemberConfig, random: Callable[[], float]) -> None:
+        self._config = config
         self._backoff = Backoff(random)
         # A member that waits outside a round sends no heartbeats: it must be back well within its session.
-        self._round_backoff = Backoff(random, limit_ms=session_timeout_ms // 3)
+        self._round_backoff = Backoff(random, limit_ms=config.session_timeout_ms // 3)
         self.heartbeat_ms: int | None = None
         self.retry_ms: int | None = None
         self.rejoin_ms: int | None = None
@@ -55,11 +49,11 @@ class Session:
 
     def mark_heartbeat_sent(self, now_ms: int) -> None:
         """The next heartbeat is one interval away."""
-        self.heartbeat_ms = now_ms + self._heartbeat_interval_ms
+        self.heartbeat_ms = now_ms + self._config.heartbeat_interval_ms
 
     def mark_answered(self, now_ms: int) -> None:
         """The coordinator answered as it answers a member it knows."""
-        self.session_ms = now_ms + self._session_timeout_ms
+        self.session_ms = now_ms + self._config.session_timeout_ms
         self._backoff.reset()
 
     def open(self, now_ms: int) -> None:
@@ -86,9 +80,10 @@ class Session:
 
     def mark_poll_returned(self, now_ms: int) -> None:
         """The user went off: the poll deadline is one interval away, the warning two thirds of it."""
-        if self._max_poll_interval_ms is not None:
-            self.poll_ms = now_ms + self._max_poll_interval_ms
-            self.poll_warning_ms = now_ms + self._max_poll_interval_ms * 2 // 3
+        interval_ms = self._config.max_poll_interval_ms
+        if interval_ms is not None:
+            self.poll_ms = now_ms + interval_ms
+            self.poll_warning_ms = now_ms + interval_ms * 2 // 3
 
     def is_poll_late(self, now_ms: int) -> bool:
         """Return whether it is time to warn the user."""
@@ -119,4 +114,4 @@ class Session:
 
     def retry_heartbeat(self, now_ms: int) -> None:
         """A heartbeat got no answer: try again soon, not a whole interval later."""
-        self.heartbeat_ms = now_ms + min(self._heartbeat_interval_ms, self._backoff.next_ms())
+        self.heartbeat_ms = now_ms + min(self._config.heartbeat_interval_ms, self._backoff.next_ms())

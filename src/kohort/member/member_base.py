@@ -23,13 +23,7 @@ class MemberBase(ABC):
         self.topics: tuple[str, ...] = ()
         self.owned: Partitions = frozenset()
         self.rebalances = 0
-        self.failed_rebalances = 0
-        self.session = Session(
-            heartbeat_interval_ms=config.heartbeat_interval_ms,
-            session_timeout_ms=config.session_timeout_ms,
-            max_poll_interval_ms=config.max_poll_interval_ms,
-            random=random,
-        )
+        self.session = Session(config, random)
         self.asked: list[Effect] = []
         self.running: tuple[Callback, Partitions] | None = None
         self.is_away = False
@@ -56,7 +50,8 @@ class MemberBase(ABC):
         elif session.is_poll_late(now_ms):
             self.do(effects.PollLate(session.mark_poll_late(now_ms)))
         self._advance(now_ms)
-        return self.drain()
+        requested, self.asked = tuple(self.asked), []
+        return requested
 
     @abstractmethod
     def _take(self, event: inputs.Input, now_ms: int) -> None:
@@ -69,11 +64,6 @@ class MemberBase(ABC):
     @abstractmethod
     def _advance(self, now_ms: int) -> None:
         """Do what follows from where the member is now."""
-
-    @property
-    def poll_deadline_ms(self) -> int | None:
-        """When the user must be back at the latest; None while it polls or where no deadline is set."""
-        return self.session.poll_ms
 
     @property
     def poll_state(self) -> PollState:
@@ -93,11 +83,3 @@ class MemberBase(ABC):
     def do(self, effect: Effect) -> None:
         """Ask the driver for something."""
         self.asked.append(effect)
-
-    def drain(self) -> tuple[Effect, ...]:
-        """Return what was asked for since the last time, in order."""
-        asked, self.asked = tuple(self.asked), []
-        return asked
-
-
-__all__ = ["MemberBase"]

@@ -83,16 +83,6 @@ class DeferredAssignment(Assignment):
         """Return None."""
 
 
-def added(owned: Partitions, assigned: Partitions) -> Partitions:
-    """Return what `assigned` brings to a member that owns `owned`."""
-    return assigned - owned
-
-
-def revoked(owned: Partitions, assigned: Partitions) -> Partitions:
-    """Return what a member that owns `owned` must give up to hold just `assigned`."""
-    return owned - assigned
-
-
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return partition numbers by topic, both sorted, as the wire wants them."""
     topics: dict[str, list[int]] = {}

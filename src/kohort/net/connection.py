@@ -29,13 +29,13 @@ MAX_FRAME_BYTES = 256 << 20
 
 
 class Connection:
-    """An open connection; make one with `Connection.open`. `address` is `host:port`."""
+    """An open connection; make one with `Connection.open`. `address` is `host:port`, `versions` what it negotiated."""
 
     def __init__(self, address: str, client_id: str, protocol: _Stream) -> None:
         self.address = address
         self.client_id = client_id
         self._stream = protocol
-        self._versions: BrokerVersions | None = None
+        self.versions: BrokerVersions
 
     @classmethod
     async def open(
@@ -98,7 +98,7 @@ class Connection:
         `version` is by default the newest that both sides support, up to `highest`. Raises `KafkaError`.
         """
         api = Api(request.API_KEY)
-        chosen = self.version_of(api, highest=highest) if version is None else version
+        chosen = self.versions.newest(api, highest=highest) if version is None else version
         frame = await self._stream.call(request, chosen, self.client_id, timeout_ms)
         try:
             _, answer = decode_response(response_class(api), chosen, frame)
@@ -109,34 +109,12 @@ class Connection:
 
     async def send(self, request: Request[Any], *, highest: int | None = None) -> None:
         """Send a request that has no answer (Produce with acks=0). Raises `KafkaError`."""
-        await self._stream.send(request, self.version_of(Api(request.API_KEY), highest=highest), self.client_id)
-
-    def version_of(self, api: Api, *, highest: int | None = None) -> int:
-        """Return the newest version of an API that both sides support, up to `highest`. Raises UNSUPPORTED_VERSION."""
-        assert self._versions is not None, "an open connection has negotiated"
-        return self._versions.newest(api, highest=highest)
-
-    def supports(self, api: Api, version: int = 0) -> bool:
-        """Return whether the broker supports a version of an API."""
-        return self._versions is not None and self._versions.supports(api, version)
-
-    def has_feature(self, name: str, version: int = 1) -> bool:
-        """Return whether the broker supports a version of a feature."""
-        return self._versions is not None and self._versions.has_feature(name, version)
-
-    def is_enabled(self, name: str) -> bool:
-        """Return whether the cluster has switched a feature on."""
-        return self._versions is not None and self._versions.is_enabled(name)
+        await self._stream.send(request, self.versions.newest(Api(request.API_KEY), highest=highest), self.client_id)
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing can be sent any more."""
         return self._stream.is_closed
-
-    @property
-    def pending(self) -> int:
-        """How many calls wait for an answer."""
-        return len(self._stream.waiting)
 
     def close(self) -> None:
         """Close the connection; calls that wait end with NETWORK_EXCEPTION."""
@@ -148,7 +126,7 @@ class Connection:
         if (again := retry_version(frame)) is not None:
             version = again
             frame = await self._stream.call(api_versions_request(), version, self.client_id, timeout_ms)
-        self._versions = BrokerVersions(self.address, frame, version)
+        self.versions = BrokerVersions(self.address, frame, version)
 
 
 class _Stream(asyncio.BufferedProtocol):
@@ -279,6 +257,3 @@ class _Stream(asyncio.BufferedProtocol):
         if self._refusal is not None:
             return self._refusal
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.address} was lost: {self._why}")
-
-
-__all__ = ["MAX_FRAME_BYTES", "Connection"]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from kohort.member.deadlines import Backoff, Session
+from kohort.member.member_state import MemberConfig
 
 
 def session(random: float = 0.5) -> Session:
-    return Session(
-        heartbeat_interval_ms=3_000,
-        session_timeout_ms=10_000,
-        max_poll_interval_ms=60_000,
-        random=lambda: random,
-    )
+    config = MemberConfig(heartbeat_interval_ms=3_000, session_timeout_ms=10_000, max_poll_interval_ms=60_000)
+    return Session(config, lambda: random)
 
 
 def test_waits_double_up_to_a_second() -> None:
@@ -81,9 +78,7 @@ def test_an_answer_of_the_coordinator_ends_the_backoff() -> None:
 
 
 def test_a_heartbeat_is_retried_no_later_than_the_next_would_be() -> None:
-    deadlines = Session(
-        heartbeat_interval_ms=50, session_timeout_ms=10_000, max_poll_interval_ms=None, random=lambda: 0.5
-    )
+    deadlines = Session(MemberConfig(heartbeat_interval_ms=50, session_timeout_ms=10_000), lambda: 0.5)
     deadlines.retry_heartbeat(0)
     assert deadlines.heartbeat_ms == 50
     deadlines.mark_poll_returned(0)

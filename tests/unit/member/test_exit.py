@@ -36,7 +36,7 @@ POLLING = MemberConfig(max_poll_interval_ms=10_000)
 def test_a_user_that_does_not_come_back_leaves_the_group() -> None:
     script = stable(POLLING)
     script.take(inputs.PollReturned())
-    assert script.member.poll_deadline_ms == script.now_ms + 10_000
+    assert script.member.session.poll_ms == script.now_ms + 10_000
     asked = script.wait(10_000)
     assert Leave(Identity(1, "m"), "consumer poll timeout has expired.") in asked
     assert script.callbacks() == [], "nothing is said before the user is back"
@@ -86,7 +86,7 @@ def test_a_user_that_waits_in_poll_is_alive() -> None:
     script = stable(POLLING)
     script.take(inputs.PollReturned())
     script.take(inputs.PollEntered())
-    assert script.member.poll_deadline_ms is None
+    assert script.member.session.poll_ms is None
     assert not any(isinstance(effect, Leave) for effect in script.wait(60_000))
 
 

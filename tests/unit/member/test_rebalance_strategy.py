@@ -10,7 +10,7 @@ from tests.unit.member.classic_script import TWO, partitions
 from kohort.assign import CooperativeStickyAssignor, GroupSpec, RangeAssignor, RebalanceProtocol, RoundRobinAssignor
 from kohort.assign.spec import Assignor
 from kohort.member.identity import Identity
-from kohort.member.rebalance_strategy import Cooperative, Eager, Transition, offer, strategy_for
+from kohort.member.rebalance_strategy import offer, protocol_for, revoked_after_sync, revoked_before_join
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.subscription import Subscription
 
@@ -34,22 +34,22 @@ class Remembering:
 
 
 def test_eager_gives_up_all_before_it_joins() -> None:
-    assert Eager().revoked_before_join(TWO, ["t"]) == TWO
-    assert Eager().revoked_before_join(frozenset(), ["t"]) == frozenset()
+    assert revoked_before_join(RebalanceProtocol.EAGER, TWO, ["t"]) == TWO
+    assert revoked_before_join(RebalanceProtocol.EAGER, frozenset(), ["t"]) == frozenset()
 
 
-def test_eager_takes_the_whole_assignment_and_joins_no_second_time() -> None:
-    assert Eager().transition(frozenset(), partitions(1, 2)) == Transition(frozenset(), partitions(1, 2), False)
+def test_eager_gives_up_nothing_after_sync() -> None:
+    assert revoked_after_sync(RebalanceProtocol.EAGER, frozenset(), partitions(1, 2)) == frozenset()
 
 
 def test_cooperative_gives_up_before_joining_only_what_is_no_longer_wanted() -> None:
-    assert Cooperative().revoked_before_join(TWO, ["t"]) is None
-    assert Cooperative().revoked_before_join(TWO | partitions(0, topic="u"), ["u"]) == TWO
+    assert revoked_before_join(RebalanceProtocol.COOPERATIVE, TWO, ["t"]) is None
+    assert revoked_before_join(RebalanceProtocol.COOPERATIVE, TWO | partitions(0, topic="u"), ["u"]) == TWO
 
 
-def test_cooperative_takes_the_differences_and_joins_again_if_it_gave_something_up() -> None:
-    assert Cooperative().transition(TWO, TWO) == Transition(frozenset(), frozenset(), False)
-    assert Cooperative().transition(TWO, partitions(1, 2)) == Transition(partitions(0), partitions(2), True)
+def test_cooperative_gives_up_after_sync_only_what_the_assignment_leaves_out() -> None:
+    assert revoked_after_sync(RebalanceProtocol.COOPERATIVE, TWO, TWO) == frozenset()
+    assert revoked_after_sync(RebalanceProtocol.COOPERATIVE, TWO, partitions(1, 2)) == partitions(0)
 
 
 @pytest.mark.parametrize(
@@ -64,22 +64,22 @@ def test_cooperative_takes_the_differences_and_joins_again_if_it_gave_something_
 def test_a_member_speaks_the_highest_protocol_that_all_its_assignors_support(
     assignors: list[Assignor], protocol: RebalanceProtocol
 ) -> None:
-    assert strategy_for(assignors).protocol is protocol
+    assert protocol_for(assignors) is protocol
 
 
 def test_assignors_without_a_protocol_in_common_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="range, cooperative-only"):
-        strategy_for([RangeAssignor(), CooperativeOnly()])
+        protocol_for([RangeAssignor(), CooperativeOnly()])
 
 
 def test_an_assignor_named_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="once"):
-        strategy_for([RangeAssignor(), RangeAssignor()])
+        protocol_for([RangeAssignor(), RangeAssignor()])
 
 
 def test_a_member_without_assignors_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        strategy_for([])
+        protocol_for([])
 
 
 def test_every_assignor_is_offered_in_order_of_preference() -> None:

@@ -18,7 +18,7 @@ from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.client.settings import AutoOffsetReset, ClientConfig, ClientSettings, IsolationLevel
-from kohort.member.rebalance_strategy import strategy_for
+from kohort.member.rebalance_strategy import protocol_for
 
 ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 DEFAULT_ASSIGNORS: tuple[Assignor, ...] = (RangeAssignor(), CooperativeStickyAssignor())
@@ -168,7 +168,7 @@ def _check_assignors(assignors: Sequence[Assignor]) -> None:
     for each in assignors:
         if isinstance(each, type | str) or not hasattr(each, "assign"):
             raise TypeError(f"assignors: {each!r} is no assignor; pass objects, such as CooperativeStickyAssignor()")
-    strategy_for(assignors)
+    protocol_for(assignors)
 
 
 def check_protocol(

@@ -153,13 +153,8 @@ class GroupMember:
     # Offsets
 
     def hold(self, offsets: Iterable[TopicPartition]) -> Hold | None:
-        """Watch whether partitions stay this member's, for a commit that is not sent yet; end it with `release`."""
+        """Watch whether partitions stay this member's, for a commit that is not sent yet."""
         return None if self.membership is None else self.membership.hold(offsets)
-
-    def release(self, hold: Hold | None) -> None:
-        """End what `hold` began."""
-        if hold is not None and self.membership is not None:
-            self.membership.release(hold)
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], hold: Hold | None) -> None:
         """Commit offsets as the member, or as no member. Raises as `Membership.commit` and `commit_offsets` do."""

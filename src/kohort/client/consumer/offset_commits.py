@@ -145,11 +145,8 @@ class OffsetCommits:
 
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         hold = self._group.hold(offsets)
-        try:
-            await self.drained()
-            await self._commit_next(offsets, hold)
-        finally:
-            self._group.release(hold)
+        await self.drained()
+        await self._commit_next(offsets, hold)
 
     async def _commit_next(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], hold: Hold | None) -> None:
         self._group.require_id()
@@ -173,8 +170,6 @@ class OffsetCommits:
             await self._commit_next(offsets, hold)
         except KafkaError as error:
             failure = error
-        finally:
-            self._group.release(hold)
         if on_complete is not None:
             try:
                 on_complete(offsets, failure)

@@ -57,7 +57,7 @@ class ConsumerRequests:
 
     def _request(self, effect: ConsumerHeartbeat, connection: Connection) -> ConsumerGroupHeartbeatRequest:
         """Return the message. Raises UNSUPPORTED_VERSION where the broker cannot take what it says."""
-        if effect.regex and connection.version_of(Api.CONSUMER_GROUP_HEARTBEAT) < messages.REGEX_VERSION:
+        if effect.regex and connection.versions.newest(Api.CONSUMER_GROUP_HEARTBEAT) < messages.REGEX_VERSION:
             text = f"{connection.address} resolves no expressions: name the topics, or use Kafka 4.1 or newer"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
         return messages.heartbeat_request(

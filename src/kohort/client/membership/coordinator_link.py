@@ -36,7 +36,7 @@ class CoordinatorLink:
     def has_feature(self, version: int = 1) -> bool:
         """Return whether the coordinator is one of ours, as far as is known, with this version of the feature."""
         connection = self._connection
-        return connection is not None and not connection.is_closed and connection.has_feature(FEATURE, version)
+        return connection is not None and not connection.is_closed and connection.versions.has_feature(FEATURE, version)
 
     def rediscover(self) -> None:
         """Forget the coordinator; the next request looks it up."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from weakref import WeakSet
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
@@ -26,9 +28,10 @@ EPOCH_WAIT_MS = 5_000
 
 
 class Hold:
-    """Some partitions that were owned when it was made, and those of them that still are, without interruption."""
+    """Some partitions that were owned when it was made, and those of them that still are, without interruption.
 
-    __slots__ = ("kept", "owned")
+    It is kept up to date for as long as somebody refers to it.
+    """
 
     def __init__(self, owned: Partitions) -> None:
         self.owned = self.kept = owned
@@ -39,39 +42,26 @@ class Hold:
         return self.owned - self.kept
 
 
-class ContinuousOwnership:
-    """Which partitions of each hold the member has owned without interruption."""
-
-    __slots__ = ("_holds",)
-
-    def __init__(self) -> None:
-        self._holds: dict[Hold, None] = {}
-
-    def hold(self, partitions: Iterable[TopicPartition], owned: Partitions) -> Hold:
-        """Begin to record those of some partitions that are owned now, until `release`."""
-        hold = Hold(owned.intersection(partitions))
-        self._holds[hold] = None
-        return hold
-
-    def release(self, hold: Hold) -> None:
-        """Forget a hold."""
-        self._holds.pop(hold, None)
-
-    def update(self, owned: Partitions) -> None:
-        """Drop from every hold what is no longer owned."""
-        for hold in self._holds:
-            hold.kept &= owned
-
-
 class MemberCommits:
     """The commits of one member, in whichever protocol it is active."""
 
     def __init__(self, cluster: Cluster, group_id: str, instance_id: str | None, active: ActiveDriver) -> None:
-        self.ownership = ContinuousOwnership()
+        self._holds: WeakSet[Hold] = WeakSet()
         self._cluster = cluster
         self._group_id = group_id
         self._instance_id = instance_id
         self._active = active
+
+    def hold(self, partitions: Iterable[TopicPartition]) -> Hold:
+        """Begin to record those of some partitions that are owned now."""
+        hold = Hold(self._active.member.owned.intersection(partitions))
+        self._holds.add(hold)
+        return hold
+
+    def update_holds(self) -> None:
+        """Drop from every hold what is no longer owned."""
+        for hold in self._holds:
+            hold.kept &= self._active.member.owned
 
     async def commit(
         self,
@@ -175,9 +165,7 @@ class MemberCommits:
 
     async def _wait_for_change(self, identity: Identity) -> None:
         """Wait until the member has a newer identity, or was fenced; at most `EPOCH_WAIT_MS`."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(EPOCH_WAIT_MS / 1000):
                 while self._active.member.identity == identity:
                     await self._active.changed.wait()
-        except TimeoutError:
-            pass

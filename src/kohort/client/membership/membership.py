@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
 from kohort.assign.spec import Assignor
+from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.cluster.metadata import ClusterView
@@ -112,7 +113,7 @@ class Membership:
         listener = listener or RebalanceListener()
         self._callbacks = UserCallbacks(group_id, listener, self._assignors, rebalance_timeout_ms)
         self._lags = StandbyLags(group_id)
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = BackgroundTasks(f"kohort member of {group_id}")
         self._loop_task: asyncio.Task[None] | None = None
         self._unwatch: Callable[[], None] | None = None
         self._sleeping_until_ms: int | None = None
@@ -132,7 +133,7 @@ class Membership:
         self._unwatch = self._cluster.watch(self._take_view)
         self._active.put(driver.topic_metadata())
         self._active.put(self._subscription)
-        self._loop_task = asyncio.create_task(self._run(), name=f"kohort member of {self.group_id}")
+        self._loop_task = self._tasks.spawn(self._run())
 
     async def stop(self, reason: str = CLOSING, *, leave: bool | None = None) -> None:
         """Give the partitions back through the listener, leave the group, and end every task.
@@ -213,12 +214,8 @@ class Membership:
     # Offsets of the group, as this member
 
     def hold(self, partitions: Iterable[TopicPartition]) -> Hold:
-        """Record from now on whether this member owns partitions without interruption; end it with `release`."""
-        return self._commits.ownership.hold(partitions, self.assignment)
-
-    def release(self, hold: Hold) -> None:
-        """End a `hold`."""
-        self._commits.ownership.release(hold)
+        """Record from now on whether this member owns partitions without interruption."""
+        return self._commits.hold(partitions)
 
     async def commit(
         self,
@@ -232,12 +229,7 @@ class Membership:
         Raises `CommitFailed` where the group no longer takes them from this member (`RebalanceInProgress` where it may
         later), `PartitionErrors`, or the `KafkaError` of a coordinator that could not be reached.
         """
-        hold = self.hold(offsets) if since is None else since
-        try:
-            await self._commits.commit(offsets, hold, self._report_commit, timeout_ms=timeout_ms)
-        finally:
-            if since is None:
-                self.release(hold)
+        await self._commits.commit(offsets, since or self.hold(offsets), self._report_commit, timeout_ms=timeout_ms)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
@@ -289,7 +281,7 @@ class Membership:
     def rebalance_protocol(self) -> str:
         """How this member rebalances: eager, cooperative or consumer."""
         member = self._active.member
-        return "consumer" if isinstance(member, ConsumerMember) else member.strategy.protocol.name.lower()
+        return "consumer" if isinstance(member, ConsumerMember) else member.protocol
 
     @property
     def state(self) -> State | ConsumerState:
@@ -305,11 +297,6 @@ class Membership:
     def is_known(self) -> bool:
         """Whether the coordinator knows this member, as far as its responses show."""
         return self._active.member.is_known
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this member computes the group's assignments."""
-        return self._active.member.is_leader
 
     @property
     def poll_state(self) -> PollState:
@@ -361,7 +348,7 @@ class Membership:
         requested = member.step(event, now_ms)
         self._metrics.observe(event, requested, before, member.state, now_ms)
         self.observer.input_processed(self, event, requested)
-        self._commits.ownership.update(member.owned)
+        self._commits.update_holds()
         for effect in requested:
             self._carry_out(effect)
         if (action := self._switch.advance(member, is_closing=self._closing is not None)) is not None:
@@ -443,7 +430,7 @@ class Membership:
         self._active.driver = driver
         driver.follow(self._subscription.topics)
         if protocol == "classic":
-            self._hold(asyncio.create_task(self._probe(self._protocol_check_ms * self._switch.probe_factor)))
+            self._tasks.spawn(self._probe(self._protocol_check_ms * self._switch.probe_factor))
         self._step(driver.topic_metadata())
         if self._lags.is_reported:
             self._step(self._lags.attach(driver.member))
@@ -461,14 +448,9 @@ class Membership:
     # Tasks
 
     def _spawn(self, work: Awaitable[inputs.Input]) -> None:
-        task = asyncio.create_task(self._await(work, self._active.driver), name=f"kohort member of {self.group_id}")
+        task = self._tasks.spawn(self._await(work, self._active.driver))
         if isinstance(work, Coroutine):
             task.add_done_callback(lambda _: work.close())  # it never began where the task was cancelled before
-        self._hold(task)
-
-    def _hold(self, task: asyncio.Task[None]) -> None:
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
 
     async def _await(self, work: Awaitable[inputs.Input], driver: ProtocolDriver) -> None:
         try:
@@ -492,10 +474,7 @@ class Membership:
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
-        tasks = [*self._tasks, *([self._loop_task] if self._loop_task else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
         self._loop_task = None
         self._link.drop()
         self.observer.membership_ended(self)
@@ -503,6 +482,3 @@ class Membership:
 
 def _now_ms() -> int:
     return int(asyncio.get_running_loop().time() * 1000)
-
-
-__all__ = ["CLOSING", "Membership"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Protocol
 from uuid import UUID
 
 from kohort.assign.spec import Assignor
@@ -29,67 +28,6 @@ from kohort.net.environment import randbytes
 log = logging.getLogger("kohort.client.membership")
 
 Response = Awaitable[inputs.Input]
-
-
-class ProtocolDriver(Protocol):
-    """One member of one group, in one of the protocols."""
-
-    name: str
-
-    @property
-    def member(self) -> ClassicMember | ConsumerMember:
-        """The state machine."""
-        ...
-
-    def carry_out(self, effect: effects.Effect) -> Response | None:
-        """Begin what an effect asks for; return what to await, and the input that answers it."""
-        ...
-
-    def follow(self, topics: Iterable[str]) -> None:
-        """Keep the metadata of these topics fresh too."""
-        ...
-
-    def topic_metadata(self) -> inputs.Input:
-        """Return the topics as the cluster shows them now."""
-        ...
-
-    def commit_error(self, error: KafkaError, identity: Identity) -> KafkaError:
-        """Return what to raise for a commit that was refused to `identity`."""
-        ...
-
-    def topic_ids(self, offsets: Iterable[TopicPartition]) -> Mapping[str, bytes]:
-        """Return the ids to commit these partitions by, none to commit them by name."""
-        ...
-
-
-class ActiveDriver:
-    """The driver in force, which a switch of the protocol replaces; the inbox of its member; who waits for changes."""
-
-    def __init__(self, driver: ProtocolDriver) -> None:
-        self.driver = driver
-        self.inbox: asyncio.Queue[inputs.Input] = asyncio.Queue()
-        self.changed = BroadcastEvent()
-
-    @property
-    def member(self) -> ClassicMember | ConsumerMember:
-        """The state machine in force."""
-        return self.driver.member
-
-    def put(self, event: inputs.Input) -> None:
-        """Queue an input of the member."""
-        self.inbox.put_nowait(event)
-
-
-def new_driver(
-    protocol: str, link: CoordinatorLink, config: MemberConfig, assignors: Sequence[Assignor], member_id: str
-) -> ProtocolDriver:
-    """Return the driver of a new member. Raises ValueError for assignors that do not go together.
-
-    A classic member's id is the one that the group knows it by already, or empty: the coordinator makes it.
-    """
-    if protocol == "classic":
-        return ClassicDriver(link, config, assignors, member_id)
-    return ConsumerDriver(link, config, member_id)
 
 
 def new_member_id() -> str:
@@ -207,6 +145,39 @@ class ConsumerDriver:
         ids = self.member.topic_ids
         topics = {topic for topic, _ in offsets}
         return {topic: ids[topic] for topic in topics} if topics <= ids.keys() else {}
+
+
+ProtocolDriver = ClassicDriver | ConsumerDriver
+
+
+def new_driver(
+    protocol: str, link: CoordinatorLink, config: MemberConfig, assignors: Sequence[Assignor], member_id: str
+) -> ProtocolDriver:
+    """Return the driver of a new member. Raises ValueError for assignors that do not go together.
+
+    A classic member's id is the one that the group knows it by already, or empty: the coordinator makes it.
+    """
+    if protocol == "classic":
+        return ClassicDriver(link, config, assignors, member_id)
+    return ConsumerDriver(link, config, member_id)
+
+
+class ActiveDriver:
+    """The driver in force, which a switch of the protocol replaces; the inbox of its member; who waits for changes."""
+
+    def __init__(self, driver: ProtocolDriver) -> None:
+        self.driver = driver
+        self.inbox: asyncio.Queue[inputs.Input] = asyncio.Queue()
+        self.changed = BroadcastEvent()
+
+    @property
+    def member(self) -> ClassicMember | ConsumerMember:
+        """The state machine in force."""
+        return self.driver.member
+
+    def put(self, event: inputs.Input) -> None:
+        """Queue an input of the member."""
+        self.inbox.put_nowait(event)
 
 
 def _refused(error: KafkaError, identity: Identity) -> KafkaError:

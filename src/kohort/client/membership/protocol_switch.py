@@ -133,7 +133,8 @@ async def wait_until_movable(link: CoordinatorLink, check_ms: int) -> None:
 async def _is_movable(link: CoordinatorLink) -> bool:
     connection = await link.open()
     # A broker that does not serve the protocol announces its requests all the same, and refuses them.
-    if not connection.supports(Api.CONSUMER_GROUP_HEARTBEAT) or not connection.is_enabled(_FEATURE):
+    versions = connection.versions
+    if not versions.supports(Api.CONSUMER_GROUP_HEARTBEAT) or not versions.is_enabled(_FEATURE):
         return False
     request = DescribeGroupsRequest(groups=[link.group_id])
     answer = await connection.call(request, timeout_ms=link.cluster.request_timeout_ms)

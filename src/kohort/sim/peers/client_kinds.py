@@ -19,7 +19,7 @@ from kohort.assign import (
     StickyAssignor,
 )
 from kohort.member.member_state import MemberConfig
-from kohort.member.rebalance_strategy import strategy_for
+from kohort.member.rebalance_strategy import protocol_for
 from kohort.model.assignment import Assignment, Partitions
 from kohort.wire.apis import Api
 
@@ -77,7 +77,7 @@ class Kind:
         """What the trace calls it: eager, cooperative or consumer."""
         if self.protocol == "consumer":
             return "consumer"
-        return str(strategy_for(self.made_assignors()).protocol)
+        return str(protocol_for(self.made_assignors()))
 
     @property
     def may_be_static(self) -> bool:

@@ -277,7 +277,6 @@ class RoundGate:
             return
         if not is_committed:
             self.owned.forget(each.partition for each in done.ranges)
-        self.member.release(opened.hold)
         self.barrier.close()
 
     async def existing(self) -> list[TopicPartition]:

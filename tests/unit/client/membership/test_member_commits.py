@@ -8,7 +8,6 @@ import pytest
 
 from kohort.assign import RangeAssignor
 from kohort.client import Cluster, CommitFailed, Membership, OffsetAndMetadata
-from kohort.client.membership.member_commits import ContinuousOwnership
 from kohort.member import inputs
 from kohort.member.effects import Callback
 from kohort.model.assignment import Assignment
@@ -19,14 +18,17 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 def test_what_is_revoked_and_comes_back_was_not_owned_without_interruption() -> None:
-    ownership = ContinuousOwnership()
-    hold = ownership.hold([T0, T1, T2], frozenset({T0, T1}))
-    ownership.update(frozenset({T0}))
-    ownership.update(frozenset({T0, T1}))
-    assert hold.lost == {T1}
-    ownership.release(hold)
-    ownership.update(frozenset())
-    assert hold.lost == {T1}
+    membership = Membership(Cluster("127.0.0.1:1"), "g", topics=("t",), assignors=(RangeAssignor(),))
+    member, commits = membership._active.member, membership._commits
+    member.owned = frozenset({T0, T1})
+    hold = membership.hold([T0, T1, T2])
+    member.owned = frozenset({T0})
+    commits.update_holds()
+    member.owned = frozenset({T0, T1})
+    commits.update_holds()
+    assert (hold.kept, hold.lost) == ({T0}, {T1})
+    del hold
+    assert not commits._holds, "a hold ends with the last reference to it"
 
 
 def test_a_commit_asked_for_before_a_rebalance_that_took_its_partition_is_refused_here() -> None:
@@ -35,7 +37,7 @@ def test_a_commit_asked_for_before_a_rebalance_that_took_its_partition_is_refuse
 
     def step(event: inputs.Input) -> None:
         member.step(event, 0)
-        membership._commits.ownership.update(member.owned)
+        membership._commits.update_holds()
 
     def assign(generation: int) -> None:
         step(inputs.JoinAnswered(member.identity, ErrorCode.NONE, generation, "m", "leader", "range"))
