@@ -137,7 +137,7 @@ async def a_static_member_comes_back_to_its_partitions_without_a_rebalance(boots
         again = member(cluster, name, group_instance_id="two")
         await again.start()
         assert await again.joined(timeout_ms=PATIENCE_MS) == held
-        assert (again.generation, one.generation, one.rebalances) == (generation, generation, 2)
+        assert (again.generation, one.generation, one.member.rebalances) == (generation, generation, 2)
         await again.stop(leave=True)
         await one.stop(leave=True)
 

@@ -234,7 +234,7 @@ def _sleep_over_fifty_answers(broker: EmbeddedBroker) -> None:
         assert only(writer.call(produce("orders", batch(b"still here")), 9)).error_code == 0
         server = broker.broker.server
         assert server is not None
-        unsent = max(client.unsent_bytes for client in server.clients)
+        unsent = max(client._transport.get_write_buffer_size() for client in server.clients)
         assert unsent < 16 << 20
         # It wakes up: every answer is still there, whole and in order.
         for _ in range(50):

@@ -342,10 +342,10 @@ def test_a_user_that_stays_away_is_warned_then_put_out_and_loses_all(
             first = await party.join(max_poll_interval_ms=300)
             await party.settled(2)
             first.return_poll()
-            assert first.poll_state is PollState.AWAY
-            await first.wait_for(lambda: first.poll_state is PollState.LATE, timeout_ms=PATIENCE_MS)
+            assert first.member.poll_state is PollState.AWAY
+            await first.wait_for(lambda: first.member.poll_state is PollState.LATE, timeout_ms=PATIENCE_MS)
             assert first.state is State.STABLE
-            await first.wait_for(lambda: first.poll_state is PollState.MISSED, timeout_ms=PATIENCE_MS)
+            await first.wait_for(lambda: first.member.poll_state is PollState.MISSED, timeout_ms=PATIENCE_MS)
             second = await party.join()
             party.ledger.is_forgiving = True
             await second.wait_for(lambda: len(second.assignment) == 2, timeout_ms=PATIENCE_MS)

@@ -11,13 +11,11 @@ from tests.integration.scripted_broker import ScriptedBroker
 from kohort import RangeAssignor
 from kohort.assign.spec import MemberSpec
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.membership.classic_requests import ClassicRequests
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.leader import Leader
 from kohort.member.effects import Compute
 from kohort.member.identity import Identity
 from kohort.member.inputs import Computed, ComputeFailed
-from kohort.member.member_state import MemberConfig
 from kohort.model.subscription import Subscription
 from kohort.wire.apis import Api
 
@@ -46,8 +44,7 @@ def test_a_leader_looks_for_the_groups_topics_as_long_as_its_round_lasts(is_over
     async def main() -> None:
         async with asyncio.timeout(15), ScriptedBroker({}) as broker, Cluster(broker.address) as cluster:
             silent = Silent(broker)
-            link = CoordinatorLink(cluster, "g")
-            leading = Leader(cluster, "g", {"range": RangeAssignor()}, ClassicRequests(link, MemberConfig()))
+            leading = Leader(CoordinatorLink(cluster, "g"), [RangeAssignor()])
             silent.left = 1000 if is_over else 5
             cluster.request_timeout_ms = 1  # each failure is one that was retried long enough
             is_wanted = (lambda: silent.left > 990) if is_over else lambda: True
@@ -78,12 +75,7 @@ def test_a_leader_assigns_with_metadata_that_was_asked_for_in_its_round() -> Non
                 return answer
 
             broker.answers[Api.METADATA] = growing
-            leading = Leader(
-                cluster,
-                "g",
-                {"range": RangeAssignor()},
-                ClassicRequests(CoordinatorLink(cluster, "g"), MemberConfig()),
-            )
+            leading = Leader(CoordinatorLink(cluster, "g"), [RangeAssignor()])
             cluster.track(["t"])
             under_way = asyncio.create_task(cluster.refresh())
             await asyncio.sleep(0)

@@ -257,7 +257,7 @@ def test_an_old_member_that_comes_after_the_upgrade_gets_nothing_and_everybody_i
 
             def error(worker: Worker) -> ErrorCode | None:
                 membership = worker.consumer._group.membership
-                return None if membership is None else membership.assignment_error
+                return None if membership is None else membership.member.assignment_error
 
             told = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             await fleet.until(lambda: error(first) is error(second) is told)

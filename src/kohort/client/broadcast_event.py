@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 
 class BroadcastEvent:
@@ -21,8 +22,6 @@ class BroadcastEvent:
     async def wait(self, until_s: float | None = None) -> None:
         """Wait for the next notification, at most until a time of the running loop's clock."""
         event = self._event
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout_at(until_s):
                 await event.wait()
-        except TimeoutError:
-            pass

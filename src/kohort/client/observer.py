@@ -37,11 +37,6 @@ class ObservedMembership(Protocol):
         ...
 
     @property
-    def group_instance_id(self) -> str | None:
-        """The `group.instance.id` of a static member, or None."""
-        ...
-
-    @property
     def identity(self) -> Identity:
         """The generation or epoch, and the member id, that its requests carry now."""
         ...

@@ -70,9 +70,6 @@ class ContractBroken(AssertionError):
     """A call that a listener or an assignor may rely on not to happen here."""
 
 
-CALLBACKS = frozenset({Act.REVOKED, Act.LOST, Act.ASSIGNED})
-
-
 class Contract:
     """One member's timeline. With `sees_facts` the facts must be recorded too, and more rules can be checked."""
 
@@ -98,18 +95,11 @@ class Contract:
         step = Step(act, partitions)
         if partitions or act not in (Act.UNWANTED, Act.GONE):
             self.trace.append(step)
-        if act in CALLBACKS:
-            self._demand(self.running is None, "callbacks run one at a time")
-            self._before = self.phase
         match act:
-            case Act.REVOKED:
-                self._revoke(partitions)
-                self.running = step
-            case Act.LOST:
-                self._lose(partitions)
-                self.running = step
-            case Act.ASSIGNED:
-                self._assign(partitions)
+            case Act.REVOKED | Act.LOST | Act.ASSIGNED:
+                self._demand(self.running is None, "callbacks run one at a time")
+                self._before = self.phase
+                {Act.REVOKED: self._revoke, Act.LOST: self._lose, Act.ASSIGNED: self._assign}[act](partitions)
                 self.running = step
             case Act.DONE | Act.ABANDONED:
                 self._finish(is_abandoned=act is Act.ABANDONED)
@@ -260,10 +250,10 @@ class Contract:
 
 
 class ConsumerContract(Contract):
-    """One member's timeline. With `sees_facts` the facts must be recorded too, and more rules can be checked."""
+    """One member's timeline in the consumer protocol; the facts must be recorded too."""
 
-    def __init__(self, *, sees_facts: bool = True) -> None:
-        super().__init__("consumer", sees_facts=sees_facts)
+    def __init__(self) -> None:
+        super().__init__("consumer")
 
     def _revoke(self, partitions: Partitions) -> None:
         self._demand(bool(partitions), "the consumer protocol does not call revoked with nothing")
@@ -281,7 +271,7 @@ class ConsumerContract(Contract):
         self._demand(partitions <= self.owned, "only what is owned can be lost")
         if self._is_out or self._is_closing:
             self._demand(partitions == self.owned, "a fenced member loses all that it owned")
-        elif self._sees_facts:
+        else:
             self._demand(partitions <= self._gone, "a member of the group loses only what no longer exists")
             self._demand(self.phase is Phase.IDLE, "what was deleted is lost before anything is revoked")
             self.phase = Phase.PREPARED

@@ -213,12 +213,6 @@ class Client(asyncio.Protocol):
         if transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(LINGER_SECONDS, transport.abort)
 
-    @property
-    def unsent_bytes(self) -> int:
-        """How much the client has not read yet."""
-        size: int = self._transport.get_write_buffer_size()
-        return size
-
     def abort(self) -> None:
         """Close the socket at once."""
         self._transport.abort()

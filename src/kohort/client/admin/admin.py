@@ -28,8 +28,9 @@ from kohort.client.arguments import (
     whole_number,
 )
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, committable, fetch_committed
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp, list_offsets
+from kohort.client.cluster.list_offsets import OffsetAndTimestamp, list_offsets
 from kohort.client.cluster.metadata import Broker, ClusterView, TopicView
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST, MAX_TIMESTAMP
 from kohort.client.cluster.retry import retry
 from kohort.client.errors import PartitionErrors, UnknownTopic, raise_refusal
 from kohort.client.settings import ClientConfig, ClientSettings, config_of, understood
@@ -141,15 +142,12 @@ class Admin:
 
     async def list_topics(self) -> list[TopicView]:
         """Return every topic, internal ones too, by name."""
-        response = await self._retry(MetadataRequest(topics=None, allow_auto_topic_creation=False))
-        return sorted(ClusterView.read(response).topics.values(), key=lambda topic: topic.name)
+        return sorted((await self._topics(None)).values(), key=lambda topic: topic.name)
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicView]:
         """Return these topics by name. Raises `UnknownTopic`."""
         wanted = texts("names", names)
-        topics = [MetadataRequest.Topic(name=name) for name in wanted]
-        response = await self._retry(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
-        found = ClusterView.read(response).topics
+        found = await self._topics(wanted)
         for name in wanted:
             topic = found.get(name)
             if topic is None or topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -193,9 +191,7 @@ class Admin:
             topics=[DeleteTopicsRequest.Topic(name=name)], topic_names=[name], timeout_ms=self._timeout_ms
         )
         for result in (await self._controller(request)).responses:
-            if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise UnknownTopic(name)
-            raise_refusal(result.error_code, f"topic {name!r} was not deleted", result.error_message)
+            _raise_topic_refusal(result.error_code, name, "was not deleted", result.error_message)
         await self._settled(name, lambda found: found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def create_partitions(self, name: str, count: int) -> None:
@@ -207,9 +203,7 @@ class Admin:
             timeout_ms=self._timeout_ms,
         )
         for result in (await self._controller(request)).results:
-            if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise UnknownTopic(name)
-            raise_refusal(result.error_code, f"topic {name!r} was not grown", result.error_message)
+            _raise_topic_refusal(result.error_code, name, "was not grown", result.error_message)
         await self._settled(name, lambda found: len(found.partitions) >= count and _has_leaders(found))
 
     async def list_offsets(
@@ -391,6 +385,11 @@ class Admin:
         cluster = self._cluster
         return await retry(lambda: cluster.call_any(request), waits=cluster.waits(), timeout_ms=self._timeout_ms)
 
+    async def _topics(self, names: Iterable[str] | None) -> Mapping[str, TopicView]:
+        topics = None if names is None else [MetadataRequest.Topic(name=name) for name in names]
+        response = await self._retry(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+        return ClusterView.read(response).topics
+
     async def _controller(self, request: Request[ResponseT]) -> ResponseT:
         cluster = self._cluster
         # No retry: a change whose response was lost may have been made.
@@ -413,11 +412,15 @@ class Admin:
         deadline_s = asyncio.get_running_loop().time() + self._timeout_ms / 1000
         gone = TopicView(name, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         while asyncio.get_running_loop().time() < deadline_s:
-            topics = [MetadataRequest.Topic(name=name)]
-            response = await self._retry(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
-            if is_settled(ClusterView.read(response).topics.get(name, gone)):
+            if is_settled((await self._topics([name])).get(name, gone)):
                 return
             await asyncio.sleep(waits.next_s())
+
+
+def _raise_topic_refusal(code: int, topic: str, what: str, message: str | None) -> None:
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise UnknownTopic(topic)
+    raise_refusal(code, f"topic {topic!r} {what}", message)
 
 
 def _raise_group_refusal(code: int, what: str, message: str | None = None) -> None:

@@ -66,7 +66,7 @@ class Cluster:
         self.request_timeout_ms = request_timeout_ms
         self.random = random
         self.view = ClusterView()
-        self._pool = Pool(client_id, random=random, connect_timeout_ms=connect_timeout_ms, tls=tls, sasl=sasl)
+        self._pool = Pool(client_id, random, connect_timeout_ms, tls, sasl)
         self._metadata_max_age_s = metadata_max_age_ms / 1000
         self._start_timeout_ms = start_timeout_ms
         self._is_auto_creating = allow_auto_create_topics
@@ -164,7 +164,7 @@ class Cluster:
             await asyncio.wait([self._refreshing])
         await self.refresh()
 
-    async def topic(self, name: str, *, timeout_ms: int | None = None) -> TopicView:
+    async def topic(self, name: str) -> TopicView:
         """Return a topic with its partitions, from the metadata or requested from the cluster.
 
         Raises `UnknownTopic`, or the `KafkaError` of the broker.
@@ -185,7 +185,7 @@ class Cluster:
 
         try:
             # A topic that was created a moment ago, perhaps by this request, may not be known to every broker yet.
-            patience_ms = timeout_ms or (5000 if self._is_auto_creating else 2000)
+            patience_ms = 5000 if self._is_auto_creating else 2000
             return await retry(look, waits=self.waits(), timeout_ms=patience_ms)
         except UnknownTopic:
             self._tracked.discard(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from kohort.client.cluster.retry import Waits
 from kohort.model.errors import KafkaError
@@ -16,44 +17,41 @@ from kohort.net.connection import Connection
 from kohort.net.sasl import Sasl
 
 
+@dataclass(eq=False)
 class _Peer:
-    def __init__(self, waits: Waits) -> None:
-        self.connection: Connection | None = None
-        self.lock = asyncio.Lock()
-        self.waiting = 0
-        self.waits = waits
-        self.not_before_s = 0.0
+    waits: Waits
+    connection: Connection | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+    not_before_s: float = 0.0
+
+    @property
+    def open(self) -> Connection | None:
+        """The connection, if it can be used."""
+        return None if self.connection is None or self.connection.is_closed else self.connection
 
 
+@dataclass(eq=False)
 class Pool:
     """Connections by address and lane. Brokers answer each connection in order, so what waits has a lane of its own."""
 
-    def __init__(
-        self,
-        client_id: str,
-        *,
-        random: Callable[[], float],
-        connect_timeout_ms: int,
-        tls: ssl.SSLContext | None,
-        sasl: Sasl | None,
-    ) -> None:
-        self._client_id = client_id
-        self._random = random
-        self._connect_timeout_ms = connect_timeout_ms
-        self._tls = tls
-        self._sasl = sasl
-        self._peers: dict[tuple[str, int, str], _Peer] = {}
-        self._apart: dict[Connection, None] = {}
-        self._is_closed = False
+    client_id: str
+    random: Callable[[], float]
+    connect_timeout_ms: int
+    tls: ssl.SSLContext | None
+    sasl: Sasl | None
+    _peers: dict[tuple[str, int, str], _Peer] = field(default_factory=dict)
+    _apart: dict[Connection, None] = field(default_factory=dict)
+    _is_closed: bool = False
 
     async def connection(self, host: str, port: int, lane: str = "") -> Connection:
         """Return the open connection to an address. Raises `KafkaError` where it cannot be opened."""
         peer = self._peers.get((host, port, lane))
         if peer is None:
-            peer = self._peers[host, port, lane] = _Peer(Waits(self._random, initial_ms=50))
+            peer = self._peers[host, port, lane] = _Peer(Waits(self.random, initial_ms=50))
         # A caller that comes while others wait for the connection waits behind them: requests keep their order.
-        if not peer.waiting and peer.connection is not None and not peer.connection.is_closed:
-            return peer.connection
+        if not peer.waiting and (connection := peer.open) is not None:
+            return connection
         peer.waiting += 1
         try:
             return await self._connect(peer, host, port)
@@ -62,8 +60,8 @@ class Pool:
 
     async def _connect(self, peer: _Peer, host: str, port: int) -> Connection:
         async with peer.lock:
-            if peer.connection is not None and not peer.connection.is_closed:
-                return peer.connection
+            if (connection := peer.open) is not None:
+                return connection
             now_s = asyncio.get_running_loop().time()
             if now_s < peer.not_before_s:
                 await asyncio.sleep(peer.not_before_s - now_s)
@@ -78,9 +76,7 @@ class Pool:
     def connected(self, host: str, port: int, lane: str = "") -> Connection | None:
         """Return the connection to an address if it is open and no caller waits for it."""
         peer = self._peers.get((host, port, lane))
-        if peer is None or peer.waiting or peer.connection is None or peer.connection.is_closed:
-            return None
-        return peer.connection
+        return None if peer is None or peer.waiting else peer.open
 
     async def open_apart(self, host: str, port: int) -> Connection:
         """Open a connection of the caller's own, for requests that others must not queue behind."""
@@ -105,7 +101,7 @@ class Pool:
 
     async def _open(self, host: str, port: int) -> Connection:
         connection = await Connection.open(
-            host, port, self._client_id, tls=self._tls, sasl=self._sasl, timeout_ms=self._connect_timeout_ms
+            host, port, self.client_id, tls=self.tls, sasl=self.sasl, timeout_ms=self.connect_timeout_ms
         )
         if self._is_closed:
             connection.close()

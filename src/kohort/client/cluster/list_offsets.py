@@ -11,23 +11,12 @@ from typing import NamedTuple
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
-from kohort.client.cluster.offset_specs import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.cluster.offset_specs import READ_UNCOMMITTED
 from kohort.client.cluster.retry import is_worth_a_retry, remaining_ms
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.wire.messages import ListOffsetsRequest
-
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "MAX_TIMESTAMP",
-    "READ_COMMITTED",
-    "READ_UNCOMMITTED",
-    "OffsetAndTimestamp",
-    "list_ends",
-    "list_offsets",
-]
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -43,7 +32,6 @@ async def list_offsets(
     wanted: Mapping[TopicPartition, int],
     *,
     isolation: int = READ_UNCOMMITTED,
-    timeout_ms: int | None = None,
     gone: set[TopicPartition] | None = None,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """Return the offset of each partition for a timestamp in milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP.
@@ -53,7 +41,7 @@ async def list_offsets(
     until the time was up.
     """
     deleted: set[TopicPartition] = set() if gone is None else gone
-    deadline_s = asyncio.get_running_loop().time() + (timeout_ms or 2 * cluster.request_timeout_ms) / 1000
+    deadline_s = asyncio.get_running_loop().time() + 2 * cluster.request_timeout_ms / 1000
     waits = cluster.waits()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
     while left := {each: time_ms for each, time_ms in wanted.items() if each not in found and each not in deleted}:

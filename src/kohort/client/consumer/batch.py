@@ -169,11 +169,6 @@ class Batch:
         return sum(len(raw.view) for raw in self._raw)
 
     @property
-    def most_records(self) -> int:
-        """How many records there may be at most; known without decoding any."""
-        return len(self._records) if self._records is not None else sum(raw.header.record_count for raw in self._raw)
-
-    @property
     def buffer(self) -> memoryview:
         """The raw record batches in one piece; the first and last may hold records outside of this batch's offsets."""
         if self._whole is None:

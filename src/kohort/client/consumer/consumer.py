@@ -14,7 +14,8 @@ from typing import Unpack
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_ends, list_offsets
+from kohort.client.cluster.list_offsets import OffsetAndTimestamp, list_ends, list_offsets
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.callback_gate import CallbackGate
 from kohort.client.consumer.consumer_metrics import partition_metrics
@@ -69,7 +70,7 @@ class Consumer:
         self._callbacks = RebalanceCallbacks(listener, partitions, self._gate, group, commits, metrics)
         subscription = TopicSubscription.of(topics, internal=not config.exclude_internal_topics)
         self._subscription = SubscriptionFollower(
-            cluster, config, subscription, partitions, group, commits, self._callbacks
+            subscription, cluster, config, partitions, group, commits, self._callbacks
         )
         self._positioning: asyncio.Task[None] | None = None
         self._is_stopping = self._is_polling = False

@@ -5,6 +5,8 @@ A partition whose next record cannot be read is raised by each poll, until its u
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.fetcher import Fetcher
@@ -12,27 +14,25 @@ from kohort.client.consumer.group_member import GroupMember
 from kohort.client.consumer.partition_state import PartitionTable
 
 
+@dataclass(eq=False)
 class FetchCollector:
     """Takes batches, and the errors in their way, out of the table."""
 
-    def __init__(
-        self, config: ConsumerConfig, partitions: PartitionTable, group: GroupMember, fetcher: Fetcher
-    ) -> None:
-        self._full_bytes = config.max_partition_fetch_bytes
-        self._partitions = partitions
-        self._group = group
-        self._fetcher = fetcher
+    _config: ConsumerConfig
+    _partitions: PartitionTable
+    _group: GroupMember
+    _fetcher: Fetcher
 
     def collect(self, limit: int | None, *, is_single: bool) -> list[Batch]:
         """Return batches of at most `limit` records in all, only one with `is_single`; raise as `raise_errors` does."""
         batches: list[Batch] = []
-        has_room = False
+        full_bytes, has_room = self._config.max_partition_fetch_bytes, False
         for state in list(self._partitions):
             if not state.is_served or not state.buffered:
                 continue
-            was_full = state.buffered_bytes >= self._full_bytes
+            was_full = state.buffered_bytes >= full_bytes
             batch = state.take_batch(limit)
-            has_room |= was_full and state.buffered_bytes < self._full_bytes
+            has_room |= was_full and state.buffered_bytes < full_bytes
             if batch is None:
                 continue
             batches.append(batch)

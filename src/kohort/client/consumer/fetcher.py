@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.list_offsets import READ_COMMITTED
 from kohort.client.cluster.metadata import Broker
+from kohort.client.cluster.offset_specs import READ_COMMITTED
 from kohort.client.consumer.batch import CORRUPT_RESPONSES, Batch, unreadable, visible_batches
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
@@ -232,8 +233,6 @@ class Fetcher:
 
 
 async def _wait(event: asyncio.Event, until_s: float | None) -> None:
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout_at(until_s):
             await event.wait()
-    except TimeoutError:
-        pass

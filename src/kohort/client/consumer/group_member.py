@@ -148,7 +148,7 @@ class GroupMember:
         group_id, member = self.require_id(), self.membership
         if member is None:
             return GroupMetadata(group_id)
-        return GroupMetadata(group_id, member.generation, member.member_id, member.group_instance_id)
+        return GroupMetadata(group_id, member.generation, member.member_id, member.config.instance_id)
 
     # Offsets
 

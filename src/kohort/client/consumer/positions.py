@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
@@ -22,24 +23,16 @@ from kohort.model.ids import TopicPartition
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Positions:
     """Gives every partition of the table a position; then wakes the fetcher, and notifies `changed`."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        config: ConsumerConfig,
-        partitions: PartitionTable,
-        group: GroupMember,
-        fetcher: Fetcher,
-        changed: BroadcastEvent,
-    ) -> None:
-        self._cluster = cluster
-        self._config = config
-        self._partitions = partitions
-        self._group = group
-        self._fetcher = fetcher
-        self._changed = changed
+    _cluster: Cluster
+    _config: ConsumerConfig
+    _partitions: PartitionTable
+    _group: GroupMember
+    _fetcher: Fetcher
+    _changed: BroadcastEvent
 
     async def run(self) -> None:
         """Look positions up until cancelled."""

@@ -14,8 +14,8 @@ from random import random
 from typing import TypeVar
 
 from kohort.client.cluster.bootstrap_addresses import parse_addresses
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.cluster.metadata import Broker, ClusterView, read_view
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
 from kohort.client.consumer.batch import CORRUPT_RESPONSES, unreadable, visible_batches
 from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
@@ -70,14 +70,12 @@ def read_ranges(
         reader.close()
 
 
+@dataclass(slots=True, eq=False)
 class _Range:
-    __slots__ = ("partition", "position", "replica", "stop")
-
-    def __init__(self, partition: TopicPartition, start: int, stop: int) -> None:
-        self.partition = partition
-        self.position = start
-        self.stop = stop
-        self.replica = -1
+    partition: TopicPartition
+    position: int
+    stop: int
+    replica: int = -1
 
 
 @dataclass

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from kohort.client.consumer.callback_gate import CallbackGate
 from kohort.client.consumer.group_member import GroupMember
@@ -19,24 +20,16 @@ from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 
 
+@dataclass(eq=False)
 class RebalanceCallbacks(RebalanceListener):
     """The listener of a consumer's membership; `user` is the program's own."""
 
-    def __init__(
-        self,
-        user: RebalanceListener,
-        partitions: PartitionTable,
-        gate: CallbackGate,
-        group: GroupMember,
-        commits: OffsetCommits,
-        metrics: RebalanceMetrics,
-    ) -> None:
-        self.user = user
-        self._partitions = partitions
-        self._gate = gate
-        self._group = group
-        self._commits = commits
-        self._metrics = metrics
+    user: RebalanceListener
+    _partitions: PartitionTable
+    _gate: CallbackGate
+    _group: GroupMember
+    _commits: OffsetCommits
+    _metrics: RebalanceMetrics
 
     async def on_partitions_revoked(self, partitions: Partitions) -> None:
         self._partitions.stop_serving(partitions)

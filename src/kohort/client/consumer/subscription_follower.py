@@ -7,6 +7,7 @@ are read. Partitions that the program assigns itself exclude a subscription.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import ClusterView
@@ -20,37 +21,28 @@ from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 
 
+@dataclass(eq=False)
 class SubscriptionFollower:
     """`subscription` is the program's, `topics` the names it stands for now, `assigned` what the program assigned."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        config: ConsumerConfig,
-        subscription: TopicSubscription,
-        partitions: PartitionTable,
-        group: GroupMember,
-        commits: OffsetCommits,
-        callbacks: RebalanceCallbacks,
-    ) -> None:
-        config.check_subscription(subscription)
-        self.subscription = subscription
-        self.topics = subscription.names
-        self.assigned: Partitions = frozenset()
-        self._cluster = cluster
-        self._config = config
-        self._partitions = partitions
-        self._group = group
-        self._commits = commits
-        self._callbacks = callbacks
-        self._unwatch: Callable[[], None] | None = None
+    subscription: TopicSubscription
+    _cluster: Cluster
+    _config: ConsumerConfig
+    _partitions: PartitionTable
+    _group: GroupMember
+    _commits: OffsetCommits
+    _callbacks: RebalanceCallbacks
+    _unwatch: Callable[[], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.change(self.subscription)
 
     def change(self, subscription: TopicSubscription) -> None:
         """Take another subscription, for the next `begin`. Raises ValueError for one that cannot be resolved."""
         self._config.check_subscription(subscription)
         self.subscription = subscription
         self.topics = subscription.names
-        self.assigned = frozenset()
+        self.assigned: Partitions = frozenset()
 
     def assign(self, partitions: Partitions) -> None:
         """Take partitions that the program assigns itself. Raises RuntimeError where it has subscribed."""

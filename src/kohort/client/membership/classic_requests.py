@@ -7,6 +7,7 @@ else.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TypeVar
 
 from kohort.client.membership import classic_messages as messages
@@ -20,19 +21,17 @@ from kohort.wire.primitives import MalformedMessage
 ResponseT = TypeVar("ResponseT")
 
 
+@dataclass(eq=False)
 class ClassicRequests:
     """Sends one member's group requests over its link."""
 
-    def __init__(self, link: CoordinatorLink, config: MemberConfig) -> None:
-        self._link = link
-        self._group_id = link.group_id
-        self._request_timeout_ms = link.cluster.request_timeout_ms
-        self._config = config
-        self._held_back = 0
+    _link: CoordinatorLink
+    _config: MemberConfig
+    _held_back: int = 0
 
     async def join(self, effect: effects.Join) -> inputs.JoinAnswered:
         """Send JoinGroup; the answer may take as long as the group's rebalance."""
-        request = messages.join_request(self._group_id, self._config, effect)
+        request = messages.join_request(self._link.group_id, self._config, effect)
         try:
             return messages.join_answered(effect, await self._call_held_back(request))
         except (KafkaError, MalformedMessage) as error:
@@ -40,7 +39,7 @@ class ClassicRequests:
 
     async def sync(self, effect: effects.Sync) -> inputs.SyncAnswered:
         """Send SyncGroup; the answer waits for the leader's assignment."""
-        request = messages.sync_request(self._group_id, self._config, effect)
+        request = messages.sync_request(self._link.group_id, self._config, effect)
         try:
             return messages.sync_answered(effect, await self._call_held_back(request))
         except (KafkaError, MalformedMessage) as error:
@@ -48,8 +47,8 @@ class ClassicRequests:
 
     async def heartbeat(self, effect: effects.Heartbeat) -> inputs.HeartbeatAnswered:
         """Send Heartbeat."""
-        request = messages.heartbeat_request(self._group_id, self._config, effect)
-        timeout_ms = messages.heartbeat_ms(self._request_timeout_ms, self._config)
+        request = messages.heartbeat_request(self._link.group_id, self._config, effect)
+        timeout_ms = messages.heartbeat_ms(self._link.cluster.request_timeout_ms, self._config)
         try:
             answer = await (await self._link.open()).call(request, timeout_ms=timeout_ms)
         except KafkaError as error:
@@ -60,7 +59,7 @@ class ClassicRequests:
         """Send LeaveGroup. Where a JoinGroup is still held back, on a new connection: brokers answer in order."""
         if self._held_back:
             self._link.drop()
-        request = messages.leave_request(self._group_id, self._config, effect)
+        request = messages.leave_request(self._link.group_id, self._config, effect)
         try:
             async with asyncio.timeout(messages.LEAVE_TIMEOUT_MS / 1000):
                 answer = await (await self._link.open()).call(request, timeout_ms=messages.LEAVE_TIMEOUT_MS)
@@ -68,17 +67,12 @@ class ClassicRequests:
             return inputs.LeaveAnswered(effect.identity, ErrorCode.REQUEST_TIMED_OUT)
         return messages.leave_answered(effect, answer)
 
-    @property
-    def is_failure_passed_on(self) -> bool:
-        """Whether the coordinator passes a leader's failed assignment on to the other members."""
-        return self._link.has_feature()
-
     async def _call_held_back(self, request: Request[ResponseT]) -> ResponseT:
         """Call what the coordinator may answer only when other members have come."""
         connection = await self._link.open()
         self._held_back += 1
         try:
-            timeout_ms = messages.held_back_ms(self._request_timeout_ms, self._config)
+            timeout_ms = messages.held_back_ms(self._link.cluster.request_timeout_ms, self._config)
             return await connection.call(request, timeout_ms=timeout_ms)
         finally:
             self._held_back -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 
 from kohort.client.membership import consumer_messages as messages
 from kohort.client.membership.coordinator_link import CoordinatorLink
@@ -21,13 +22,13 @@ from kohort.wire.messages import ConsumerGroupHeartbeatRequest
 LAGS_FEATURE = 2
 
 
+@dataclass(eq=False)
 class ConsumerRequests:
     """Sends one member's heartbeats over its link."""
 
-    def __init__(self, link: CoordinatorLink, config: MemberConfig) -> None:
-        self._link = link
-        self._config = config
-        self._interval_ms = 5_000
+    _link: CoordinatorLink
+    _config: MemberConfig
+    _interval_ms: int = 5_000
 
     async def heartbeat(self, effect: ConsumerHeartbeat) -> ConsumerHeartbeatAnswered:
         """Send ConsumerGroupHeartbeat; a leave is given five seconds."""

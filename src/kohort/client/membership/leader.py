@@ -8,13 +8,12 @@ pass it on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from kohort.assign.cooperative import assign_group
 from kohort.assign.spec import Assignor, GroupSpec
-from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.retry import is_worth_a_retry, retry
-from kohort.client.membership.classic_requests import ClassicRequests
+from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.topic_metadata import metadata_seen, specs
 from kohort.member import effects, inputs
 from kohort.model.errors import KafkaError
@@ -30,13 +29,11 @@ OLD_MEMBERS = (
 class Leader:
     """One member's view of the group's topics, and the assignments it makes."""
 
-    def __init__(
-        self, cluster: Cluster, group_id: str, assignors: Mapping[str, Assignor], requests: ClassicRequests
-    ) -> None:
-        self._cluster = cluster
-        self._group_id = group_id
-        self._assignors = assignors
-        self._requests = requests
+    def __init__(self, link: CoordinatorLink, assignors: Iterable[Assignor]) -> None:
+        self._link = link
+        self._cluster = link.cluster
+        self._group_id = link.group_id
+        self._assignors = {assignor.name: assignor for assignor in assignors}
         self._followed: frozenset[str] = frozenset()
 
     def follow(self, topics: Iterable[str]) -> None:
@@ -70,7 +67,8 @@ class Leader:
         except Exception as error:
             log.exception("group %s: no assignment by %s", self._group_id, effect.protocol_name)
             text = error.text if isinstance(error, KafkaError) else f"{type(error).__name__}: {error}"
-            return inputs.ComputeFailed(effect.identity, text, is_passed_on=self._requests.is_failure_passed_on)
+            # Our brokers pass a leader's failure on to the other members.
+            return inputs.ComputeFailed(effect.identity, text, is_passed_on=self._link.has_feature())
         return inputs.Computed(effect.identity, assignments, snapshot)
 
     def _warn(self, old: tuple[str, ...]) -> None:

@@ -25,7 +25,17 @@ from kohort.client.membership.standby_lags import Lags, StandbyLags
 from kohort.client.membership.user_callbacks import UserCallbacks
 from kohort.client.observer import Answer, client_observer
 from kohort.client.rebalance_listener import RebalanceListener
-from kohort.member import ConsumerMember, ConsumerState, Identity, MemberConfig, PollState, State, effects, inputs
+from kohort.member import (
+    ClassicMember,
+    ConsumerMember,
+    ConsumerState,
+    Identity,
+    MemberConfig,
+    PollState,
+    State,
+    effects,
+    inputs,
+)
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
@@ -248,6 +258,11 @@ class Membership:
         return self._active.driver.name
 
     @property
+    def member(self) -> ClassicMember | ConsumerMember:
+        """The state machine in force, to read from."""
+        return self._active.member
+
+    @property
     def assignment(self) -> Partitions:
         """The partitions that this member owns; until a revocation's callback has finished, its partitions too."""
         return self._active.member.owned
@@ -266,11 +281,6 @@ class Membership:
     def member_id(self) -> str:
         """The id that the coordinator knows this member by, or an empty string."""
         return self.identity.member_id
-
-    @property
-    def group_instance_id(self) -> str | None:
-        """The `group.instance.id` of a static member, or None."""
-        return self.config.instance_id
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -297,21 +307,6 @@ class Membership:
     def is_known(self) -> bool:
         """Whether the coordinator knows this member, as far as its responses show."""
         return self._active.member.is_known
-
-    @property
-    def poll_state(self) -> PollState:
-        """Where the user is between two polls: here, away, late (two thirds of the interval are over), or missed."""
-        return self._active.member.poll_state
-
-    @property
-    def assignment_error(self) -> ErrorCode | None:
-        """The error that the leader put into the last assignment (a member of an old version, say), or None."""
-        return self._active.member.assignment_error
-
-    @property
-    def rebalances(self) -> int:
-        """How many rebalances this member has completed."""
-        return self._active.member.rebalances
 
     # The loop: an input, a step of the member, its effects
 

@@ -48,9 +48,7 @@ class ClassicDriver:
         self.member = ClassicMember(config, assignors, link.cluster.random, member_id)
         self._group_id = link.group_id
         self._requests = ClassicRequests(link, config)
-        self._leader = Leader(
-            link.cluster, link.group_id, {assignor.name: assignor for assignor in assignors}, self._requests
-        )
+        self._leader = Leader(link, assignors)
 
     def carry_out(self, effect: effects.Effect) -> Response | None:
         """Send a request, or compute the group's assignment."""

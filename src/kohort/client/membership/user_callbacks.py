@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kohort.assign.spec import Assignor
 from kohort.client.errors import AssignmentFailed
@@ -20,18 +21,16 @@ from kohort.model.assignment import in_order
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class UserCallbacks:
     """One member's calls, and what is still to be raised."""
 
-    def __init__(
-        self, group_id: str, listener: RebalanceListener, assignors: Mapping[str, Assignor], timeout_ms: int
-    ) -> None:
-        self._group_id = group_id
-        self._listener = listener
-        self._assignors = assignors
-        self._timeout_ms = timeout_ms
-        self._error: Exception | None = None
-        self._failure: AssignmentFailed | None = None
+    _group_id: str
+    _listener: RebalanceListener
+    _assignors: Mapping[str, Assignor]
+    _timeout_ms: int
+    _error: Exception | None = None
+    _failure: AssignmentFailed | None = None
 
     def raise_in_poll(self, effect: effects.RaiseInPoll) -> None:
         """Raise it from the user's next call, unless a round succeeds before that."""

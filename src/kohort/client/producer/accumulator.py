@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kohort.model.errors import KafkaError
@@ -39,43 +40,26 @@ class ProducerId(NamedTuple):
 NO_PRODUCER_ID = ProducerId()
 
 
+@dataclass(slots=True, eq=False)
 class OutgoingBatch:
     """Records of one partition that travel together."""
 
-    __slots__ = (
-        "attempts",
-        "base_offset",
-        "created_s",
-        "encoded",
-        "error",
-        "identity",
-        "is_done",
-        "log_append_time_ms",
-        "number",
-        "partition",
-        "records",
-        "sequence",
-        "size",
-        "waiter",
-    )
+    partition: TopicPartition
+    number: int
+    created_s: float
+    records: list[Record] = field(default_factory=list)
+    size: int = 0
+    attempts: int = 0
+    identity: ProducerId = NO_PRODUCER_ID
+    sequence: int = NO_SEQUENCE
+    encoded: bytes | None = None
+    is_done: bool = False
+    error: KafkaError | None = None
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    waiter: asyncio.Future[None] | None = None
 
-    def __init__(self, partition: TopicPartition, number: int, created_s: float) -> None:
-        self.partition = partition
-        self.number = number
-        self.created_s = created_s
-        self.records: list[Record] = []
-        self.size = 0
-        self.attempts = 0
-        self.identity = NO_PRODUCER_ID
-        self.sequence = NO_SEQUENCE
-        self.encoded: bytes | None = None
-        self.is_done = False
-        self.error: KafkaError | None = None
-        self.base_offset = -1
-        self.log_append_time_ms = -1
-        self.waiter: asyncio.Future[None] | None = None
-
-    def finish(self, *, base_offset: int = -1, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
+    def finish(self, error: KafkaError | None = None, base_offset: int = -1, log_append_time_ms: int = -1) -> None:
         """End the batch, and wake all that wait for one of its records."""
         self.is_done = True
         self.base_offset = base_offset
@@ -124,31 +108,19 @@ class Delivery:
         return self.result()
 
 
+@dataclass(slots=True, eq=False)
 class OutgoingPartition:
     """One partition's batches: those that wait, oldest first, and those on their way, in the order sent."""
 
-    __slots__ = (
-        "identity",
-        "in_flight",
-        "is_recovering",
-        "is_reset_due",
-        "made",
-        "next_sequence",
-        "not_before_s",
-        "partition",
-        "queue",
-    )
-
-    def __init__(self, partition: TopicPartition) -> None:
-        self.partition = partition
-        self.queue: deque[OutgoingBatch] = deque()
-        self.in_flight: list[OutgoingBatch] = []
-        self.identity = NO_PRODUCER_ID
-        self.next_sequence = 0
-        self.is_recovering = False
-        self.is_reset_due = False
-        self.made = 0
-        self.not_before_s = 0.0
+    partition: TopicPartition
+    queue: deque[OutgoingBatch] = field(default_factory=deque)
+    in_flight: list[OutgoingBatch] = field(default_factory=list)
+    identity: ProducerId = NO_PRODUCER_ID
+    next_sequence: int = 0
+    is_recovering: bool = False
+    is_reset_due: bool = False
+    made: int = 0
+    not_before_s: float = 0.0
 
     def append(self, record: Record, size: int, clock_s: Callable[[], float], batch_bytes: int) -> OutgoingBatch:
         """Add a record of `size` bytes to the newest batch, or to a new one made now; return the batch."""

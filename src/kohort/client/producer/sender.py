@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 
 from kohort.client.background_tasks import BackgroundTasks
@@ -41,6 +42,9 @@ _LOST_COUNT = frozenset(
     }
 )
 
+
+_Results = dict[TopicPartition, tuple[KafkaError | None, int, int]]
+"""The error or None, base offset and append time of each partition in a Produce request."""
 
 _CONDITION_OF_THE_BROKER = frozenset(
     {
@@ -113,11 +117,9 @@ class Sender:
             next_s = self._send_ready(self._loop.time())
             if not self._active:
                 self._idle.set()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout_at(None if next_s == inf else next_s):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
 
     async def drained(self) -> None:
         """Wait until every batch is done with; nothing lingers meanwhile."""
@@ -134,7 +136,7 @@ class Sender:
         self._tasks.cancel()
         for partition in self._active.values():
             for batch in [*partition.in_flight, *partition.queue]:
-                self._finish(batch, error=reason)
+                self._finish(batch, reason)
         self._active.clear()
         self._idle.set()
 
@@ -219,7 +221,7 @@ class Sender:
             text = f"a batch for {partition.partition} was not written within {timeout_s:g} s (delivery_timeout_ms)"
             why = f": {batch.error.text}" if batch.error else ": its leader could not be reached"
             partition.is_reset_due |= batch.attempts > 0 and self._is_idempotent
-            self._finish(batch, error=KafkaError(ErrorCode.REQUEST_TIMED_OUT, text + why))
+            self._finish(batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, text + why))
         return partition.queue[0].created_s + timeout_s if partition.queue else inf
 
     def _start(
@@ -237,31 +239,30 @@ class Sender:
         return partitions
 
     async def _deliver(self, leader: Broker, connection: Connection, batches: list[OutgoingBatch]) -> None:
+        results: _Results = {}
+        missing = _RESULT_MISSING
         try:
             results = await self._produce(connection, batches)
         except KafkaError as error:
-            results = {batch.partition: (error, -1, -1) for batch in batches}
+            missing = error
         except Exception as defect:
             log.exception("a batch could not be made")
-            failed = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch could not be made: {defect!r}")
-            results = {batch.partition: (failed, -1, -1) for batch in batches}
+            missing = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch could not be made: {defect!r}")
         finally:
             self._requests[leader] -= 1
             self._wake.set()
         for batch in batches:
-            failure, base_offset, append_time_ms = results.get(batch.partition, (_RESULT_MISSING, -1, -1))
+            failure, base_offset, append_time_ms = results.get(batch.partition, (missing, -1, -1))
             partition = self._partitions[batch.partition]
             if failure is None:
                 partition.in_flight.remove(batch)
                 self._waits.pop(batch.partition, None)
-                self._finish(batch, base_offset=base_offset, log_append_time_ms=append_time_ms)
+                self._finish(batch, None, base_offset, append_time_ms)
             else:
                 self._take_failure(partition, batch, failure)
 
-    async def _produce(
-        self, connection: Connection, batches: list[OutgoingBatch]
-    ) -> dict[TopicPartition, tuple[KafkaError | None, int, int]]:
-        """Send one Produce request; return for each partition its error or None, base offset and append time."""
+    async def _produce(self, connection: Connection, batches: list[OutgoingBatch]) -> _Results:
+        """Send one Produce request and return what became of its batches."""
         config = self._config
         topics: dict[str, ProduceRequest.TopicData] = {}
         names: dict[bytes, str] = {}
@@ -300,7 +301,7 @@ class Sender:
         if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             # It was written by an attempt whose response got lost; the broker no longer knows where.
             partition.in_flight.remove(batch)
-            self._finish(batch)
+            self._finish(batch, None)
             return
         is_lost_count = error.code in _LOST_COUNT and self._is_idempotent
         if is_lost_count and is_first and not partition.is_recovering:
@@ -320,19 +321,14 @@ class Sender:
             return
         partition.in_flight.remove(batch)
         partition.is_reset_due |= self._is_idempotent
-        self._finish(batch, error=_explain(error, batch))
+        self._finish(batch, _explain(error, batch))
 
     def _finish(
-        self,
-        batch: OutgoingBatch,
-        *,
-        base_offset: int = -1,
-        log_append_time_ms: int = -1,
-        error: KafkaError | None = None,
+        self, batch: OutgoingBatch, error: KafkaError | None, base_offset: int = -1, append_time_ms: int = -1
     ) -> None:
         if error is not None:
             log.error("%d records for %s were not written: %s", len(batch.records), batch.partition, error)
-        batch.finish(base_offset=base_offset, log_append_time_ms=log_append_time_ms, error=error)
+        batch.finish(error, base_offset, append_time_ms)
         self._released(batch.size)
         self._wake.set()
 
@@ -363,13 +359,11 @@ class Sender:
     def _fail_all(self, error: KafkaError) -> None:
         for partition in self._active.values():
             while partition.queue:
-                self._finish(partition.queue.popleft(), error=error)
+                self._finish(partition.queue.popleft(), error)
 
 
-def _read_results(
-    response: ProduceResponse, names: dict[bytes, str]
-) -> dict[TopicPartition, tuple[KafkaError | None, int, int]]:
-    results: dict[TopicPartition, tuple[KafkaError | None, int, int]] = {}
+def _read_results(response: ProduceResponse, names: dict[bytes, str]) -> _Results:
+    results: _Results = {}
     for topic in response.responses:
         for found in topic.partition_responses:
             partition = TopicPartition(topic.name or names.get(topic.topic_id, ""), found.index)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
+from kohort.client.cluster.list_offsets import OffsetAndTimestamp
 from kohort.client.cluster.metadata import TopicView
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.config_file import reach
 from kohort.client.consumer.range_reader import read_ranges
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic

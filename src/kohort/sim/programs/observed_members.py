@@ -44,7 +44,7 @@ class ObservedMember:
     @property
     def instance_id(self) -> str | None:
         """Its `group.instance.id`."""
-        return self.membership.group_instance_id
+        return self.membership.config.instance_id
 
     @property
     def identity(self) -> Identity:

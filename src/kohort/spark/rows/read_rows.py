@@ -13,7 +13,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from kohort.client.cluster.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.cluster.offset_specs import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.consumer.range_reader import read_ranges
 from kohort.client.decode.arrow_decoder import Decoder, default_decoder, iter_arrow
 from kohort.model.errors import ErrorCode, KafkaError

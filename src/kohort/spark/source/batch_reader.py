@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.list_offsets import LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_ends
+from kohort.client.cluster.list_offsets import list_ends
 from kohort.client.cluster.metadata import ClusterView
+from kohort.client.cluster.offset_specs import LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.errors import UnknownPartition
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
