@@ -12,8 +12,7 @@ import pytest
 from tests.integration.scenario_book import Recorder, Scenario, create, poll_until, produce
 
 from kohort.client import Admin, Cluster, CommitFailed, Consumer, Membership, SubscriptionPattern
-from kohort.client.membership.consumer_requests import ConsumerRequests
-from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.client.membership.coordinator_requests import ConsumerRequests, CoordinatorLink
 from kohort.member import ConsumerState, MemberConfig
 from kohort.member.effects import ConsumerHeartbeat
 from kohort.model.errors import ErrorCode, KafkaError

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.client.consumer.consumer_metrics import CONSUMER_METRICS
+from kohort.client.consumer.partition_state import CONSUMER_METRICS
 from kohort.client.prometheus import ConsumerCollector
 from kohort.model.ids import TopicPartition
 from kohort.sync import Admin, Consumer, Producer

@@ -106,8 +106,8 @@ def test_settings_of_security_work(client: Any, tmp_path: Path, monkeypatch: pyt
     objects = {name: by_name.pop(name) for name in ("tls", "sasl")}
     for settings in (by_name, objects):
         pool = client(bootstrap_servers="127.0.0.1:1", **settings)._cluster._pool
-        assert isinstance(pool._tls, ssl.SSLContext)
-        assert pool._sasl == settings.get("sasl", Sasl("SCRAM-SHA-512", "ann", "secret"))
+        assert isinstance(pool.tls, ssl.SSLContext)
+        assert pool.sasl == settings.get("sasl", Sasl("SCRAM-SHA-512", "ann", "secret"))
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from tests.integration.scripted_broker import ScriptedBroker
 from kohort import RangeAssignor
 from kohort.assign.spec import MemberSpec
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.client.membership.coordinator_requests import CoordinatorLink
 from kohort.client.membership.leader import Leader
 from kohort.member.effects import Compute
-from kohort.member.identity import Identity
 from kohort.member.inputs import Computed, ComputeFailed
+from kohort.member.member_state import Identity
 from kohort.model.subscription import Subscription
 from kohort.wire.apis import Api
 

@@ -9,8 +9,7 @@ from tests.quality.replacing import replaced
 from kohort.member import inputs
 from kohort.member.classic_member import ClassicMember
 from kohort.member.effects import Callback
-from kohort.member.identity import Identity
-from kohort.member.member_state import State
+from kohort.member.member_state import Identity, State
 from kohort.model.errors import ErrorCode
 
 Mutation = AbstractContextManager[None]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from kohort.client.consumer.consumer_metrics import CONSUMER_METRICS
+from kohort.client.consumer.partition_state import CONSUMER_METRICS
 from kohort.extras import install_command
 from kohort.member.rebalance_metrics import Kind, Metric
 from kohort.model.ids import TopicPartition

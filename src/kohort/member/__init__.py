@@ -5,7 +5,6 @@ A driver feeds them with responses, finished callbacks and the time; `client.mem
 
 from kohort.member.classic_member import ClassicMember
 from kohort.member.consumer_member import ConsumerMember
-from kohort.member.identity import Identity
-from kohort.member.member_state import ConsumerState, MemberConfig, PollState, State
+from kohort.member.member_state import ConsumerState, Identity, MemberConfig, PollState, State
 
 __all__ = ["ClassicMember", "ConsumerMember", "ConsumerState", "Identity", "MemberConfig", "PollState", "State"]

@@ -18,9 +18,18 @@ from kohort.assign.user_data import assignment_error, without_error
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback
 from kohort.member.failure_text import failure_text
-from kohort.member.identity import NO_GENERATION, NOBODY, Identity
 from kohort.member.member_base import MemberBase
-from kohort.member.member_state import BEATING, ENDING, MOVED, POLL_EXPIRED, MemberConfig, State
+from kohort.member.member_state import (
+    BEATING,
+    ENDING,
+    MOVED,
+    NO_GENERATION,
+    NOBODY,
+    POLL_EXPIRED,
+    Identity,
+    MemberConfig,
+    State,
+)
 from kohort.member.rebalance_strategy import offer, protocol_for, revoked_after_sync, revoked_before_join
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode

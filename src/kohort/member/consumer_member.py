@@ -17,11 +17,10 @@ from typing import NamedTuple
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback, ConsumerHeartbeat, HurryHeartbeat, NameTopics
 from kohort.member.failure_text import consumer_failure_text
-from kohort.member.identity import NO_GENERATION, Identity
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.member.lag_watch import LagWatch
 from kohort.member.member_base import MemberBase
-from kohort.member.member_state import MOVED, POLL_EXPIRED, ConsumerState, MemberConfig
+from kohort.member.member_state import MOVED, NO_GENERATION, POLL_EXPIRED, ConsumerState, Identity, MemberConfig
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING, IdPartitions, each, id_partitions

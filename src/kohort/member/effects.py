@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kohort.assign.spec import MemberSpec
-from kohort.member.identity import Identity
+from kohort.member.member_state import Identity
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kohort.assign.spec import MemberSpec, TopicSpec
 from kohort.member.effects import Callback
-from kohort.member.identity import Identity
+from kohort.member.member_state import Identity
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions

@@ -1,11 +1,33 @@
-"""The states of a member in either protocol, and what its user configures."""
+"""A member's identity, its states in either protocol, and what its user configures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from kohort.model.errors import ErrorCode
+
+NO_GENERATION = -1
+
+
+class Identity(NamedTuple):
+    """Who a member is in its group: the generation and the member id that every request carries.
+
+    The coordinator gives out both. A response counts only while the identity it was asked with is the member's own.
+    """
+
+    generation: int = NO_GENERATION
+    member_id: str = ""
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the member takes part in a generation."""
+        return self.generation != NO_GENERATION and bool(self.member_id)
+
+
+NOBODY = Identity()
+"""What a member is before it joins, and after the coordinator has forgotten it."""
 
 
 class State(StrEnum):

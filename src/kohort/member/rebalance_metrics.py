@@ -14,9 +14,8 @@ from typing import NamedTuple
 from kohort.assign.user_data import assignment_error
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback, ConsumerHeartbeat, Effect
-from kohort.member.identity import Identity
 from kohort.member.inputs import ConsumerHeartbeatAnswered
-from kohort.member.member_state import ConsumerState, State
+from kohort.member.member_state import ConsumerState, Identity, State
 from kohort.model.errors import ErrorCode
 
 WINDOW_MS = 30_000

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from kohort.assign.spec import Assignor, RebalanceProtocol
 from kohort.assign.user_data import is_marked, marked
-from kohort.member.identity import Identity
+from kohort.member.member_state import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.subscription import Subscription
 

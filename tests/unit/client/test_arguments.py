@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kohort import Admin, Consumer, OffsetAndMetadata, TopicPartition
-from kohort.client.arguments import by_partition, topic_partitions
+from kohort.client.arguments import bootstrap_addresses, by_partition, topic_partitions
 from kohort.client.cluster.committed_offsets import committable
 
 ONLY = TopicPartition("t", 0)
@@ -122,3 +122,28 @@ def test_partitions_of_ones_own_choice_are_partitions() -> None:
         consumer.assign(ONLY)
     with pytest.raises(TypeError, match="expected a TopicPartition"):
         consumer.assign(["t"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("h:9092", [("h", 9092)]),
+        (" a:1 , b:2 ,", [("a", 1), ("b", 2)]),
+        (["a:1", "b:2"], [("a", 1), ("b", 2)]),
+        ("[::1]:9092", [("::1", 9092)]),
+        ("PLAINTEXT://h:9092", [("h", 9092)]),
+    ],
+)
+def test_addresses_are_host_and_port(text: str | list[str], expected: list[tuple[str, int]]) -> None:
+    assert bootstrap_addresses(text) == expected
+
+
+@pytest.mark.parametrize("text", ["h", "h:", ":9092", "h:port", "h:0", "h:70000"])
+def test_what_is_no_address_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match=f"'{text}' is not host:port"):
+        bootstrap_addresses(text)
+
+
+def test_no_address_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one broker"):
+        bootstrap_addresses("")

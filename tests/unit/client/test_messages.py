@@ -8,9 +8,15 @@ from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, Rang
 from kohort.assign.cooperative import assign_group
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_errors, commit_request, fetched
 from kohort.client.cluster.metadata import ClusterView, PartitionView, TopicView
-from kohort.client.membership.classic_messages import heartbeat_ms, held_back_ms, join_answered, join_request
-from kohort.client.membership.consumer_messages import heartbeat_request
-from kohort.client.membership.topic_metadata import metadata_seen, topics_seen
+from kohort.client.membership.member_messages import (
+    consumer_heartbeat_request,
+    heartbeat_ms,
+    held_back_ms,
+    join_answered,
+    join_request,
+    metadata_seen,
+    topics_seen,
+)
 from kohort.member import Identity, MemberConfig, effects
 from kohort.member.effects import ConsumerHeartbeat
 from kohort.model.errors import ErrorCode
@@ -65,7 +71,7 @@ def test_lags_go_by_id_and_only_to_brokers_that_understand_them(
     is_heard: bool, lags: list[tuple[bytes, int, int]] | None
 ) -> None:
     effect = ConsumerHeartbeat(1, "m", 3, lags=((T0, 7), (TopicPartition("unseen", 0), 9)))
-    request = heartbeat_request("g", CONFIG, effect, is_heard=is_heard, topic_id={"t": T}.get)
+    request = consumer_heartbeat_request("g", CONFIG, effect, is_heard=is_heard, topic_id={"t": T}.get)
     sent = request.standby_lags and [
         (each.topic_id, entry.partition_index, entry.lag) for each in request.standby_lags for entry in each.partitions
     ]

@@ -29,7 +29,7 @@ each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: f"{c
 def secured(client: Any) -> tuple[ssl.SSLContext | None, Sasl | None]:
     """What the client's connections are made with."""
     pool = getattr(client, "_client", client)._cluster._pool
-    return pool._tls, pool._sasl
+    return pool.tls, pool.sasl
 
 
 @each_client

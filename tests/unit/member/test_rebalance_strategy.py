@@ -9,7 +9,7 @@ from tests.unit.member.classic_script import TWO, partitions
 
 from kohort.assign import CooperativeStickyAssignor, GroupSpec, RangeAssignor, RebalanceProtocol, RoundRobinAssignor
 from kohort.assign.spec import Assignor
-from kohort.member.identity import Identity
+from kohort.member.member_state import Identity
 from kohort.member.rebalance_strategy import offer, protocol_for, revoked_after_sync, revoked_before_join
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.subscription import Subscription

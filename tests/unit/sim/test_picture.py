@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from kohort.member.identity import NOBODY, Identity
+from kohort.member.member_state import NOBODY, Identity
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.picture import Picture

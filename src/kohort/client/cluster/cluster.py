@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from kohort.client.cluster.bootstrap_addresses import parse_addresses
+from kohort.client.arguments import bootstrap_addresses
 from kohort.client.cluster.connection_pool import Pool
 from kohort.client.cluster.metadata import Broker, ClusterView, TopicView, read_names, read_view, read_whole
 from kohort.client.cluster.retry import Waits, is_worth_a_retry, retry
@@ -61,7 +61,7 @@ class Cluster:
         sasl: Sasl | None = None,
         random: Callable[[], float] = random_number,
     ) -> None:
-        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._bootstrap = bootstrap_addresses(bootstrap_servers)
         self.client_id = client_id
         self.request_timeout_ms = request_timeout_ms
         self.random = random

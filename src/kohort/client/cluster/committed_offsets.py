@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kohort.client.arguments import by_partition, check_text, whole_number
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.errors import PartitionErrors
-from kohort.member.identity import NOBODY, Identity
+from kohort.member.member_state import NOBODY, Identity
 from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition

@@ -17,8 +17,6 @@ from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.cluster.list_offsets import OffsetAndTimestamp, list_ends, list_offsets
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.consumer.batch import Batch
-from kohort.client.consumer.callback_gate import CallbackGate
-from kohort.client.consumer.consumer_metrics import partition_metrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig, ConsumerSettings
 from kohort.client.consumer.fetch_collector import FetchCollector
 from kohort.client.consumer.fetcher import Fetcher
@@ -26,7 +24,7 @@ from kohort.client.consumer.group_member import GroupMember, GroupMetadata
 from kohort.client.consumer.offset_commits import OffsetCommits, Offsets, OnComplete
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.positions import Positions
-from kohort.client.consumer.rebalance_callbacks import RebalanceCallbacks
+from kohort.client.consumer.rebalance_callbacks import CallbackGate, RebalanceCallbacks
 from kohort.client.consumer.subscription_follower import SubscriptionFollower
 from kohort.client.consumer.topic_subscription import Topic, TopicSubscription
 from kohort.client.membership.standby_lags import Lags
@@ -381,7 +379,7 @@ class Consumer:
         """Return what this consumer measured, by the names of docs/metrics.md. Any thread may call it."""
         loop = None if self._positioning is None else self._positioning.get_loop()
         now_ms = 0 if loop is None else int(loop.time() * 1000)
-        return self._metrics.values(now_ms) | partition_metrics(self._partitions)
+        return self._metrics.values(now_ms) | self._partitions.metrics()
 
     def lag(self) -> dict[TopicPartition, int]:
         """Return how many offsets each partition is behind its end, as the last fetches showed it."""

@@ -10,12 +10,27 @@ import asyncio
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import nan
 
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.consumer.batch import Batch
+from kohort.member.rebalance_metrics import MEMBER_METRICS, Kind, Metric
 from kohort.model.assignment import Partitions, in_order
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
+
+CONSUMER_METRICS = (
+    *MEMBER_METRICS,
+    Metric("assigned-partitions", Kind.GAUGE, "count", "Kafka", "How many partitions this consumer reads now."),
+    Metric(
+        "records-lag-max",
+        Kind.GAUGE,
+        "count",
+        "Kafka",
+        "How many offsets the partition that is furthest behind is behind.",
+    ),
+)
+"""All that `Consumer.metrics()` returns, the membership's included."""
 
 
 @dataclass(slots=True, eq=False)
@@ -220,3 +235,7 @@ class PartitionTable:
     def lags(self) -> dict[TopicPartition, int]:
         """Return the lag of each partition where it is known. Any thread may call it."""
         return {state.partition: lag for state in list(self) if (lag := state.lag) is not None}
+
+    def metrics(self) -> dict[str, float]:
+        """Return how many partitions are read, and how far the one that is furthest behind is behind."""
+        return {"assigned-partitions": len(self), "records-lag-max": max(self.lags().values(), default=nan)}

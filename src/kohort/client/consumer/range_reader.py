@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import random
 from typing import TypeVar
 
-from kohort.client.cluster.bootstrap_addresses import parse_addresses
+from kohort.client.arguments import bootstrap_addresses
 from kohort.client.cluster.metadata import Broker, ClusterView, read_view
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
@@ -62,7 +62,7 @@ def read_ranges(
     offsets and topics that are gone, and they are left out instead.
     """
     wanted = [_Range(partition, start, stop) for partition, start, stop in ranges if start < stop]
-    bootstrap = parse_addresses(bootstrap_servers)
+    bootstrap = bootstrap_addresses(bootstrap_servers)
     reader = _Reader(bootstrap, max_bytes, client_id, timeout_ms, tls, sasl, isolation, rack, topic_ids or {}, lost)
     try:
         yield from reader.read(wanted)

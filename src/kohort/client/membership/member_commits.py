@@ -18,7 +18,7 @@ from kohort.client.errors import CommitFailed, PartitionErrors
 from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver
 from kohort.client.observer import Answer
 from kohort.member import Identity, inputs
-from kohort.member.identity import NOBODY
+from kohort.member.member_state import NOBODY
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition

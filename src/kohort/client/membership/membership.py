@@ -3,7 +3,7 @@
 It drives a state machine of `kohort.member`: each response, finished callback and deadline is an input of the member,
 each effect a task, so nothing here decides anything about the group. Its parts: `protocol_driver` (what differs between
 the protocols), `protocol_switch` (when to go from one to the other), `member_commits`, `user_callbacks`,
-`standby_lags`, `coordinator_link`. All tasks end with `stop`. Works with any broker that speaks Kafka's protocol.
+`standby_lags`, `coordinator_requests`. All tasks end with `stop`. Works with any broker that speaks Kafka's protocol.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.cluster.metadata import ClusterView
-from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.client.membership.coordinator_requests import CoordinatorLink
 from kohort.client.membership.member_commits import Hold, MemberCommits
 from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver, new_driver, new_member_id
 from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable

@@ -14,11 +14,9 @@ from uuid import UUID
 from kohort.assign.spec import Assignor
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.errors import CommitFailed, RebalanceInProgress
-from kohort.client.membership.classic_requests import ClassicRequests
-from kohort.client.membership.consumer_requests import ConsumerRequests
-from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.client.membership.coordinator_requests import ClassicRequests, ConsumerRequests, CoordinatorLink
 from kohort.client.membership.leader import Leader
-from kohort.client.membership.topic_metadata import topics_seen
+from kohort.client.membership.member_messages import topics_seen
 from kohort.member import ClassicMember, ConsumerMember, Identity, MemberConfig, State, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
 from kohort.model.errors import ErrorCode, KafkaError

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from kohort.client.cluster.bootstrap_addresses import parse_addresses
+from kohort.client.arguments import bootstrap_addresses
 from kohort.fleet.inputs import segment_files
 from kohort.fleet.inputs.cluster_input import cluster_name
 from kohort.fleet.inputs.input_splits import Input, Kind, WrongInput
@@ -58,7 +58,7 @@ def _parse(text: str, properties: Mapping[str, str]) -> Iterator[Input]:
 
 def _cluster(where: str, name: str, properties: Mapping[str, str]) -> Input:
     try:
-        addresses = parse_addresses(where)
+        addresses = bootstrap_addresses(where)
     except ValueError:
         addresses = []
     if not addresses or "/" in where or not re.search(r":\d+$", where):

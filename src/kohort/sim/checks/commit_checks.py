@@ -15,7 +15,7 @@ from kohort.group.events import Event, OffsetCommitted, OffsetDeleted
 from kohort.group.invariants import CLOSE_KEEPS_WORK, COMMIT_FENCED, COMMIT_NEVER_REWINDS
 from kohort.group.shard import Shard
 from kohort.member.effects import Callback
-from kohort.member.identity import Identity
+from kohort.member.member_state import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kohort.group.invariants import FENCED_FOR_CAUSE, ROUNDS_HAVE_CAUSES
 from kohort.member.effects import Callback
-from kohort.member.identity import Identity
+from kohort.member.member_state import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.sim.checks.checker import Checker

@@ -13,7 +13,7 @@ from kohort.group.events import Event
 from kohort.group.shard import Shard
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback
-from kohort.member.identity import Identity
+from kohort.member.member_state import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition

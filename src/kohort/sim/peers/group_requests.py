@@ -1,7 +1,7 @@
 """The group requests of a simulated member: its effects become requests, the responses become its inputs.
 
-One class for each protocol, over the same rules as the client that ships (`client.classic_messages`,
-`client.consumer_messages`). Requests that repeat are encoded once.
+One class for each protocol, over the same rules as the client that ships (`client.membership.member_messages`).
+Requests that repeat are encoded once.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 
 from kohort.assign.cooperative import assign_group
 from kohort.assign.spec import Assignor, GroupSpec
-from kohort.client.membership import classic_messages, consumer_messages
-from kohort.client.membership.topic_metadata import metadata_seen, specs, topics_seen
+from kohort.client.membership import member_messages
+from kohort.client.membership.member_messages import metadata_seen, specs, topics_seen
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
-from kohort.member.identity import Identity
 from kohort.member.inputs import ConsumerHeartbeatAnswered
-from kohort.member.member_state import State
+from kohort.member.member_state import Identity, State
 from kohort.model.errors import ErrorCode, error_for
 from kohort.model.ids import topic_id_text
 from kohort.sim.peers.client_kinds import Kind
@@ -74,8 +73,8 @@ class ClassicRequests(GroupRequests):
         self._beat_as: Identity | None = None
         self._beat = b""
         self._beat_read = reader(Api.HEARTBEAT, connections.version(Api.HEARTBEAT))
-        self._beat_ms = classic_messages.heartbeat_ms(connections.request_timeout_ms, config)
-        self._held_back_ms = classic_messages.held_back_ms(connections.request_timeout_ms, config)
+        self._beat_ms = member_messages.heartbeat_ms(connections.request_timeout_ms, config)
+        self._held_back_ms = member_messages.held_back_ms(connections.request_timeout_ms, config)
 
     def carry_out(self, effect: effects.Effect) -> None:
         match effect:
@@ -101,7 +100,7 @@ class ClassicRequests(GroupRequests):
         identity = effect.identity
         group_id = self.connections.group_id
         if identity != self._beat_as:
-            self._beat = self.connections.frame(classic_messages.heartbeat_request(group_id, self.config, effect))
+            self._beat = self.connections.frame(member_messages.heartbeat_request(group_id, self.config, effect))
             self._beat_as = identity
 
         def answered(code: ErrorCode, response: Any) -> None:
@@ -141,20 +140,20 @@ class ClassicRequests(GroupRequests):
 
     def _join(self, effect: effects.Join) -> None:
         group_id = self.connections.group_id
-        request = classic_messages.join_request(group_id, self.config, effect, self.kind.embedded_version)
+        request = member_messages.join_request(group_id, self.config, effect, self.kind.embedded_version)
 
         def answered(code: ErrorCode, response: Any) -> None:
-            event = _input_of(inputs.JoinAnswered, classic_messages.join_answered, effect, code, response)
+            event = _input_of(inputs.JoinAnswered, member_messages.join_answered, effect, code, response)
             self.take(event)
 
         self._send_held_back(request, answered)
 
     def _sync(self, effect: effects.Sync) -> None:
         group_id = self.connections.group_id
-        request = classic_messages.sync_request(group_id, self.config, effect, self.kind.embedded_version)
+        request = member_messages.sync_request(group_id, self.config, effect, self.kind.embedded_version)
 
         def answered(code: ErrorCode, response: Any) -> None:
-            event = _input_of(inputs.SyncAnswered, classic_messages.sync_answered, effect, code, response)
+            event = _input_of(inputs.SyncAnswered, member_messages.sync_answered, effect, code, response)
             self.take(event)
 
         self._send_held_back(request, answered)
@@ -173,13 +172,13 @@ class ClassicRequests(GroupRequests):
         if self._held_back:
             # On a new connection: brokers answer in order.
             self.connections.joins.drop()
-        request = classic_messages.leave_request(self.connections.group_id, self.config, effect)
+        request = member_messages.leave_request(self.connections.group_id, self.config, effect)
 
         def answered(code: ErrorCode, response: Any) -> None:
             event = inputs.LeaveAnswered(effect.identity, code)
-            self.take(event if response is None else classic_messages.leave_answered(effect, response))
+            self.take(event if response is None else member_messages.leave_answered(effect, response))
 
-        timeout_ms = classic_messages.LEAVE_TIMEOUT_MS
+        timeout_ms = member_messages.LEAVE_TIMEOUT_MS
         self.connections.send(self.connections.group, request, answered, timeout_ms=timeout_ms)
 
     # -- leading
@@ -258,15 +257,15 @@ class ConsumerRequests(GroupRequests):
         return topics_seen(self.metadata.view, self._known)
 
     def _heartbeat(self, effect: ConsumerHeartbeat) -> None:
-        longest_ms = max(consumer_messages.SHORTEST_TIMEOUT_MS, 3 * self._interval_ms)
+        longest_ms = max(member_messages.SHORTEST_TIMEOUT_MS, 3 * self._interval_ms)
         timeout_ms = min(self.connections.request_timeout_ms, longest_ms)
         if effect.is_leave:
-            timeout_ms = consumer_messages.LEAVE_TIMEOUT_MS
+            timeout_ms = member_messages.LEAVE_TIMEOUT_MS
 
         def answered(code: ErrorCode, response: Any) -> None:
             event = ConsumerHeartbeatAnswered(effect.number, code)
             if response is not None:
-                event = consumer_messages.heartbeat_answered(effect, response)
+                event = member_messages.consumer_heartbeat_answered(effect, response)
                 if event.error is ErrorCode.NONE and event.interval_ms > 0:
                     self._interval_ms = event.interval_ms
             self.take(event)
@@ -275,7 +274,7 @@ class ConsumerRequests(GroupRequests):
 
     def _frame_of(self, effect: ConsumerHeartbeat) -> bytes:
         group_id, is_heard = self.connections.group_id, self.kind.is_ours
-        request = consumer_messages.heartbeat_request(
+        request = member_messages.consumer_heartbeat_request(
             group_id, self.config, effect, is_heard=is_heard, topic_id=self.metadata.spec_id
         )
         if request != self._last[0]:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from kohort.client.membership.consumer_messages import REGEX_VERSION
+from kohort.client.membership.member_messages import REGEX_VERSION
 from kohort.member import Identity, inputs
 from kohort.model.assignment import Partitions
 from kohort.sim.kernel.host import Host

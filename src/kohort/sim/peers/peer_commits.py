@@ -22,8 +22,7 @@ from kohort.client.cluster.committed_offsets import (
 )
 from kohort.member import ConsumerMember, inputs
 from kohort.member.deadlines import Backoff
-from kohort.member.identity import Identity
-from kohort.member.member_state import MOVED
+from kohort.member.member_state import MOVED, Identity
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.world_observer import Errors, Offsets

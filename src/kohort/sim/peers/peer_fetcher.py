@@ -23,8 +23,7 @@ from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.consumer.batch import visible_batches
 from kohort.member import ConsumerMember, inputs
 from kohort.member.deadlines import Backoff
-from kohort.member.identity import NOBODY
-from kohort.member.member_state import MOVED
+from kohort.member.member_state import MOVED, NOBODY
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, error_for
 from kohort.model.ids import TopicPartition

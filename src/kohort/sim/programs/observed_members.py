@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from kohort.client.observer import Answer, ClientObserver, ObservedMembership
 from kohort.member import effects, inputs
-from kohort.member.identity import Identity
+from kohort.member.member_state import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition

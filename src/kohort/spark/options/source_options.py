@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kohort.client.cluster.bootstrap_addresses import parse_addresses
+from kohort.client.arguments import bootstrap_addresses
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.config_file import reach
 from kohort.model.ids import TopicPartition
@@ -270,7 +270,7 @@ def _refuse(given: Given, kind: Kind) -> None:
 
 def _check_addresses(servers: str) -> None:
     try:
-        parse_addresses(servers)
+        bootstrap_addresses(servers)
     except ValueError as error:
         raise ValueError(f"kafka.bootstrap.servers is {servers!r}: {error}") from None
 

@@ -38,7 +38,7 @@ from kohort.group.events import (
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.invariants import Invariant
 from kohort.group.shard import Shard
-from kohort.member.identity import Identity
+from kohort.member.member_state import Identity
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.id_partitions import IdPartitions, id_partitions

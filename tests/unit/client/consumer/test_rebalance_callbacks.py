@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kohort.client.broadcast_event import BroadcastEvent
-from kohort.client.consumer.callback_gate import CallbackGate
+from kohort.client.consumer.rebalance_callbacks import CallbackGate
 from kohort.client.rebalance_listener import CallbackAbandoned
 
 

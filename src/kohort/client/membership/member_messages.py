@@ -1,0 +1,243 @@
+"""A member's effects as Kafka's messages, and responses and metadata as its inputs, for both protocols. Pure.
+
+`embedded` is the version of the embedded protocol that a classic member writes; below 3 only members stand in for old
+clients. An answer whose blobs cannot be read raises `MalformedMessage`. Lags and reasons in heartbeats (KIP-848) are
+this project's extension, in tagged fields that other brokers ignore: only a broker that understands them is sent any
+(`is_heard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from kohort.assign.spec import MemberSpec, TopicSpec
+from kohort.client.cluster.metadata import ClusterView
+from kohort.member import effects, inputs
+from kohort.member.effects import ConsumerHeartbeat, Lags
+from kohort.member.inputs import ConsumerHeartbeatAnswered, MetadataChanged, TopicsSeen
+from kohort.member.member_state import MemberConfig
+from kohort.model.assignment import by_topic
+from kohort.model.errors import ErrorCode, error_for
+from kohort.model.id_partitions import id_partitions
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.model.reason import MAX_REASON_LENGTH
+from kohort.wire.consumer_protocol import (
+    NEWEST,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kohort.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+PROTOCOL_TYPE = "consumer"
+LEAVE_TIMEOUT_MS = 5_000
+_JOIN_MARGIN_MS = 5_000
+
+
+def held_back_ms(request_timeout_ms: int, config: MemberConfig) -> int:
+    """Return how long to wait for what the coordinator may answer only when other members have come."""
+    return max(request_timeout_ms, config.rebalance_timeout_ms + _JOIN_MARGIN_MS)
+
+
+def heartbeat_ms(request_timeout_ms: int, config: MemberConfig) -> int:
+    """Return how long to wait for the answer to a heartbeat."""
+    return min(request_timeout_ms, config.session_timeout_ms)
+
+
+def join_request(group_id: str, config: MemberConfig, effect: effects.Join, embedded: int = NEWEST) -> JoinGroupRequest:
+    """Return JoinGroup."""
+    offers = [
+        (name, subscription if embedded == NEWEST else replace(subscription, version=embedded))
+        for name, subscription in effect.protocols
+    ]
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=config.session_timeout_ms,
+        rebalance_timeout_ms=config.rebalance_timeout_ms,
+        member_id=effect.identity.member_id,
+        group_instance_id=config.instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=[
+            JoinGroupRequest.Protocol(name=name, metadata=encode_subscription(subscription))
+            for name, subscription in offers
+        ],
+        reason=effect.reason[:MAX_REASON_LENGTH] or None,
+    )
+
+
+def join_answered(effect: effects.Join, answer: JoinGroupResponse) -> inputs.JoinAnswered:
+    """Return what JoinGroup's answer says."""
+    return inputs.JoinAnswered(
+        effect.identity,
+        error_for(answer.error_code),
+        generation=answer.generation_id,
+        member_id=answer.member_id,
+        leader=answer.leader,
+        protocol_name=answer.protocol_name or "",
+        members={
+            member.member_id: MemberSpec(decode_subscription(member.metadata), member.group_instance_id)
+            for member in answer.members
+        },
+        is_skip=answer.skip_assignment,
+    )
+
+
+def sync_request(group_id: str, config: MemberConfig, effect: effects.Sync, embedded: int = NEWEST) -> SyncGroupRequest:
+    """Return SyncGroup."""
+    return SyncGroupRequest(
+        group_id=group_id,
+        generation_id=effect.identity.generation,
+        member_id=effect.identity.member_id,
+        group_instance_id=config.instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=effect.protocol_name,
+        assignments=[
+            SyncGroupRequest.Assignment(member_id=member, assignment=encode_assignment(assignment, embedded))
+            for member, assignment in sorted(effect.assignments.items())
+        ],
+        assignment_error=effect.failure,
+    )
+
+
+def sync_answered(effect: effects.Sync, answer: SyncGroupResponse) -> inputs.SyncAnswered:
+    """Return what SyncGroup's answer says."""
+    return inputs.SyncAnswered(
+        effect.identity, error_for(answer.error_code), decode_assignment(answer.assignment), answer.error_message
+    )
+
+
+def heartbeat_request(group_id: str, config: MemberConfig, effect: effects.Heartbeat) -> HeartbeatRequest:
+    """Return Heartbeat."""
+    return HeartbeatRequest(
+        group_id=group_id,
+        generation_id=effect.identity.generation,
+        member_id=effect.identity.member_id,
+        group_instance_id=config.instance_id,
+    )
+
+
+def heartbeat_answered(effect: effects.Heartbeat, answer: HeartbeatResponse) -> inputs.HeartbeatAnswered:
+    """Return what Heartbeat's answer says."""
+    return inputs.HeartbeatAnswered(effect.identity, error_for(answer.error_code))
+
+
+def leave_request(group_id: str, config: MemberConfig, effect: effects.Leave) -> LeaveGroupRequest:
+    """Return LeaveGroup."""
+    member = LeaveGroupRequest.Member(
+        member_id=effect.identity.member_id,
+        group_instance_id=config.instance_id,
+        reason=effect.reason[:MAX_REASON_LENGTH],
+    )
+    return LeaveGroupRequest(group_id=group_id, member_id=effect.identity.member_id, members=[member])
+
+
+def leave_answered(effect: effects.Leave, answer: LeaveGroupResponse) -> inputs.LeaveAnswered:
+    """Return what LeaveGroup's answer says."""
+    return inputs.LeaveAnswered(effect.identity, error_for(answer.error_code))
+
+
+REGEX_VERSION = 1
+"""The first version that takes an expression."""
+SHORTEST_TIMEOUT_MS = 20_000
+"""More than any interval of a group's (15 s at most), for which a broker may keep a heartbeat."""
+
+TopicId = Callable[[str], bytes | None]
+"""The id of a topic, None where the cluster has not shown it."""
+
+
+def consumer_heartbeat_request(
+    group_id: str, config: MemberConfig, effect: ConsumerHeartbeat, *, is_heard: bool, topic_id: TopicId
+) -> ConsumerGroupHeartbeatRequest:
+    """Return ConsumerGroupHeartbeat."""
+    message = ConsumerGroupHeartbeatRequest
+    return message(
+        group_id=group_id,
+        member_id=effect.member_id,
+        member_epoch=effect.member_epoch,
+        instance_id=config.instance_id,
+        rack_id=effect.rack,
+        rebalance_timeout_ms=effect.rebalance_timeout_ms,
+        subscribed_topic_names=None if effect.topics is None else list(effect.topics),
+        subscribed_topic_regex=effect.regex,
+        server_assignor=effect.server_assignor,
+        topic_partitions=None
+        if effect.owned is None
+        else [message.TopicPartition(topic_id=each, partitions=list(partitions)) for each, partitions in effect.owned],
+        standby_lags=_lags(effect.lags, topic_id) if effect.lags is not None and is_heard else None,
+        reason=effect.reason if effect.reason and is_heard else None,
+        acceptable_recovery_lag=config.acceptable_recovery_lag if effect.lags is not None and is_heard else -1,
+    )
+
+
+def consumer_heartbeat_answered(
+    effect: ConsumerHeartbeat, answer: ConsumerGroupHeartbeatResponse
+) -> ConsumerHeartbeatAnswered:
+    """Return what its answer says."""
+    assignment = answer.assignment
+    return ConsumerHeartbeatAnswered(
+        effect.number,
+        error_for(answer.error_code),
+        answer.error_message,
+        answer.member_epoch,
+        answer.heartbeat_interval_ms,
+        None
+        if assignment is None
+        else id_partitions((topic.topic_id, topic.partitions) for topic in assignment.topic_partitions),
+    )
+
+
+def _lags(lags: Lags, topic_id: TopicId) -> list[ConsumerGroupHeartbeatRequest.StandbyLag]:
+    """Return the lags by topic id; those of topics that the cluster has not shown are left out."""
+    topic, by_partition = ConsumerGroupHeartbeatRequest.StandbyLag, dict(lags)
+    found = []
+    for name, partitions in by_topic(by_partition).items():
+        if (seen := topic_id(name)) is None:
+            continue
+        entries = [
+            topic.Partition(partition_index=partition, lag=by_partition[name, partition])  # type: ignore[index]
+            for partition in partitions
+        ]
+        found.append(topic(topic_id=seen, partitions=entries))
+    return found
+
+
+def specs(view: ClusterView, topics: Iterable[str]) -> dict[str, TopicSpec]:
+    """Return those of the topics that have partitions, as assignors see them."""
+    return {topic: spec for topic in topics if (spec := view.spec(topic)) is not None}
+
+
+def metadata_seen(view: ClusterView, followed: Iterable[str]) -> MetadataChanged:
+    """Return the input of a classic member that follows these topics."""
+    topics = sorted(followed)
+    return MetadataChanged(specs(view, topics), frozenset(topic for topic in topics if view.is_gone(topic)))
+
+
+def topics_seen(view: ClusterView, known: dict[bytes, str]) -> TopicsSeen:
+    """Return the input of a member of the consumer protocol. `known` has all names it ever received, and is added to.
+
+    A topic is gone where the cluster says so of its name, and where its name is another topic's by now.
+    """
+    names = {
+        topic.topic_id: topic.name
+        for topic in view.topics.values()
+        if topic.topic_id != NO_TOPIC_ID and topic.error is ErrorCode.NONE
+    }
+    known |= names
+    live = set(names.values())
+    gone = frozenset(
+        topic_id for topic_id, name in known.items() if topic_id not in names and (view.is_gone(name) or name in live)
+    )
+    return TopicsSeen(names, gone)
