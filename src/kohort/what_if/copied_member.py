@@ -21,7 +21,7 @@ from kohort.group.results import (
 )
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
 from kohort.member.effects import Callback
-from kohort.member.identity import Identity
+from kohort.member.member_state import Identity
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.sim.kernel.scheduler import Due

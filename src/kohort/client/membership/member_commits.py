@@ -30,7 +30,7 @@ EPOCH_WAIT_MS = 5_000
 class Hold:
     """Some partitions that were owned when it was made, and those of them that still are, without interruption.
 
-    It is kept up to date for as long as somebody refers to it.
+    It is kept up to date until the last reference to it is gone.
     """
 
     def __init__(self, owned: Partitions) -> None:
