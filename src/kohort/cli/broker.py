@@ -11,25 +11,23 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kohort.cli.terminal.options import add_json, verb
+
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
-_EXAMPLES = """examples:
-  kohort broker --data /var/lib/kohort
-  kohort broker --data ./kohort --port 9092 --set num.partitions=12 --set group.initial.rebalance.delay.ms=0
-  kohort broker --data ./kohort --config server.properties
-  kohort broker --data ./kohort --assignor billing.assignors:by_hand"""
+_EXAMPLES = """
+kohort broker --data /var/lib/kohort
+kohort broker --data ./kohort --port 9092 --set num.partitions=12 --set group.initial.rebalance.delay.ms=0
+kohort broker --data ./kohort --config server.properties
+kohort broker --data ./kohort --assignor billing.assignors:by_hand
+"""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `broker` to the command line."""
-    parser = verbs.add_parser(
-        "broker",
-        help="run a broker",
-        description="Run a broker on one data directory until SIGTERM or SIGINT.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "run a broker on one data directory until SIGTERM or SIGINT"
+    parser = verb(verbs, "broker", summary, run=run, examples=_EXAMPLES)
     parser.add_argument("--data", metavar="DIR", required=True, help="the data directory; made where there is none")
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (default: that of listeners)")
     parser.add_argument("--port", metavar="PORT", type=_port, help="the port, 0 for any (default: that of listeners)")
@@ -48,11 +46,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         default=[],
         help="a server-side assignor of your own, looked for in this folder too",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print the address as a JSON object once clients can connect"
-    )
+    add_json(parser, "the address as a JSON object once clients can connect")
     parser.add_argument("--quiet", action="store_true", help="log errors only")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import interruption
-from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown, unknown_group
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client import Admin
+    from kohort.client.admin.group_descriptions import GroupListing
 
 START_TIMEOUT_MS = 2_000
 """How long a command tries to reach a broker before it fails."""
@@ -72,6 +73,14 @@ async def require_topics(admin: Admin, names: Sequence[str]) -> dict[str, int]:
             visible = [topic.name for topic in known.values() if not topic.is_internal]
             raise unknown("topic", name, visible, f"create it with `kohort topics create {name}`")
     return {name: len(known[name].partitions) for name in names}
+
+
+async def require_group(admin: Admin, group_id: str) -> GroupListing:
+    """Return a group's listing. Raises CommandFailed, with the nearest name, where there is none."""
+    known = {group.group_id: group for group in await admin.list_groups()}
+    if group_id not in known:
+        raise unknown_group(group_id, known)
+    return known[group_id]
 
 
 async def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:

@@ -17,14 +17,15 @@ from kohort.cli.cluster import admin_of, ends_of, require_topics, run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, moment_ms, number, verb
-from kohort.cli.terminal.record_lines import Incoming, as_format, as_json, as_value
+from kohort.cli.terminal.record_lines import as_format, as_json, as_value
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import CorruptBatch
 
 if TYPE_CHECKING:
     from kohort.client import Admin, Batch, Consumer
+    from kohort.wire.record_batches import Record
 
-Writer = Callable[[str, int, Incoming], bytes]
+Writer = Callable[[str, int, "Record"], bytes]
 
 POLL_MS = 500
 POLL_RECORDS = 10_000

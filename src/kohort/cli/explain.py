@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli.cluster import admin_of, run_against
+from kohort.cli.cluster import admin_of, require_group, run_against
 from kohort.cli.group_events import (
     EVENT_TOPIC,
     GroupFilter,
@@ -27,7 +26,7 @@ from kohort.cli.group_events import (
     stored_events,
 )
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
+from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown_group
 from kohort.cli.terminal.options import add_cluster, add_json, moment_ms, number, verb
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain import JOIN_REFUSED, Explanation
@@ -101,11 +100,10 @@ def begun(args: argparse.Namespace) -> Explanation:
 
 def run(args: argparse.Namespace) -> int:
     """Explain a group, and return the exit status."""
-    if args.data_dir is None and args.events is None:
-        return run_against(args.bootstrap_server, lambda: explain_live(args))
-    if args.follow:
+    is_live = args.data_dir is None and args.events is None
+    if args.follow and not is_live:
         raise CommandFailed("--follow needs a broker that runs: leave --data-dir and --events away", USAGE)
-    return run_against(args.bootstrap_server, lambda: explain_stored(args))
+    return run_against(args.bootstrap_server, lambda: explain_live(args) if is_live else explain_stored(args))
 
 
 async def explain_stored(args: argparse.Namespace) -> int:
@@ -141,10 +139,7 @@ async def require_events(args: argparse.Namespace, admin: Admin) -> None:
     """Raise CommandFailed, with what is known instead, for a cluster without group events."""
     if any(topic.name == EVENT_TOPIC for topic in await admin.list_topics()):
         return
-    groups = {group.group_id: group for group in await admin.list_groups()}
-    group = groups.get(args.group)
-    if group is None:
-        raise unknown("group", args.group, groups, "a group begins when its first member joins")
+    group = await require_group(admin, args.group)
     raise CommandFailed(
         f"{args.bootstrap_server} does not store why its groups rebalance (it has no topic {EVENT_TOPIC}; Apache "
         f"Kafka has none). The current state of {args.group} is {group.state}: "
@@ -155,7 +150,7 @@ async def require_events(args: argparse.Namespace, admin: Admin) -> None:
 
 async def follow(args: argparse.Namespace, consumer: Consumer) -> int:
     """Print the past rebalances, then each new one when it is over, until a signal ends the command."""
-    with contextlib.suppress(asyncio.CancelledError):
+    with suppress(asyncio.CancelledError):
         await Follower(args).follow(consumer)
     return 0
 
@@ -226,7 +221,7 @@ class Follower:
 def show(args: argparse.Namespace, known: GroupReport, group_filter: GroupFilter) -> None:
     """Print a group's rebalances. Raises CommandFailed for a group without events."""
     if not known.is_seen:
-        raise unknown("group", args.group, group_filter.others, "a group begins when its first member joins")
+        raise unknown_group(args.group, group_filter.others)
     rebalances = chosen(args, known.rebalances)
     running = known.running
     names = Names(known.identities)
@@ -298,9 +293,8 @@ def text_of(rebalance: Rebalance, names: Names, *, is_verbose: bool) -> str:
     lines += [f"  {since(link.at_ms, rebalance)}  {link.text}" for link in chain(rebalance, names)]
     if is_verbose:
         lines.append("  events:")
-        lines += [
-            f"  {since(int(event['at_ms']), rebalance)}  {event_text(event, names)}" for event in rebalance.events
-        ]
+        events = rebalance.events
+        lines += [f"  {since(int(each['at_ms']), rebalance)}  {event_text(each, names)}" for each in events]
     return "\n".join(lines)
 
 

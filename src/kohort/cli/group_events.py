@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +79,7 @@ async def live_events(
         batches = await consumer.poll(timeout_ms=IDLE_MS, max_records=POLL_RECORDS)
         for batch in batches:
             for record in batch:
-                event = picked.read(record.key, record.value)
-                if event is not None:
+                if (event := picked.read(record.key, record.value)) is not None:
                     yield event
             counted(batch.next_offset - position)
             position = batch.next_offset
@@ -107,14 +107,19 @@ async def recent_history(bootstrap_servers: str, security: dict[str, Any], group
 # -- a directory
 
 
+def require_directory(directory: Path) -> None:
+    """Raise CommandFailed where a broker's data directory does not exist."""
+    if not directory.is_dir():
+        raise CommandFailed(f"there is no directory {directory}: give the --data directory of a kohort broker", USAGE)
+
+
 def stored_events(directory: Path, picked: GroupFilter, counted: Counted) -> Iterator[EventFields]:
     """Yield the group's events from the segments of a broker that need not run. Raises CommandFailed."""
     from kohort.broker.os_disk import OsDisk
     from kohort.log.disk import StorageError
     from kohort.log.segment import base_offsets, segment_name
 
-    if not directory.is_dir():
-        raise CommandFailed(f"there is no directory {directory}: give the --data directory of a kohort broker", USAGE)
+    require_directory(directory)
     disk = OsDisk(directory, is_read_only=True)
     where = str(EVENTS)
     try:
@@ -139,25 +144,17 @@ def _events_in(content: memoryview, picked: GroupFilter, counted: Counted) -> It
     """Yield the group's events in a segment, without a last batch that a crash left incomplete."""
     from kohort.wire.record_batches import CorruptBatch, check_batch, decode_batch, iter_batches
 
-    batches = iter_batches(content)
-    while True:
-        try:
-            found = next(batches, None)
-        except CorruptBatch:
-            return
-        if found is None:
-            return
-        header, batch = found
-        try:
-            check_batch(batch)
-            records = decode_batch(batch)
-        except CorruptBatch:
-            continue
-        for record in records:
-            event = picked.read(record.key, record.value)
-            if event is not None:
-                yield event
-        counted(header.record_count)
+    with suppress(CorruptBatch):
+        for header, batch in iter_batches(content):
+            try:
+                check_batch(batch)
+                records = decode_batch(batch)
+            except CorruptBatch:
+                continue
+            for record in records:
+                if (event := picked.read(record.key, record.value)) is not None:
+                    yield event
+            counted(header.record_count)
 
 
 # -- a file

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.cli.cluster import ends_of, with_admin
+from kohort.cli.cluster import ends_of, require_group, with_admin
 from kohort.cli.group_events import EVENT_TOPIC, now_ms, recent_history
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
@@ -104,16 +104,14 @@ async def show_groups(args: argparse.Namespace, admin: Admin) -> None:
     if args.json:
         output.put_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
-    output.put(output.table(["group", "type", "state", "protocol type"], rows))
+    output.put(output.table([column.replace("_", " ") for column in columns], rows))
     if not rows and not args.type and not args.state:
         output.remark("there are no groups: a group begins when its first member joins")
 
 
 async def existing(admin: Admin, group_id: str) -> GroupDescription:
     """Return a group's description. Raises CommandFailed, with the nearest name, where there is none."""
-    known = [group.group_id for group in await admin.list_groups()]
-    if group_id not in known:
-        raise unknown("group", group_id, known, "a group begins when its first member joins")
+    await require_group(admin, group_id)
     return (await admin.describe_groups([group_id]))[group_id]
 
 
@@ -160,17 +158,16 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
 def member_rows(group: GroupDescription) -> tuple[list[str], list[list[output.Cell]]]:
     """Return the columns of a group's members, and a row for each."""
     columns = ["member", "instance", "client", "host"]
-    rows: list[list[output.Cell]] = [
-        [each.member_id, each.instance_id, each.client_id, each.client_host] for each in group.members
-    ]
-    if group.group_type == "consumer":
-        columns += ["type", "phase", "epoch", "assigned", "target"]
-        for row, each in zip(rows, group.members, strict=True):
+    rows: list[list[output.Cell]] = []
+    for each in group.members:
+        row: list[output.Cell] = [each.member_id, each.instance_id, each.client_id, each.client_host]
+        if group.group_type == "consumer":
             target = "the same" if each.target == each.assignment else listed(each.target)
-            row += [protocol_of(each), each.phase, each.epoch, listed(each.assignment), target]
-        return columns, rows
-    for row, each in zip(rows, group.members, strict=True):
-        row.append(listed(each.assignment))
+            rows.append([*row, protocol_of(each), each.phase, each.epoch, listed(each.assignment), target])
+        else:
+            rows.append([*row, listed(each.assignment)])
+    if group.group_type == "consumer":
+        return [*columns, "type", "phase", "epoch", "assigned", "target"], rows
     return [*columns, "assigned"], rows
 
 
@@ -235,11 +232,9 @@ async def offset_rows(admin: Admin, group: GroupDescription) -> list[dict[str, A
         {
             "topic": partition.topic,
             "partition": partition.partition,
-            "committed": committed.get(partition),
+            "committed": (at := committed.get(partition)),
             "end": ends.get(partition),
-            "lag": max(ends[partition] - committed[partition], 0)
-            if partition in ends and partition in committed
-            else None,
+            "lag": max(ends[partition] - at, 0) if partition in ends and at is not None else None,
             "member": owners.get(partition),
         }
         for partition in wanted
@@ -350,10 +345,7 @@ async def planned(
         found = await admin.list_offsets(dict.fromkeys(partitions, value))
         at_time = {partition: None if entry is None else entry.offset for partition, entry in found.items()}
     reaches = {partition: Reach(earliest[partition], latest[partition]) for partition in partitions}
-    try:
-        return plan(rule, value, reaches, committed, at_time)
-    except NothingToShift as error:
-        raise CommandFailed(str(error)) from None
+    return plan(rule, value, reaches, committed, at_time)
 
 
 class Rule(Enum):
@@ -382,10 +374,6 @@ class Reach(NamedTuple):
     latest: int
 
 
-class NothingToShift(ValueError):
-    """A shift needs a committed offset to start from; the text names the partition."""
-
-
 def plan(
     rule: Rule,
     number: int,
@@ -396,7 +384,7 @@ def plan(
     """Return a move for each partition of `reaches`, sorted, to an offset inside of the log.
 
     `number` is the offset of OFFSET or the distance of SHIFT. `at_time` has, for TIME, the first offset at or
-    after the time, or None where every record is older. Raises NothingToShift.
+    after the time, or None where every record is older. Raises CommandFailed where a SHIFT has nothing to start from.
     """
     moves = []
     for partition, reach in sorted(reaches.items()):
@@ -413,7 +401,7 @@ def plan(
             case Rule.SHIFT:
                 if partition not in committed:
                     advice = "use --to-offset or --to-earliest"
-                    raise NothingToShift(f"{partition} has no committed offset to shift: {advice}")
+                    raise CommandFailed(f"{partition} has no committed offset to shift: {advice}")
                 offset = committed[partition] + number
         inside = min(max(offset, reach.earliest), reach.latest)
         moves.append(Move(partition, committed.get(partition), inside, inside != offset))

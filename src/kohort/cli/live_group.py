@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.assign.server.catalog import UnknownAssignor, server_assignors
 from kohort.assign.server.spec import ServerAssignor
+from kohort.cli.cluster import require_group
 from kohort.cli.group_events import EVENT_TOPIC, recent_history
-from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
+from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.group.explain.explain_text import Names
 from kohort.group.explain.rebalance_report import GroupReport, Identity
 from kohort.group.migration.conversion_rules import is_state
@@ -47,10 +48,7 @@ class GroupFacts(NamedTuple):
 
 async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
     """Return the facts of a group. Raises CommandFailed."""
-    listed = {group.group_id: group for group in await admin.list_groups()}
-    if args.group not in listed:
-        raise unknown("group", args.group, listed, "a group begins when its first member joins")
-    kind = listed[args.group].group_type
+    kind = (await require_group(admin, args.group)).group_type
     if kind not in ("", "classic", "consumer"):
         raise CommandFailed(f"{args.group} is a {kind} group: only classic and consumer groups become one another")
     described = (await admin.describe_groups([args.group]))[args.group]

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.cli.groups import Move, NothingToShift, Reach, Rule, changes, plan
+from kohort.cli.groups import Move, Reach, Rule, changes, plan
+from kohort.cli.terminal.failure import CommandFailed
 from kohort.model.ids import TopicPartition
 
 P0, P1 = TopicPartition("flights", 0), TopicPartition("flights", 1)
@@ -30,7 +31,7 @@ def test_an_offset_outside_the_log_is_moved_to_its_nearest_end_and_marked() -> N
 
 
 def test_a_shift_without_a_committed_offset_names_the_partition() -> None:
-    with pytest.raises(NothingToShift, match="flights-1 has no committed offset"):
+    with pytest.raises(CommandFailed, match="flights-1 has no committed offset"):
         plan(Rule.SHIFT, 1, REACHES, {P0: 50}, {})
 
 

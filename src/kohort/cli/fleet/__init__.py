@@ -3,6 +3,6 @@
 Verbs that only read tables start no Spark.
 """
 
-from kohort.cli.fleet.fleet_options import register
+from kohort.cli.fleet.fleet_commands import register
 
 __all__ = ["register"]

@@ -1,4 +1,8 @@
-"""The verbs of `kohort fleet`. `findings` and `tables` read the tables with pyarrow and start no Spark."""
+"""`kohort fleet run|report|findings|tables|generate|demo`.
+
+`run` reads `__consumer_offsets` into tables, `report` writes a page, `findings` and `tables` print the tables with
+pyarrow, without Spark, `generate` writes the log of a fleet with known faults, and `demo` is all of it in one command.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import argparse
 import json
 import os
 import time
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
@@ -23,7 +29,7 @@ from kohort.cli.fleet.fleet_session import (
 )
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
-from kohort.cli.terminal.options import CONFIG_VARIABLE
+from kohort.cli.terminal.options import CONFIG_VARIABLE, add_json, number, setting, verb
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.fleet.report.wording import counted
 
@@ -36,6 +42,138 @@ if TYPE_CHECKING:
     from kohort.fleet.report.fleet_report import FleetReport
     from kohort.fleet.schema import Table
     from kohort.fleet.tables import Tables
+
+
+WORST_FIRST = ("critical", "warning", "info")
+MASTER = "local[*]"
+
+RUN = """
+kohort fleet run --tables ./fleet prod=kafka-1:9092,kafka-2:9092 --command-config prod.properties
+kohort fleet run --tables ./fleet /var/lib/kafka/data --report fleet.html
+kohort fleet run --tables ./fleet eu=eu.dump.gz us=us.dump.gz --json
+"""
+REPORT = """
+kohort fleet report --tables ./fleet --out fleet.html --open
+kohort fleet report --tables ./fleet --json | jq .headline
+"""
+FINDINGS = """
+kohort fleet findings --tables ./fleet
+kohort fleet findings --tables ./fleet --severity critical --evidence
+kohort fleet findings --tables ./fleet --finding idle_members --json | jq .[].group
+"""
+TABLES = """
+kohort fleet tables --tables ./fleet
+kohort fleet tables --tables ./fleet --json
+"""
+GENERATE = """
+kohort fleet generate ./log --groups 2000 --seed 7
+kohort fleet run --tables ./fleet made=./log
+"""
+DEMO = """
+kohort fleet demo
+kohort fleet demo --groups 5000 --out build/large --open
+"""
+
+
+def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
+    """Add `fleet` and its verbs to the command line."""
+    parser = verbs.add_parser("fleet", help="analyse all groups of a cluster, and find those that need action")
+    inner = parser.add_subparsers(metavar="VERB", required=True)
+    _register_run(inner)
+    summary = "write a report of the tables as one self-contained HTML page, or as JSON"
+    report = verb(inner, "report", summary, run=run_report, examples=REPORT)
+    _add_tables(report)
+    _add_out(report, default=Path("fleet.html"))
+    _add_spark(report)
+    add_json(report, "the report as one JSON document and write no page, unless --out names one")
+    _register_findings(inner)
+    summary = "list the tables of a fleet: rows, files and bytes, and how far each source has been read"
+    tables = verb(inner, "tables", summary, run=run_tables, examples=TABLES)
+    _add_tables(tables)
+    add_json(tables)
+    summary = "write the log of a fleet with known faults, as segment files of __consumer_offsets"
+    generate = verb(inner, "generate", summary, run=run_generate, examples=GENERATE)
+    generate.add_argument("directory", metavar="DIR", type=Path, help="a directory that is new or empty")
+    _add_fleet(generate)
+    add_json(generate)
+    summary = "make a fleet, read its log, find what is wrong with it, and write the report: all in one"
+    demo = verb(inner, "demo", summary, run=run_demo, examples=DEMO)
+    demo.add_argument("--out", metavar="DIR", type=Path, default=Path("build/fleet"), help="default: build/fleet")
+    demo.add_argument("--open", action="store_true", help="show the page in a browser")
+    _add_fleet(demo)
+    _add_spark(demo)
+    add_json(demo)
+
+
+def _register_run(inner: argparse._SubParsersAction[ArgumentParser]) -> None:
+    summary = "read what is new of __consumer_offsets into tables, and find what is wrong with the groups"
+    parser = verb(inner, "run", summary, run=run_run, examples=RUN)
+    _add_tables(parser)
+    parser.add_argument(
+        "inputs",
+        metavar="INPUT",
+        nargs="+",
+        help="[NAME=]WHERE: a cluster as HOST:PORT[,HOST:PORT], a broker's data directory, segment files, what "
+        "kafka-dump-log or kohort log export printed, a broker's own log, or metrics of members; NAME is the "
+        "source of its groups (default: the cluster's id, or the file's name)",
+    )
+    # Not add_cluster: a cluster is one of the inputs here, and there may be several.
+    parser.add_argument(
+        "--command-config",
+        dest="properties",
+        metavar="FILE",
+        help=f"how clusters let one in, with Kafka's names (default: ${CONFIG_VARIABLE})",
+    )
+    parser.add_argument("--report", metavar="FILE", type=page_or_json, help="write the report too, .html or .json")
+    parser.add_argument("--open", action="store_true", help="show the page in a browser (with --report)")
+    _add_spark(parser)
+    add_json(parser)
+
+
+def _register_findings(inner: argparse._SubParsersAction[ArgumentParser]) -> None:
+    summary = "print the findings, the worst first"
+    parser = verb(inner, "findings", summary, run=run_findings, examples=FINDINGS)
+    _add_tables(parser)
+    parser.add_argument("--severity", choices=WORST_FIRST, help="only this, or worse")
+    parser.add_argument("--finding", metavar="NAME", help="only the findings of this rule")
+    parser.add_argument("--group", metavar="GROUP", help="only of this group")
+    parser.add_argument("--evidence", action="store_true", help="with the records that prove it")
+    parser.add_argument("--max", metavar="N", type=number(1, "a number of findings"), help="only the first N")
+    add_json(parser, "an array of findings with their evidence")
+
+
+def _add_tables(parser: ArgumentParser) -> None:
+    parser.add_argument("--tables", metavar="DIR", type=Path, required=True, help="where the tables of the fleet are")
+
+
+def _add_out(parser: ArgumentParser, default: Path) -> None:
+    parser.add_argument("--out", metavar="FILE", type=page_or_json, help=f"default: {default}; or a .json file")
+    parser.add_argument("--open", action="store_true", help="show the page in a browser")
+
+
+def _add_fleet(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--groups", metavar="N", type=number(1, "a number of groups"), default=1000, help="how many (1000)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=number(0, "a seed"), default=1, help="the same seed, the same log (1)"
+    )
+    parser.add_argument("--days", metavar="N", type=number(1, "a number of days"), default=8, help="how long (8)")
+
+
+def _add_spark(parser: ArgumentParser) -> None:
+    parser.add_argument("--master", metavar="MASTER", default=MASTER, help=f"of Spark (default: {MASTER})")
+    parser.add_argument(
+        "--conf", metavar="NAME=VALUE", type=setting, action="append", default=[], help="a setting of Spark; may repeat"
+    )
+
+
+def page_or_json(text: str) -> Path:
+    """Return the path of a report, whose suffix makes it a page or JSON."""
+    path = Path(text)
+    if path.suffix.lower() not in (".html", ".htm", ".json"):
+        raise ArgumentTypeError(f"{text!r} is neither .html nor .json")
+    return path
 
 
 @guarded
@@ -109,12 +247,14 @@ def summary_json(summary: RunSummary, report: Path | None) -> dict[str, Any]:
         "quarantined": summary.quarantined,
         "findings": summary.findings,
         "seconds": summary.seconds,
-        "positions": {
-            source: {str(partition): offset for partition, offset in sorted(offsets.items())}
-            for source, offsets in sorted(summary.positions.items())
-        },
+        "positions": positions_json(summary.positions),
         "report": None if report is None else str(report),
     }
+
+
+def positions_json(positions: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
+    """Return how far each partition of each source has been read, in order."""
+    return {source: dict(sorted(offsets.items())) for source, offsets in sorted(positions.items())}
 
 
 @guarded
@@ -166,9 +306,6 @@ def write_report(path: Path, report: FleetReport, *, is_shown: bool) -> None:
 
         if not webbrowser.open(path.absolute().as_uri()):
             output.remark(f"no browser could be started: open {path} in one")
-
-
-WORST_FIRST = ("critical", "warning", "info")
 
 
 def files_of(tables: Tables, table: Table) -> list[Path]:
@@ -259,10 +396,7 @@ def run_tables(args: argparse.Namespace) -> int:
             {
                 "run": tables.run,
                 "tables": [dict(zip(("table", "rows", "files", "bytes"), each, strict=True)) for each in listed],
-                "positions": {
-                    source: {str(partition): offset for partition, offset in sorted(offsets.items())}
-                    for source, offsets in sorted(tables.positions.items())
-                },
+                "positions": positions_json(tables.positions),
             }
         )
         return 0
@@ -350,27 +484,16 @@ def put_demo(report: FleetReport, scores: Sequence[Score]) -> None:
         output.put(f"  {point.severity:8}  {point.title}: {where}" + (f" and {more:,} more" if more else ""))
     output.put("")
     rows = [
-        (score.finding, score.right, score.wrong, score.missed, *shares(score), score.near_misses, score.fooled)
+        (
+            *(score.finding, score.right, score.wrong, score.missed),
+            *(f"{score.precision:.3f}", f"{score.recall:.3f}", score.near_misses, score.fooled),
+        )
         for score in scores
     ]
     columns = ("finding", "right", "wrong", "missed", "precision", "recall", "near misses", "fooled by")
     output.put(output.table(columns, rows, empty="nothing was found"))
 
 
-def shares(score: Score) -> tuple[str, str]:
-    """Return precision and recall as they are printed."""
-    return f"{score.precision:.3f}", f"{score.recall:.3f}"
-
-
 def score_json(score: Score) -> dict[str, Any]:
     """Return a score as JSON."""
-    return {
-        "finding": score.finding,
-        "right": score.right,
-        "wrong": score.wrong,
-        "missed": score.missed,
-        "precision": score.precision,
-        "recall": score.recall,
-        "near_misses": score.near_misses,
-        "fooled": score.fooled,
-    }
+    return asdict(score) | {"precision": score.precision, "recall": score.recall}

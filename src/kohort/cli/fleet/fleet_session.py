@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from kohort.cli.cluster import no_answer, sentence_of
@@ -207,9 +206,7 @@ class Stages:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *exc: object) -> None:
         self._is_over.set()
         if self._thread.ident is not None:
             self._thread.join()

@@ -52,7 +52,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = verbs.add_parser("migrate", help="plan and watch the migration of a live group to another protocol")
     inner = parser.add_subparsers(metavar="VERB", required=True)
     summary = "list the restarts that take a group to another protocol, and their cost, or why it is not safe"
-    plan = verb(inner, "plan", summary, run=run_plan, examples=PLAN_EXAMPLES)
+    plan = verb(inner, "plan", summary, run=with_admin(show_plan), examples=PLAN_EXAMPLES)
     plan.add_argument(
         "--assignor", metavar="NAME", help="the assignor to go to: server-side for consumer, else client-side"
     )
@@ -67,7 +67,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="how long each callback of a member's listener runs (default: 0s)",
     )
     summary = "follow the restarts of a group until every member has migrated"
-    watch = verb(inner, "watch", summary, run=run_watch, examples=WATCH_EXAMPLES)
+    watch = verb(inner, "watch", summary, run=with_admin(watch_group), examples=WATCH_EXAMPLES)
     watch.add_argument(
         "--members",
         metavar="N",
@@ -112,20 +112,15 @@ def duration_ms(text: str) -> int:
     raise ArgumentTypeError(f"{text!r} is no duration such as 500ms, 10s or 2m")
 
 
-def run_plan(args: argparse.Namespace) -> int:
-    """Print the plan; return 0 where it is safe, else 1."""
-    return with_admin(show_plan)(args)
-
-
-def run_watch(args: argparse.Namespace) -> int:
+async def watch_group(args: argparse.Namespace, admin: Admin) -> int:
     """Follow the restarts."""
     from kohort.cli.migrate.migrate_watch import watch
 
-    return with_admin(watch)(args)
+    return await watch(args, admin)
 
 
 async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
-    """Read the group, make the plan, print it."""
+    """Read the group, make the plan and print it; return 0 where it is safe, else 1."""
     from kohort.cli.live_group import coordinator_settings, read_facts
 
     group, limits, doubts, history = await read_facts(args, admin)
@@ -251,7 +246,6 @@ def plan_json(plan: Plan, doubts: list[str], history: GroupReport | None = None)
     """Return a plan's documented fields."""
     group = plan.group
     names = {each.member_id: each.name for each in group.members}
-    total = total_of(plan)
     return {
         "group": group.group_id,
         "type": group.group_type,
@@ -282,7 +276,7 @@ def plan_json(plan: Plan, doubts: list[str], history: GroupReport | None = None)
             }
             for each, cost in zip_longest(plan.restarts, plan.costs)
         ],
-        **cost_json(total),
+        **cost_json(total_of(plan)),
         "assumptions": [*plan.assumptions, *doubts],
         "refused": None if history is None else [each.to_json() for each in history.refused],
     }

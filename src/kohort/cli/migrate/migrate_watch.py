@@ -10,9 +10,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kohort.cli.cluster import require_group
 from kohort.cli.group_events import now_ms
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import unknown
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain_text import Names
 from kohort.group.explain.rebalance_report import Identity
@@ -56,12 +56,12 @@ class Progress:
         names = Names(self.identities)
         if not is_first:
             changes += [f"{names(each)} left the group" for each in sorted(before.keys() - members.keys())]
-            changes += [
-                f"{names(each)} joined, {self._protocol_text(members[each])}"
-                for each in sorted(members.keys() - before)
-            ]
-            changed = sorted((self.migrated - was_migrated) & before.keys())
-            changes += [f"{names(each)} migrated, {self._protocol_text(members[each])}" for each in changed]
+            joined = members.keys() - before
+            changed = (self.migrated - was_migrated) & before.keys()
+            for what, member_ids in (("joined", joined), ("migrated", changed)):
+                for member_id in sorted(member_ids):
+                    protocol = "consumer" if members[member_id].is_native else "classic"
+                    changes.append(f"{names(member_id)} {what}, {protocol} protocol")
         return changes
 
     def _group_changes(self, group: GroupDescription | None, is_first: bool) -> list[str]:
@@ -88,10 +88,6 @@ class Progress:
                 return not member.is_native
             case Goal.COOPERATIVE:
                 return self.type == "classic" and self.assignor in COOPERATIVE
-
-    def _protocol_text(self, member: MemberDescription) -> str:
-        protocol = "consumer" if member.is_native else "classic"
-        return f"{protocol} protocol"
 
     @property
     def is_done(self) -> bool:
@@ -145,9 +141,7 @@ WORDS = {
 
 async def watch(args: argparse.Namespace, admin: Admin) -> int:
     """Follow the group until its migration is done or a signal ends the command."""
-    known = [group.group_id for group in await admin.list_groups()]
-    if args.group not in known:
-        raise unknown("group", args.group, known, "a group begins when its first member joins")
+    await require_group(admin, args.group)
     progress = Progress(args.goal, args.members or 0, args.members is not None)
     try:
         await follow(args, admin, progress)

@@ -29,6 +29,11 @@ class OutputClosed(Exception):
     """The reader of stdout has closed the pipe, as `head` does once it has its lines."""
 
 
+def unknown_group(group_id: str, known: Iterable[str]) -> CommandFailed:
+    """Return the failure for a group that does not exist."""
+    return unknown("group", group_id, known, "a group begins when its first member joins")
+
+
 def unknown(kind: str, name: str, known: Iterable[str], otherwise: str = "") -> CommandFailed:
     """Return the failure for a name that does not exist, with the nearest one that does."""
     near = get_close_matches(name, list(known), n=1, cutoff=0.5)

@@ -12,7 +12,6 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any, TextIO
 
 from kohort.cli.terminal.failure import CommandFailed, OutputClosed
@@ -142,9 +141,7 @@ class Meter:
     def __enter__(self) -> Meter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self.bar is not None:
             self.bar.stop()
         elif self.drawn:

@@ -12,7 +12,10 @@ from binascii import Error as NotBase64
 from collections.abc import Callable
 from datetime import UTC, datetime
 from string import Formatter
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from kohort.wire.record_batches import Record
 
 Header = tuple[str, bytes | None]
 
@@ -25,31 +28,6 @@ class Outgoing(NamedTuple):
     headers: tuple[Header, ...] = ()
     partition: int | None = None
     timestamp_ms: int | None = None
-
-
-class Incoming(Protocol):
-    """What a consumed record offers."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def timestamp_ms(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> tuple[Header, ...]: ...
-
-
-class Blank(NamedTuple):
-    """A record with nothing in it, to try a format with."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...]
 
 
 class NotARecord(ValueError):
@@ -169,12 +147,12 @@ def text_of(content: bytes | None) -> Any:
         return {"base64": b64encode(content).decode("ascii")}
 
 
-def as_value(_topic: str, _partition: int, record: Incoming) -> bytes:
+def as_value(_topic: str, _partition: int, record: Record) -> bytes:
     """Return the value and a line end; a record without a value is an empty line."""
     return (record.value or b"") + b"\n"
 
 
-def as_json(topic: str, partition: int, record: Incoming) -> bytes:
+def as_json(topic: str, partition: int, record: Record) -> bytes:
     """Return a record as one line of JSON."""
     fields = {
         "topic": topic,
@@ -188,10 +166,11 @@ def as_json(topic: str, partition: int, record: Incoming) -> bytes:
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
-FORMAT_FIELDS = ("topic", "partition", "offset", "timestamp", "time", "key", "value", "headers")
+BLANK = {"topic": "", "partition": 0, "offset": 0, "timestamp": 0, "time": "", "key": "", "value": "", "headers": ""}
+"""The fields of a format, with values to try it with."""
 
 
-def as_format(template: str) -> Callable[[str, int, Incoming], bytes]:
+def as_format(template: str) -> Callable[[str, int, Record], bytes]:
     r"""Return the writer of a template such as `{partition} {offset} {key}={value}`; \t and \n are understood.
 
     Raises ValueError, in a sentence, for a template that names an unknown field.
@@ -199,12 +178,14 @@ def as_format(template: str) -> Callable[[str, int, Incoming], bytes]:
     template = template.replace("\\t", "\t").replace("\\n", "\n")
     try:
         named = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
+        if not (strange := [name for name in named if name not in BLANK]):
+            template.format(**BLANK)
     except ValueError as error:
         raise ValueError(f"{template!r} is no format: {error}") from None
-    if strange := [name for name in named if name not in FORMAT_FIELDS]:
-        raise ValueError(f"a format has no field {strange[0]!r}: its fields are {', '.join(FORMAT_FIELDS)}")
+    if strange:
+        raise ValueError(f"a format has no field {strange[0]!r}: its fields are {', '.join(BLANK)}")
 
-    def write(topic: str, partition: int, record: Incoming) -> bytes:
+    def write(topic: str, partition: int, record: Record) -> bytes:
         line = template.format(
             topic=topic,
             partition=partition,
@@ -217,10 +198,6 @@ def as_format(template: str) -> Callable[[str, int, Incoming], bytes]:
         )
         return line.encode("utf-8", "surrogateescape") + b"\n"
 
-    try:
-        write("", 0, Blank(0, 0, None, None, ()))
-    except ValueError as error:
-        raise ValueError(f"{template!r} is no format: {error}") from None
     return write
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 from argparse import ArgumentTypeError
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,44 +106,17 @@ def add_times(parser: argparse.ArgumentParser) -> None:
         type=milliseconds,
         help="how long a message is on its way (default: measured)",
     )
-    times.add_argument(
-        "--away",
-        dest="away_ms",
-        metavar="TIME",
-        type=duration_ms,
-        default=10_000,
-        help="from the end of a restarted process to the start of the next (default: 10s)",
-    )
-    times.add_argument(
-        "--pause",
-        dest="pause_ms",
-        metavar="TIME",
-        type=duration_ms,
-        default=0,
-        help="from a stable group to the next restart (default: 0s)",
-    )
-    times.add_argument(
-        "--session",
-        dest="session_ms",
-        metavar="TIME",
-        type=duration_ms,
-        help="classic members' session.timeout.ms (default: from the group's events, else 45s)",
-    )
-    times.add_argument(
-        "--heartbeat",
-        dest="heartbeat_ms",
-        metavar="TIME",
-        type=duration_ms,
-        help="classic members' heartbeat.interval.ms (default: 3s, or a third of the session)",
-    )
-    times.add_argument(
-        "--metadata-age",
-        dest="metadata_ms",
-        metavar="TIME",
-        type=duration_ms,
-        default=METADATA_MS,
-        help="classic members' metadata.max.age.ms, after which they see that a topic has grown (default: 300s)",
-    )
+    add_time = partial(times.add_argument, metavar="TIME", type=duration_ms)
+    away = "from the end of a restarted process to the start of the next (default: 10s)"
+    add_time("--away", dest="away_ms", default=10_000, help=away)
+    pause = "from a stable group to the next restart (default: 0s)"
+    add_time("--pause", dest="pause_ms", default=0, help=pause)
+    session = "classic members' session.timeout.ms (default: from the group's events, else 45s)"
+    add_time("--session", dest="session_ms", help=session)
+    heartbeat = "classic members' heartbeat.interval.ms (default: 3s, or a third of the session)"
+    add_time("--heartbeat", dest="heartbeat_ms", help=heartbeat)
+    age = "classic members' metadata.max.age.ms, after which they see that a topic has grown (default: 300s)"
+    add_time("--metadata-age", dest="metadata_ms", default=METADATA_MS, help=age)
     times.add_argument(
         "--produce-rate",
         metavar="N",
@@ -161,13 +136,18 @@ def topic_size(text: str) -> tuple[str, int]:
 
 def milliseconds(text: str) -> float:
     """Return a number of milliseconds, from 0 on."""
-    try:
-        value = float(text.removesuffix("ms"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 86_400_000:
+    value = amount(text.removesuffix("ms"), below=86_400_000)
+    if value is None:
         raise ArgumentTypeError(f"{text!r} is no number of milliseconds such as 250")
     return value
+
+
+def amount(text: str, *, below: float) -> float | None:
+    """Return a number from 0 on, or None for any other text."""
+    with suppress(ValueError):
+        if 0 <= (value := float(text)) < below:
+            return value
+    return None
 
 
 def callback_ms(text: str) -> tuple[float, float]:
@@ -178,11 +158,8 @@ def callback_ms(text: str) -> tuple[float, float]:
 
 def rate(text: str) -> float:
     """Return a number of records per second."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e12:
+    value = amount(text, below=1e12)
+    if value is None:
         raise ArgumentTypeError(f"{text!r} is no number of records per second such as 5000")
     return value
 
@@ -238,6 +215,7 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
 
 def forecast(args: argparse.Namespace, found: Found) -> int:
     """Simulate the change, and print the forecasts."""
+    from kohort.cli.what_if.forecast_report import description, document, put_forecasts, write_plot
     from kohort.what_if.group_facts import roster_of
     from kohort.what_if.simulation import simulate
     from kohort.what_if.variants import compare
@@ -248,30 +226,17 @@ def forecast(args: argparse.Namespace, found: Found) -> int:
     require_safe(args, found)
     with output.Meter(f"simulating {args.group}", unit="events") as meter:
         if args.compare:
-            has_consumer = found.limits.has_consumer_protocol
-            server = found.limits.server_assignor
+            has_consumer, server = found.limits.has_consumer_protocol, found.limits.server_assignor
             forecasts = compare(found.facts, found.times, change, server, meter.advance, has_consumer=has_consumer)
         else:
-            cast = roster_of(group)
-            forecasts = [simulate(found.facts, cast, found.times, change, "", meter.advance)]
+            forecasts = [simulate(found.facts, roster_of(group), found.times, change, "", meter.advance)]
     if args.plot is not None:
-        from kohort.cli.what_if.forecast_report import write_plot
-
-        write_plot(args.plot, forecasts, title(args, change))
-    from kohort.cli.what_if.forecast_report import document, put_forecasts
-
+        write_plot(args.plot, forecasts, f"{args.group}: {description(args, change)}")
     if args.json:
         output.put_json(document(args, found, change, forecasts))
     else:
         put_forecasts(args, found, change, forecasts)
     return complain(forecasts)
-
-
-def title(args: argparse.Namespace, change: Change) -> str:
-    """Return the change in a clause."""
-    from kohort.cli.what_if.forecast_report import description
-
-    return f"{args.group}: {description(args, change)}"
 
 
 def complain(forecasts: list[Forecast]) -> int:
@@ -317,8 +282,9 @@ def change_of(args: argparse.Namespace, group: LiveGroup) -> Change:
         pace = Pace.ROLLING
     try:
         restarts = restarts_for(group, args.goal, args.assignor, pace)
-        kill = tuple(member_id_of(name, group) for name in dict.fromkeys(args.kill))
-        stop = tuple(member_id_of(name, group) for name in dict.fromkeys(args.stop))
+        kill, stop = (
+            tuple(member_id_of(name, group) for name in dict.fromkeys(names)) for names in (args.kill, args.stop)
+        )
         change = Change(args.add, kill, stop, dict(args.partitions), restarts)
         check(change, group)
     except Impossible as error:

@@ -14,7 +14,16 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import ends_of
-from kohort.cli.group_events import EVENT_TOPIC, LATELY, GroupFilter, event_consumer, live_events, now_ms, stored_events
+from kohort.cli.group_events import (
+    EVENT_TOPIC,
+    LATELY,
+    GroupFilter,
+    event_consumer,
+    live_events,
+    now_ms,
+    require_directory,
+    stored_events,
+)
 from kohort.cli.live_group import EMBEDDED, coordinator_settings, read_facts
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
@@ -25,6 +34,7 @@ from kohort.what_if.callback_times import EventMeasurement
 from kohort.what_if.group_facts import Facts, Times
 
 if TYPE_CHECKING:
+    from kohort.broker.os_disk import OsDisk
     from kohort.client import Admin
     from kohort.log.memory_disk import MemoryDisk
 
@@ -136,8 +146,7 @@ def read_stored(args: argparse.Namespace) -> Found:
     from kohort.what_if.data_directory import ReplayedGroups
 
     directory: Path = args.data_dir
-    if not directory.is_dir():
-        raise CommandFailed(f"there is no directory {directory}: give the --data directory of a kohort broker", USAGE)
+    require_directory(directory)
     try:
         disk = copy_of(directory, args.group)
         replayed = ReplayedGroups(disk, now_ms())
@@ -182,12 +191,10 @@ def copy_of(directory: Path, group_id: str) -> MemoryDisk:
     return copy
 
 
-def copy_directory(source: object, copy: MemoryDisk, name: str) -> None:
+def copy_directory(source: OsDisk, copy: MemoryDisk, name: str) -> None:
     """Copy the files of one directory."""
-    from kohort.broker.os_disk import OsDisk
     from kohort.log.disk import read_file
 
-    assert isinstance(source, OsDisk), "what is copied lies on a real disk"
     copy.make_directory(name)
     for each in source.list(name):
         copy.open(f"{name}/{each}", create=True).append([read_file(source, f"{name}/{each}")])
