@@ -21,7 +21,7 @@ from demo.result import GROUP_COLUMNS, Part, write_part
 from demo.task import Task
 from kohort.assign import RangeAssignor
 from kohort.spark.group_stream import GroupStream
-from kohort.spark.rows.arrow_columns import ARROW_SCHEMA
+from kohort.spark.rows.read_rows import ARROW_SCHEMA
 from kohort.spark.rows.rounds import Round
 from kohort.spark.rows.spark_columns import spark_schema
 from kohort.spark.spark_session import build

@@ -37,6 +37,16 @@ class _Blocking(Generic[ClientT]):
 
     _client: ClientT
     _runner: Runner
+    start: Callable[..., None]
+    stop: Callable[..., None]
+
+    def __enter__(self) -> Self:
+        with self._runner.kept():
+            self.start()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.stop()
 
 
 def _made(
@@ -155,11 +165,6 @@ class Consumer(_Blocking[_Consumer]):
         """Return how many offsets each partition is behind its end, as the last fetches showed it."""
         return self._client.lag()
 
-    def __enter__(self) -> Self:
-        with self._runner.kept():
-            self.start()
-        return self
-
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.stop(is_finished=error is None)
 
@@ -229,14 +234,6 @@ class Producer(_Blocking[_Producer]):
     start = _blocking(_Producer.start)
     flush = _blocking(_Producer.flush)
 
-    def __enter__(self) -> Self:
-        with self._runner.kept():
-            self.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.stop()
-
     def send(
         self,
         topic: str,
@@ -280,14 +277,6 @@ class Admin(_Blocking[_Admin]):
     group_offsets = _blocking(_Admin.group_offsets)
     reset_offsets = _blocking(_Admin.reset_offsets)
     delete_offsets = _blocking(_Admin.delete_offsets)
-
-    def __enter__(self) -> Self:
-        with self._runner.kept():
-            self.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.stop()
 
     def stop(self) -> None:
         """End every connection."""

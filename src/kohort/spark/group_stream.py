@@ -55,11 +55,6 @@ class StreamMetrics:
     longest_round_ms: float = 0.0
     total_round_ms: float = 0.0
 
-    @property
-    def mean_round_ms(self) -> float:
-        """Milliseconds from the beginning of a round's read to its commit, on average."""
-        return self.total_round_ms / self.rounds if self.rounds else 0.0
-
     def count(self, done: Round, seconds: float) -> None:
         """Add a committed round."""
         self.rounds += 1

@@ -7,9 +7,9 @@ Spark's own source. It also decides whether a topic that was deleted or recreate
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.list_offsets import list_ends
@@ -77,39 +77,38 @@ class Log:
     last: int
 
 
-class StartPolicy(Protocol):
+class StartPolicy(ABC):
     """Chooses offsets for partitions without a committed offset, or with one that the log does not hold."""
 
-    def see(self, partitions: Iterable[TopicPartition]) -> None:
+    def see(self, partitions: Iterable[TopicPartition]) -> None:  # noqa: B027  # not every policy needs to know
         """Learn which partitions exist when the job starts."""
-        ...
 
+    @abstractmethod
     async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
         """Return where to begin in partitions that have no committed offset. Raises NoOffset."""
-        ...
 
+    @abstractmethod
     def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
         """Return where to go on when the log no longer, or not yet, holds `offset`. Raises NoOffset."""
-        ...
 
     def deleted(self, partitions: Iterable[TopicPartition]) -> None:
-        """Report owned partitions whose topics were deleted. Raises TopicDeleted."""
-        ...
+        """Log owned partitions whose topics were deleted, and read the others on. Raises TopicDeleted."""
+        log.warning("%s: %s", _names(partitions), _DELETED)
 
     def recreated(self, partitions: Iterable[TopicPartition]) -> None:
-        """Report partitions whose topics were deleted and created again. Raises TopicRecreated."""
-        ...
+        """Log partitions whose topics were recreated, and read those from their first records on.
+
+        Raises TopicRecreated.
+        """
+        log.warning("%s: %s", _names(partitions), _RECREATED)
 
 
 @dataclass(frozen=True, slots=True)
-class ResetPolicy:
+class ResetPolicy(StartPolicy):
     """The consumer's `auto_offset_reset`; the latest offset is what `isolation` lets be read."""
 
     reset: Reset
     isolation: int = READ_UNCOMMITTED
-
-    def see(self, partitions: Iterable[TopicPartition]) -> None:
-        """Do nothing: partitions that are created later are treated alike."""
 
     async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
         """Return the first or last offsets."""
@@ -123,14 +122,6 @@ class ResetPolicy:
         """Return the first or last offset."""
         return self._reset(partition, offset, found)
 
-    def deleted(self, partitions: Iterable[TopicPartition]) -> None:
-        """Log it and read the other partitions on, as a consumer does."""
-        log.warning("%s: %s", _names(partitions), _DELETED)
-
-    def recreated(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read the new topics from their first records on."""
-        log.warning("%s: %s", _names(partitions), _RECREATED)
-
     def _reset(self, partition: TopicPartition, offset: int | None, found: Log) -> int:
         if self.reset == "none":
             advice = 'auto_offset_reset is "none": reset the group\'s offsets, or choose earliest or latest'
@@ -138,7 +129,7 @@ class ResetPolicy:
         return found.first if self.reset == "earliest" else found.last
 
 
-class ChoicePolicy:
+class ChoicePolicy(StartPolicy):
     """A stream's `startingOffsets` and `failOnDataLoss`, with the meaning that they have in Spark's own source."""
 
     def __init__(self, choice: OffsetChoice, isolation: int, *, fails_on_data_loss: bool) -> None:
@@ -185,13 +176,13 @@ class ChoicePolicy:
         """Read the other partitions on, or raise TopicDeleted where rows may not be lost."""
         if self._fails_on_data_loss:
             raise TopicDeleted(partitions)
-        log.warning("%s: %s", _names(partitions), _DELETED)
+        super().deleted(partitions)
 
     def recreated(self, partitions: Iterable[TopicPartition]) -> None:
         """Read the new topics from their first records on, or raise TopicRecreated where rows may not be lost."""
         if self._fails_on_data_loss:
             raise TopicRecreated(partitions)
-        log.warning("%s: %s", _names(partitions), _RECREATED)
+        super().recreated(partitions)
 
 
 def _names(partitions: Iterable[TopicPartition]) -> str:

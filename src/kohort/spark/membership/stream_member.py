@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kohort.client.consumer.consumer_settings import ISOLATION
@@ -21,7 +23,6 @@ from kohort.client.errors import CommitFailed, UnknownTopic
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import topic_id_text
-from kohort.spark.membership.batch_planner import BatchPlanner
 from kohort.spark.membership.checkpoint import Checkpoint
 from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.control_socket import ControlSocket
@@ -34,7 +35,8 @@ from kohort.spark.membership.start_policy import ChoicePolicy
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.member_options import MemberOptions
 from kohort.spark.options.source_options import NO_LIMITS, SourceOptions, TriggerLimits
-from kohort.spark.rows.rounds import OffsetRange, Round
+from kohort.spark.rows.read_settings import ReadSettings
+from kohort.spark.rows.rounds import OffsetRange, Round, plan
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,43 @@ _WAIT_S = 0.1
 
 _FIRST_WAIT_S = 10.0
 """How long the first call waits for an assignment: the next one may be a trigger interval later."""
+
+
+class BatchPlanner:
+    """Plans how much the batches of one query read, by the limits of its trigger; remembers when the last one began."""
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+        self._last_batch_s = -math.inf
+
+    def start_batch(self) -> None:
+        """Count `maxTriggerDelay` from now on."""
+        self._last_batch_s = time.monotonic()
+
+    async def in_offsets(self, limits: TriggerLimits, available: Available) -> TriggerLimits | None:
+        """Return limits without `max_bytes`, None where there is nothing to estimate bytes by. Raises KafkaError.
+
+        All records of a batch are taken to be as large as the first unread ones of the partition with the most.
+        """
+        if limits.max_bytes is None:
+            return limits
+        unread = [OffsetRange(each, *place) for each, place in available.items()]
+        fullest = max(unread, key=lambda each: each.size, default=None)
+        if fullest is None or fullest.size <= 0:
+            return None
+        from kohort.spark.rows.read_rows import bytes_per_offset
+
+        size = await asyncio.to_thread(bytes_per_offset, self._settings, fullest)
+        most = max(1, int(limits.max_bytes / size)) if size else fullest.size
+        return replace(limits, max_bytes=None, max_offsets=min(most, limits.max_offsets or most))
+
+    def ranges(self, limits: TriggerLimits, available: Available, *, is_last: bool) -> tuple[OffsetRange, ...]:
+        """Return what the next batch reads, nothing where it waits for more; `is_last`: no more records are read."""
+        total = sum(max(0, end - position) for position, end in available.values())
+        is_waiting_for_more = total < (limits.min_offsets or 0) and not is_last
+        if is_waiting_for_more and (time.monotonic() - self._last_batch_s) * 1000 < limits.max_delay_ms:
+            return ()
+        return plan(available, limits.max_offsets or total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ import pyarrow as pa
 from kohort.client.cluster.offset_specs import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.consumer.range_reader import read_ranges
 from kohort.client.decode.arrow_decoder import Decoder, default_decoder, iter_arrow
+from kohort.client.decode.plain_decoder import HEADERS, TIMESTAMP
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.rows.arrow_columns import with_place
 from kohort.spark.rows.read_settings import ReadSettings, security
 from kohort.spark.rows.rounds import OffsetRange
 
@@ -28,9 +28,38 @@ _SAMPLE_BYTES = 64 << 10
 _UNPACKED_BYTES = 4 << 20
 """Bytes of decompressed records after which a batch of rows ends: they may be many times what was fetched."""
 
+ARROW_SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", TIMESTAMP),
+        ("timestampType", pa.int32()),
+    ]
+)
+"""Exact Arrow types: Spark compares them with its own reading of `spark_columns.SPARK_SCHEMA`."""
+
+_SCHEMA_WITH_HEADERS = ARROW_SCHEMA.append(pa.field("headers", HEADERS))
 
 _PLAIN_ROWS = 20_000
 """Rows of a process that are decoded in plain Python: loading the compiled decoder takes longer than these."""
+
+
+def arrow_schema(include_headers: bool = False) -> pa.Schema:
+    """Return `ARROW_SCHEMA`, with headers if they are read too."""
+    return _SCHEMA_WITH_HEADERS if include_headers else ARROW_SCHEMA
+
+
+def with_place(records: pa.RecordBatch, partition: TopicPartition) -> pa.RecordBatch:
+    """Return decoded records, which have a timestamp type and may have headers, as a batch of `arrow_schema`."""
+    rows = records.num_rows
+    topic = pa.repeat(pa.scalar(partition.topic, pa.string()), rows)
+    number = pa.repeat(pa.scalar(partition.partition, pa.int32()), rows)
+    offset, timestamp, key, value, timestamp_type, *headers = records.columns
+    columns = [key, value, topic, number, offset, timestamp, timestamp_type, *headers]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(bool(headers)))
 
 
 class Decoders:
@@ -57,7 +86,7 @@ def read_rows(
 ) -> Generator[pa.RecordBatch]:
     """Yield the rows of ranges, one range after the other; each batch has rows of one partition, in order of offsets.
 
-    The columns are `columns.arrow_schema(settings.include_headers)`, exactly. Raises CorruptBatch, and KafkaError
+    The columns are `arrow_schema(settings.include_headers)`, exactly. Raises CorruptBatch, and KafkaError
     where records of a range were deleted, or where `topic_ids` show that its topic was recreated.
     """
     with closing(read_rows_by_range(settings, ranges, topic_ids)) as found:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kohort.spark.rows.arrow_columns import arrow_schema
-from kohort.spark.rows.read_rows import read_rows_by_range
+from kohort.spark.rows.read_rows import arrow_schema, read_rows_by_range
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, ranges_to_json
 from kohort.spark.rows.spark_columns import spark_schema

@@ -123,26 +123,23 @@ class SinkSettings:
             await delivery
 
 
-class Writer(DataSourceArrowWriter):  # type: ignore[misc]
+class _TaskWriter:
+    """Writes the rows of each task."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self.settings = settings
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one task's rows."""
+        return self.settings.write(iterator)
+
+
+class Writer(_TaskWriter, DataSourceArrowWriter):  # type: ignore[misc]
     """Writes the rows of a batch query."""
 
-    def __init__(self, settings: SinkSettings) -> None:
-        self.settings = settings
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows."""
-        return self.settings.write(iterator)
-
-
-class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes the rows of a streaming query, micro-batch by micro-batch."""
-
-    def __init__(self, settings: SinkSettings) -> None:
-        self.settings = settings
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows."""
-        return self.settings.write(iterator)
 
 
 def _bytes(content: str | bytes | None) -> bytes | None:
