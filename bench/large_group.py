@@ -35,9 +35,7 @@ class Crowd:
         # A target seems to take ten seconds, so that the joins of one instant share one.
         elapsed = itertools.count(step=10_000_000)
         random = Random(size)
-        self.node = Node(
-            Config.parse(SETTINGS), MemoryDisk(), random.randbytes, self.now_ms, elapsed_us=elapsed.__next__
-        )
+        self.node = Node(Config(SETTINGS), MemoryDisk(), random.randbytes, self.now_ms, elapsed_us=elapsed.__next__)
         self.node.start(self.now_ms)
         self.node.topics.create("t", partitions, {}, self.now_ms)
         self._replies: list[bytes] = []

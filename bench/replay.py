@@ -45,7 +45,7 @@ from kohort.node.configuration.config import Config
 from kohort.node.node import Node
 from kohort.node import coordinator
 now_ms = int(time.time() * 1000)
-node = Node(Config.parse({}), OsDisk(sys.argv[1]), os.urandom, now_ms)
+node = Node(Config({}), OsDisk(sys.argv[1]), os.urandom, now_ms)
 began, began_cpu = time.perf_counter(), time.process_time()
 node.start(now_ms)
 took_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu

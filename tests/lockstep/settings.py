@@ -23,6 +23,6 @@ SETTINGS = {
 def settings_of(changes: dict[str, str], topics: RackedTopics) -> GroupSettings:
     """Return our settings: Kafka's of the same names, and what improves on Kafka switched off."""
     own = {"kohort.compatible": "kafka-4.3"}
-    config = Config.parse({**SETTINGS, **changes, **own})
+    config = Config({**SETTINGS, **changes, **own})
     assignors = {"scripted": Scripted("scripted", 0), "other": Scripted("other", 1)}
     return group_settings(config, topics, assignors)

@@ -51,7 +51,7 @@ class Broker:
         compatible: str | None = None,
     ) -> None:
         named = {} if compatible is None else {"kohort.compatible": compatible}
-        self.config = Config.parse({**(settings or {}), **named})
+        self.config = Config({**(settings or {}), **named})
         self.assignors = load_assignors(self.config.group_consumer_assignors, assignors)
         listening = parse_address("listeners", self.config.listeners)
         self._host = listening[0] if host is None else host

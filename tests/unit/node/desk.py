@@ -25,7 +25,7 @@ class Desk:
         self.settings = settings
         self.flushes_by_hand = False
         """Whether the test says when a batch of input ends; else each chunk is one."""
-        self.node = Node(Config.parse(texts), self.disk, Random(7).randbytes, self.clock.now_ms())
+        self.node = Node(Config(texts), self.disk, Random(7).randbytes, self.clock.now_ms())
         self.node.start(self.clock.now_ms())
 
     def connect(self, client_id: str = "tester", host: str = "192.0.2.1") -> Peer:

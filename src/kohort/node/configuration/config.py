@@ -8,7 +8,7 @@ of which the later wins: default, static (start), dynamic (IncrementalAlterConfi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -107,11 +107,6 @@ class Config(BrokerSettings):
         self.newest_versions = NEWEST_VERSIONS if is_compatible else {}
         self._refresh()
         self._check()
-
-    @classmethod
-    def parse(cls, pairs: Iterable[tuple[str, str]] | Mapping[str, str] = ()) -> Config:
-        """Return the settings of name-value pairs, the last of a name wins. Raises ConfigError."""
-        return cls(dict(pairs))
 
     def get(self, name: str) -> Any:
         """Return the value in force of a setting by Kafka's name."""

@@ -62,7 +62,7 @@ class NodeHost:
         self.host.boot()
         now_ms = self.host.now_ms()
         try:
-            node = Node(Config.parse(self.settings), self.disk, self._random.randbytes, now_ms, observer=self)
+            node = Node(Config(self.settings), self.disk, self._random.randbytes, now_ms, observer=self)
             node.context.advertised = self.address
             node.start(now_ms)
         except StorageError as error:

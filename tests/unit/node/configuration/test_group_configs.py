@@ -121,9 +121,9 @@ def test_broker_whose_settings_of_groups_contradict_each_other_does_not_start(
     settings: dict[str, str], sentence: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
-        Config.parse(settings)
+        Config(settings)
     assert sentence in str(refused.value)
 
 
 def test_migration_policy_is_read_in_any_letter_case() -> None:
-    assert Config.parse({"group.consumer.migration.policy": "UPGRADE"}).group_consumer_migration_policy == "upgrade"
+    assert Config({"group.consumer.migration.policy": "UPGRADE"}).group_consumer_migration_policy == "upgrade"

@@ -93,7 +93,7 @@ def test_record_that_cannot_follow_on_the_others_is_as_bad_as_one_that_cannot_be
 @pytest.mark.parametrize("places", ["3", "3@", "@4", "a@4", "3@-1", "3@4,5", "3@4@5"])
 def test_place_that_is_none_is_refused_at_the_start(places: str) -> None:
     with pytest.raises(ConfigError, match="expected PARTITION@OFFSET"):
-        Config.parse({"kohort.offsets.load.ignore": places})
+        Config({"kohort.offsets.load.ignore": places})
 
 
 def test_load_that_takes_long_says_how_far_it_is(
@@ -107,7 +107,7 @@ def test_load_that_takes_long_says_how_far_it_is(
     for step_us, is_slow in ((700_000, True), (1_000, False)):
         caplog.clear()
         elapsed = itertools.count(step=step_us)
-        node = Node(Config.parse({}), desk.disk.clone(), bytes, desk.clock.now_ms(), elapsed_us=elapsed.__next__)
+        node = Node(Config({}), desk.disk.clone(), bytes, desk.clock.now_ms(), elapsed_us=elapsed.__next__)
         with caplog.at_level(logging.INFO, "kohort.node"):
             node.start(desk.clock.now_ms())
         assert (f"loading groups: __consumer_offsets-{place} is read up to offset " in caplog.text) is is_slow

@@ -18,7 +18,7 @@ def test_a_seed_gives_one_plan() -> None:
 
 def test_every_broker_setting_that_is_drawn_is_one_that_brokers_take() -> None:
     for seed in SEEDS:
-        Config.parse(dict(draw_plan(seed).settings))
+        Config(dict(draw_plan(seed).settings))
 
 
 def test_every_kind_of_step_and_member_is_drawn() -> None:
