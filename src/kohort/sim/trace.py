@@ -75,7 +75,6 @@ class Trace(TimedObserver):
         self.put(node.name, "loaded", f"{hosted.partition.directory} {hosted.status.value} {groups}")
 
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
-        del shard, now_ms
         self.put(node.name, "group", show_event(event))
 
     # -- members
@@ -111,7 +110,6 @@ class Trace(TimedObserver):
         self.put(member.name, "commits", f"#{number} {_show_offsets(offsets)}")
 
     def commit_answered(self, member: SeenMember, number: int, offsets: Offsets, errors: Errors) -> None:
-        del offsets
         bad = [f"{partition}={error.name}" for partition, error in sorted(errors.items()) if error]
         self.put(member.name, "committed", f"#{number} {' '.join(bad) or 'NONE'}")
 
@@ -271,7 +269,6 @@ class Story(TimedObserver):
         self.put(member.name, "reads", f"{partition} {first}..{next_offset - 1}", [partition], first, next_offset)
 
     def commit_answered(self, member: SeenMember, number: int, offsets: Offsets, errors: Errors) -> None:
-        del number
         for partition, offset in sorted(offsets.items()):
             code = errors.get(partition, ErrorCode.NONE)
             outcome = "" if code is ErrorCode.NONE else f" {code.name}"

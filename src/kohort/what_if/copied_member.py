@@ -14,9 +14,7 @@ from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join, Leave, Lea
 from kohort.group.member_kinds import Kind
 from kohort.group.results import (
     ConsumerHeartbeatResult,
-    HeartbeatResult,
     JoinResult,
-    LeaveResult,
     SyncResult,
 )
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
@@ -264,11 +262,7 @@ class CopiedMember(Sender):
 
     def _beat(self, identity: Identity) -> None:
         command = Heartbeat(self.broker.group_id, identity.member_id, self.profile.instance_id, identity.generation)
-
-        def answered(result: HeartbeatResult) -> None:
-            self.take(inputs.HeartbeatAnswered(identity, result.error))
-
-        self.broker.submit(self, command, answered)
+        self.broker.submit(self, command, lambda result: self.take(inputs.HeartbeatAnswered(identity, result.error)))
 
     def _join(self, effect: effects.Join) -> None:
         identity, times, profile = effect.identity, self.broker.times, self.profile
@@ -331,11 +325,7 @@ class CopiedMember(Sender):
     def _leave(self, effect: effects.Leave) -> None:
         identity = effect.identity
         command = Leave(self.broker.group_id, (Leaving(identity.member_id, self.profile.instance_id, effect.reason),))
-
-        def answered(result: LeaveResult) -> None:
-            self.take(inputs.LeaveAnswered(identity, result.error))
-
-        self.broker.submit(self, command, answered)
+        self.broker.submit(self, command, lambda result: self.take(inputs.LeaveAnswered(identity, result.error)))
 
     # -- the consumer protocol
 

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import Because, EventFields, GroupReport, Outcome, Rebalance
@@ -23,14 +22,12 @@ from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import NEVER, FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers, undisturbed
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
-
-if TYPE_CHECKING:
-    from kohort.node.groups.offsets_partition import OffsetsPartition
 
 NOTHING: Partitions = frozenset()
 

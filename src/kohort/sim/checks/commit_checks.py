@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kohort.group.events import Event, OffsetCommitted, OffsetDeleted
 from kohort.group.invariants import CLOSE_KEEPS_WORK, COMMIT_FENCED, COMMIT_NEVER_REWINDS
@@ -19,13 +18,11 @@ from kohort.member.member_state import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import NEVER, GroupLedger, Ledgers
 from kohort.sim.kernel.world_observer import Errors, Offsets, SeenMember, SeenNode
-
-if TYPE_CHECKING:
-    from kohort.node.groups.offsets_partition import OffsetsPartition
 
 _STALE = frozenset(
     {

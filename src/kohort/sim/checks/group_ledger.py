@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kohort.group.events import (
     ConsumerGroupDeleted,
@@ -48,13 +48,11 @@ from kohort.log.offsets_topic import Replay
 from kohort.model.assignment import Partitions
 from kohort.model.id_partitions import NOTHING, IdPartitions
 from kohort.model.ids import NO_TOPIC_ID, group_partition
+from kohort.node.groups.offsets_partition import OffsetsPartition
+from kohort.node.node import Node
+from kohort.node.topics.topic import Partition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
-
-if TYPE_CHECKING:
-    from kohort.node.groups.offsets_partition import OffsetsPartition
-    from kohort.node.node import Node
-    from kohort.node.topics.topic import Partition
 
 Place = tuple[bytes, int]
 """A partition by its topic's id."""

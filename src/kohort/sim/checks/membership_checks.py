@@ -6,8 +6,6 @@ replies wait for the records before them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kohort.group.events import (
     ConsumerGroupStored,
     ConsumerMemberStored,
@@ -26,12 +24,10 @@ from kohort.group.invariants import (
 )
 from kohort.group.shard import Shard
 from kohort.model.errors import ErrorCode
+from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import AWAY, GroupLedger, Ledgers
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
-
-if TYPE_CHECKING:
-    from kohort.node.groups.offsets_partition import OffsetsPartition
 
 _MEMBERS_ONLY = frozenset({"Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat"})
 """Requests that only a member gets a good answer to."""

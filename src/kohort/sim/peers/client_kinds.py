@@ -114,7 +114,6 @@ class _OwnershipBlind:
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
         """Return nothing."""
-        del topics, owned, generation
         return None
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:

@@ -6,6 +6,7 @@ Each request is sent once, on a connection of its own; without a response it may
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kohort.model.errors import ErrorCode
@@ -38,13 +39,13 @@ Answered = Callable[[str], None]
 """Called with the name of the error code, or with why there is no answer."""
 
 
+@dataclass(eq=False)
 class Operator:
     """One person with the admin tools. `where` answers the address of the node that lives."""
 
-    def __init__(self, host: Host, network: Network, where: Callable[[], Address | None]) -> None:
-        self._host = host
-        self._network = network
-        self._where = where
+    host: Host
+    network: Network
+    where: Callable[[], Address | None]
 
     # -- what is asked
 
@@ -123,7 +124,7 @@ class Operator:
     # -- how
 
     def _ask(self, request: Message, version: int, answered: Answered) -> None:
-        address = self._where()
+        address = self.where()
         if address is None:
             answered("no node")
             return
@@ -141,7 +142,7 @@ class Operator:
             end.on_closed = answered
             end.send(b"".join(gather_request(request, version, 1, "admin")))
 
-        self._network.connect(self._host, address, opened, answered)
+        self.network.connect(self.host, address, opened, answered)
 
 
 def _first_error(answer: Any) -> int:

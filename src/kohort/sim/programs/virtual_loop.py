@@ -324,7 +324,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         **options: Any,
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         """Connect over the simulated network. Raises OSError, `NotSimulated` for TLS and sockets."""
-        del options
         if ssl:
             raise NotSimulated("TLS", "leave tls out, or pass it in from outside")
         if sock is not None or host is None or port is None:
@@ -353,12 +352,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> list[Any]:
         """Return a host of the world under its own name."""
-        del options
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, int(port or 0)))]
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> tuple[str, str]:
         """Return the name of a host of the world."""
-        del flags
         return str(sockaddr[0]), str(sockaddr[1])
 
     # -- blocking calls and signals
@@ -367,7 +364,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
         """Call a function as a thread would: at some moment soon, while the loop's clock goes on."""
-        del executor
         self._check_closed()
         done: asyncio.Future[T] = self.create_future()
         self.host.after_us(self._random.randrange(BLOCKING_US), self._run_blocking, done, func, args)

@@ -70,7 +70,6 @@ class EffectChecker(Checker):
 
     def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
         """Note from where the group reads."""
-        del member, why
         self._floors[partition] = min(offset, self._floors.get(partition, offset))
 
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
@@ -111,17 +110,14 @@ class EffectChecker(Checker):
 
     def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
         """Learn a member's id."""
-        del number
         self._names[identity.member_id] = member.name
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
         """Learn a member's id."""
-        del state, cause
         self._names[member.identity.member_id] = member.name
 
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
         """Note a commit and its member."""
-        del node, shard, now_ms
         if isinstance(event, OffsetCommitted):
             name = self._names.get(event.member_id, event.member_id or "a client outside of the group")
             partition = TopicPartition(event.topic, event.partition)
