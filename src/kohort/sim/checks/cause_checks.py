@@ -25,7 +25,7 @@ from kohort.model.ids import TopicPartition
 from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.fault_history import NEVER, FaultsSeen
+from kohort.sim.checks.fault_history import NEVER, FaultsSeen, is_away
 from kohort.sim.checks.group_ledger import Ledgers, undisturbed
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
@@ -104,7 +104,7 @@ class CauseChecker(Checker):
         """Its user closes it; or does not come back, and so a member of the consumer protocol leaves."""
         life = self._lives[member.name]
         life.is_closing = life.is_closing or state in ("leaving", "prepare_leaving")
-        life.is_expired = life.is_expired or state == "stale"
+        life.is_expired = life.is_expired or state == "stale" or is_away(member, state, cause)
 
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
         """Note under which ids it is known, and why it joins or leaves."""
@@ -177,7 +177,8 @@ class CauseChecker(Checker):
         return None if life.name in self._expelled else f"{life.name} was removed, and no operator has done that"
 
     def _silent(self, life: Life, because: Because, is_calm: bool) -> str | None:
-        is_well = not life.how or (life.how == "closed" and not life.is_static)
+        # A static member that is closed, or whose user does not poll, sends no LeaveGroup.
+        is_well = not life.how and not life.is_expired if life.is_static else life.how in ("", "closed")
         return f"{life.name} was evicted ({because.detail}), and it was well" if is_calm and is_well else None
 
     def _joined_again(self, life: Life, because: Because, _: bool) -> str | None:

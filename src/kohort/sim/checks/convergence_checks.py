@@ -17,7 +17,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.fault_history import FaultsSeen
+from kohort.sim.checks.fault_history import FaultsSeen, is_away
 from kohort.sim.checks.group_ledger import Ledgers, hosted_by
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
@@ -165,7 +165,8 @@ class StandstillChecker(Checker):
         """By group and name, the longest time between two heartbeats."""
         self._rounds: dict[str, _Round] = {}
         self._ended_us: dict[str, int] = {}
-        """By group, when a member ended last that its group may still wait for: killed, failed, or static."""
+        """By group, when a member ended last, or stopped polling, that its group may still wait for: killed, failed,
+        or static."""
 
     # -- members
 
@@ -228,9 +229,11 @@ class StandstillChecker(Checker):
             found.slowest_us = max(found.slowest_us, self.now_us - learnt_us)
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
-        """A member that prepares or closes has learnt of the round, or needs one, by itself."""
+        """A member that prepares or closes has learnt of the round, or needs one, by itself; see `is_away` too."""
         if state in ("preparing", "leaving"):
             self._learn(member)
+        elif is_away(member, state, cause):
+            self._ended_us[member.group_id] = self.now_us
 
     def _learn(self, member: SeenMember) -> None:
         found = self._rounds.get(member.group_id)

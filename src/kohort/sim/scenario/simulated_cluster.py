@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.broker_host import NodeHost
@@ -150,6 +151,13 @@ class Seat:
         """End the process where it stands."""
         raise NotImplementedError
 
+    def _begin(self) -> Random:
+        """Count a process that begins, and return its random numbers."""
+        self.has_started = True
+        self.is_closing = False
+        self._births += 1
+        return self._cluster.rng.stream(f"{self.name}/{self._births}")
+
     def retire(self) -> None:
         """Have the member end in good order, and never come back."""
         self.is_retired = self.stays_away = True
@@ -182,11 +190,7 @@ class PeerSeat(Seat):
         """Begin the process, unless one runs."""
         if self.is_running or self.is_retired:
             return
-        self.has_started = True
-        self.is_closing = False
-        self._births += 1
-        cluster = self._cluster
-        random = cluster.rng.stream(f"{self.name}/{self._births}")
+        random, cluster = self._begin(), self._cluster
         kind, config = self.plan.kind, self.plan.config
         if cluster.is_healed:
             config = replace(config, overrun=0.0, raising=0.0, rejoins=0.0)

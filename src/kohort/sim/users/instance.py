@@ -73,11 +73,7 @@ class Instance(Seat):
             return
         if self.program is not None:
             self._past.append(self.program)
-        self.has_started = True
-        self.is_closing = False
-        self._births += 1
-        cluster = self._cluster
-        random = cluster.rng.stream(f"{self.name}/{self._births}")
+        random, cluster = self._begin(), self._cluster
         self.program = Program(
             self.name, self.host, cluster.network, random, cluster.observer, lambda: main(self), self._ended
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
+import pytest
 from tests.unit.sim.checks.scripted import breaks
 from tests.unit.sim.world_of_peers import PeerWorld
 
@@ -56,6 +58,17 @@ def test_a_member_that_is_well_is_not_evicted() -> None:
     story.peers[1].kill()
     with breaks(CAUSES_ARE_TRUE, "m2 was evicted (no heartbeat for 6.0 s), and it was well"):
         story.ends()
+
+
+@pytest.mark.parametrize("missed", [(), ("member_moved",)])
+def test_a_static_member_whose_user_does_not_poll_is_evicted_for_that(missed: tuple[str, ...]) -> None:
+    story = Story(*missed)
+    story.world.peer("m4", "cooperative", instance_id="i4", overrun=1.0, max_poll_interval_ms=30_000)
+    story.world.pass_s(5)
+    story.world.feed(400)
+    with nullcontext() if not missed else breaks(CAUSES_ARE_TRUE, "m4 was evicted", "and it was well"):
+        story.ends(60)
+    assert story.world.diary.of("m4", "unjoined") == ["m4 unjoined by Tick"]
 
 
 def test_a_member_that_names_the_topics_of_before_has_no_other_subscription() -> None:
