@@ -17,7 +17,7 @@ from kohort.cli.main import main
 
 
 class Outcome(NamedTuple):
-    """How a command ended and what it said."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -66,11 +66,11 @@ class Commands:
         out, err = self.capture.readouterr()
         return Outcome(status, out.decode(), err.decode())
 
-    def until_told(self, group: str, state: str) -> None:
+    def until_state(self, group: str, state: str) -> None:
         """Wait until the events of a group have been written that bring it to this state: they linger a moment."""
         deadline_s = time.monotonic() + 20
         while not self("explain", group, "--last", "0").out.startswith(f"{group}: {state},"):
-            assert time.monotonic() < deadline_s, f"no event tells that {group} is {state}"
+            assert time.monotonic() < deadline_s, f"no event shows that {group} is {state}"
 
     def start(self, *words: str, stdout: int | IO[bytes] = subprocess.PIPE) -> subprocess.Popen[bytes]:
         """Start one command as a process with pipes."""

@@ -72,7 +72,7 @@ class HandMember:
     async def sync(
         self, assignments: Mapping[str, Partitions] | None = None, failure: str | None = None
     ) -> SyncGroupResponse:
-        """Ask for its assignment; as the leader, hand in everybody's."""
+        """Send SyncGroup; as the leader, with the assignment of every member."""
         return await self.connection.call(
             SyncGroupRequest(
                 group_id=self._group,

@@ -45,7 +45,7 @@ async def pass_time(delay_ms: float) -> None:
 
 
 class Ledger:
-    """Since when nobody reads a partition, and how long that was in all, in milliseconds."""
+    """Since when a partition has no reader, and for how long in all, in milliseconds."""
 
     def __init__(self, topic: str, partitions: int) -> None:
         self.unread_ms = 0.0
@@ -136,7 +136,7 @@ class LiveGroup:
         return is_quiet and max(counts) - min(counts) <= 1 and sum(counts) == self.partitions - apart
 
     def elsewhere(self) -> Partitions:
-        """Return what is read by nobody here."""
+        """Return the partitions that no member here reads."""
         return frozenset(TopicPartition(self.name, number) for number in range(self.partitions)) - self.ledger.read
 
     @property
@@ -145,5 +145,5 @@ class LiveGroup:
         return max(each.ended_ms for each in self.listeners.values())
 
     async def end(self) -> None:
-        """Stop everybody."""
+        """Stop every member."""
         await asyncio.gather(*[member.stop() for member in self.members.values()])

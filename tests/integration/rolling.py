@@ -21,7 +21,7 @@ class Roll:
         self._settings: dict[str, Any] = {"bootstrap_servers": address, "group_id": topic}
 
     async def begin(self, protocol: str = "classic", **settings: Any) -> None:
-        """Make the topic, start everybody, and wait until all have their shares."""
+        """Make the topic, start every member, and wait until all have their shares."""
         async with Admin(self._settings["bootstrap_servers"]) as admin:
             await admin.create_topic(self.topic, partitions=self.partitions)
         for name in self.names:
@@ -29,7 +29,7 @@ class Roll:
         await self.settle()
 
     async def start(self, name: str, protocol: Any, **settings: Any) -> None:
-        """Start one member; a classic one hears soon of a rebalance, if nothing else is said."""
+        """Start one member; a classic one sends heartbeats often, unless the settings differ."""
         if protocol == "classic":
             settings = {"heartbeat_interval_ms": 100} | settings
         member = Consumer(self.topic, client_id=name, group_protocol=protocol, **self._settings, **settings)
@@ -46,12 +46,12 @@ class Roll:
         await self.settle()
 
     async def settle(self) -> None:
-        """Poll until everybody has its share."""
+        """Poll until every member has its share."""
         async with asyncio.timeout(40):
             while not all(len(member.assignment()) == self.share for member in self.members.values()):
                 await asyncio.gather(*[member.poll(timeout_ms=10) for member in self.members.values()])
 
     async def end(self) -> None:
-        """Stop everybody."""
+        """Stop every member."""
         for member in self.members.values():
             await member.stop()

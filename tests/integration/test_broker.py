@@ -22,7 +22,7 @@ from kohort.wire.messages import ApiVersionsRequest, DescribeConfigsRequest, Met
 
 
 class Wire:
-    """A blocking client of one connection that sends what it is told."""
+    """A blocking client of one connection that sends the bytes it is given."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")

@@ -46,7 +46,7 @@ def is_served(wire: Wire) -> bool:
 
 
 def refused(*options: str) -> tuple[int, str]:
-    """Run a broker that must not start; return its exit status and what it said."""
+    """Run a broker that must not start; return its exit status and its output."""
     done = subprocess.run([*COMMAND, *options], capture_output=True, text=True, timeout=30, check=False)
     assert done.stdout == ""
     return done.returncode, done.stderr
@@ -228,7 +228,7 @@ def test_a_full_disk_is_said_by_broker_and_producer_and_writing_goes_on_when_the
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=20)[1]
     full = [line for line in said.splitlines() if "no space left" in line]
-    assert len(full) == 1, "one line, whoever is refused and however often"
+    assert len(full) == 1, "one line, however many clients are refused"
     assert f"no space left in {small_disk / 'data'}: " in full[0]
     assert f"more bytes are needed to append {len(large)} to orders-0/00000000000000000000.log" in full[0]
     assert said.count("there is space again") == 1

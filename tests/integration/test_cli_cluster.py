@@ -1,4 +1,4 @@
-"""Which cluster a command speaks to and as whom: the option, the file of properties, the environment, in that order."""
+"""Which cluster a command connects to and as which user: option, file of properties, environment, in that order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kohort.broker.embedded import EmbeddedBroker
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[EmbeddedBroker]:
-    """A broker that lets nobody in without a password."""
+    """A broker that requires a password."""
     with EmbeddedBroker(kohort_sasl_plain_users="ann:secret", group_initial_rebalance_delay_ms=0) as broker:
         yield broker
 

@@ -51,10 +51,10 @@ async def until(holds: Callable[[], bool], *consumers: Consumer) -> None:
 
 
 def test_each_rebalance_is_told_with_its_cause_and_its_cost(kohort: Commands) -> None:
-    asyncio.run(shared(kohort.address, "told"))
-    kohort.until_told("told", "Empty")
-    lines = kohort("explain", "told").out.splitlines()
-    assert lines[0].startswith("told: Empty, generation ")
+    asyncio.run(shared(kohort.address, "shown"))
+    kohort.until_state("shown", "Empty")
+    lines = kohort("explain", "shown").out.splitlines()
+    assert lines[0].startswith("shown: Empty, generation ")
     told = [line.split("Z  ")[1] for line in lines if "Z  generation" in line]
     assert told[0].startswith("generation 0→1: alice joined; 4 of 4 partitions unowned for ")
     assert told[1].startswith("generation 1→")
@@ -65,7 +65,7 @@ def test_each_rebalance_is_told_with_its_cause_and_its_cost(kohort: Commands) ->
 
 def test_json_has_its_documented_fields_and_adds_up(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "counted"))
-    kohort.until_told("counted", "Empty")
+    kohort.until_state("counted", "Empty")
     document = kohort("explain", "counted", "--json").json
     assert list(document) == [
         "group", "type", "state", "generation", "members", "partitions", "rebalances_total", "rebalances_avoided",
@@ -84,7 +84,7 @@ def test_json_has_its_documented_fields_and_adds_up(kohort: Commands) -> None:
 
 def test_last_and_since_choose(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "chosen"))
-    kohort.until_told("chosen", "Empty")
+    kohort.until_state("chosen", "Empty")
     total = kohort("explain", "chosen", "--json").json["rebalances_total"]
     assert total >= 3
     assert len(kohort("explain", "chosen", "--json", "--last", "1").json["rebalances"]) == 1
@@ -96,7 +96,7 @@ def test_last_and_since_choose(kohort: Commands) -> None:
 
 def test_a_group_that_no_event_tells_of_is_unknown(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "known"))
-    kohort.until_told("known", "Empty")
+    kohort.until_state("known", "Empty")
     outcome = kohort("explain", "knwon")
     assert (outcome.status, outcome.out) == (2, "")
     assert "there is no group 'knwon': did you mean 'known'?" in outcome.err
@@ -106,14 +106,14 @@ def test_following_tells_a_rebalance_when_it_is_over(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "watched"))
     with kohort.start("explain", "watched", "--follow", "--last", "0", "--json") as process:
         try:
-            asyncio.run(shared_until_told(kohort.address, process))
+            asyncio.run(shared_until_state(kohort.address, process))
         finally:
             process.terminate()
             process.communicate(timeout=30)
     assert process.returncode == 0
 
 
-async def shared_until_told(address: str, process: subprocess.Popen[bytes]) -> None:
+async def shared_until_state(address: str, process: subprocess.Popen[bytes]) -> None:
     """Let a member come and go until a line comes of it: the command needs a moment until it listens."""
     assert process.stdout is not None
     line = asyncio.ensure_future(asyncio.to_thread(process.stdout.readline))
@@ -131,7 +131,7 @@ def test_what_a_broker_left_behind_is_told_without_one_and_without_touching_it(
 ) -> None:
     with EmbeddedBroker(tmp_path / "data", group_initial_rebalance_delay_ms=0) as broker:
         asyncio.run(shared(broker.bootstrap_servers, "left"))
-        kohort_at(kohort, broker.bootstrap_servers).until_told("left", "Empty")
+        kohort_at(kohort, broker.bootstrap_servers).until_state("left", "Empty")
         alive = kohort_at(kohort, broker.bootstrap_servers)("explain", "left").out
     kohort.address = "127.0.0.1:1"
     segment = next((tmp_path / "data" / "__kohort_group_events-0").glob("*.log"))
@@ -142,7 +142,7 @@ def test_what_a_broker_left_behind_is_told_without_one_and_without_touching_it(
     segment.write_bytes(torn)
     cut = kohort("explain", "left", "--data-dir", str(tmp_path / "data"))
     assert (cut.status, "generation 0→1: alice joined" in cut.out) == (0, True)
-    assert segment.read_bytes() == torn, "whoever explains repairs nothing"
+    assert segment.read_bytes() == torn, "explain repairs nothing"
 
 
 def kohort_at(kohort: Commands, address: str) -> Commands:
@@ -152,7 +152,7 @@ def kohort_at(kohort: Commands, address: str) -> Commands:
 
 def test_events_that_were_saved_as_lines_are_told_as_well(tmp_path: Path, kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "saved"))
-    kohort.until_told("saved", "Empty")
+    kohort.until_state("saved", "Empty")
     alive = kohort("explain", "saved").out
     saved = tmp_path / "events.jsonl"
     saved.write_text(

@@ -53,7 +53,7 @@ def test_a_group_without_members_shows_its_lag(kohort: Commands) -> None:
 def test_a_live_member_is_shown_with_what_it_owns(kohort: Commands) -> None:
     made(kohort, "lively")
     with member(kohort, "lively", "lively"):
-        kohort.until_told("lively", "Stable")
+        kohort.until_state("lively", "Stable")
         described = kohort("groups", "describe", "lively", "--json").json
         (only,) = described["members"]
         assert (described["state"], described["protocol"]) == ("Stable", "range")
@@ -73,12 +73,12 @@ def test_a_live_member_is_shown_with_what_it_owns(kohort: Commands) -> None:
 def test_a_group_shows_why_it_rebalanced_last(kohort: Commands) -> None:
     made(kohort, "past")
     with member(kohort, "past", "past"):
-        kohort.until_told("past", "Stable")
+        kohort.until_state("past", "Stable")
         first = kohort("groups", "describe", "past").out.splitlines()
         where = f"coordinator {kohort.address}"
         assert first[0] == f"past: classic, Stable, 1 member, assignor range, generation 1, {where}"
         assert first[1].endswith("Z, generation 0→1: kohort joined")
-    kohort.until_told("past", "Empty")
+    kohort.until_state("past", "Empty")
     last = kohort("groups", "describe", "past").out.splitlines()
     assert last[0] == f"past: classic, Empty, 0 members, generation 2, {where}"
     assert "generation 1→2: kohort left (" in last[1]

@@ -90,7 +90,7 @@ def test_consumer_group_is_told_from_what_its_broker_left_behind(kohort: Command
             await roll.end()
 
         asyncio.run(scenario())
-        there.until_told("left", "Empty")
+        there.until_state("left", "Empty")
         alive = there("explain", "left").out
     assert "group epoch 1→" in alive
     assert kohort("explain", "left", "--data-dir", str(tmp_path / "data")).out == alive

@@ -41,10 +41,10 @@ def with_group(kohort: Commands, name: str, work: Any, protocol: str = "classic"
 
 def test_forecast_says_what_was_and_what_will_be_and_what_lies_between(kohort: Commands) -> None:
     def work() -> None:
-        told = kohort("what-if", "told", "--kill", "m-2", "--add", "3", *FAST)
+        told = kohort("what-if", "shown", "--kill", "m-2", "--add", "3", *FAST)
         assert told.status == 0
         lines = told.out.splitlines()
-        assert lines[0].startswith("told: classic, Stable, 3 members, 12 partitions, assignor range")
+        assert lines[0].startswith("shown: classic, Stable, 3 members, 12 partitions, assignor range")
         assert lines[1] == "what if m-2 dies and 3 members join:"
         rows = {line.rpartition("  ")[0].split("  ")[0]: line.split()[-2:] for line in lines}
         assert rows["members"] == ["3", "5"]
@@ -52,7 +52,7 @@ def test_forecast_says_what_was_and_what_will_be_and_what_lies_between(kohort: C
         assert "moves       9" in lines
         assert any(line.startswith("lag growth") and "of one partition" in line for line in lines)
 
-    with_group(kohort, "told", work)
+    with_group(kohort, "shown", work)
 
 
 def test_json_has_the_documented_fields(kohort: Commands) -> None:
@@ -103,7 +103,7 @@ def test_forecast_from_a_data_directory_is_that_of_the_live_group_and_writes_no_
     def work() -> None:
         words = ("what-if", group, "--bounce", "rolling", "--add", "1", "--json", *FAST)
         live = kohort(*words).json
-        kohort.until_told(group, "Stable")
+        kohort.until_state(group, "Stable")
         before = content()
         stored = kohort(*words, "--data-dir", str(directory)).json
         assert content() == before
@@ -170,8 +170,8 @@ def test_what_means_nothing_is_refused_with_what_to_do(kohort: Commands) -> None
             assert text in told.err, words
 
     with_group(kohort, "refused", work)
-    missing = kohort("what-if", "nobody", "--add", "1")
-    assert (missing.status, "there is no group 'nobody'" in missing.err) == (2, True)
+    missing = kohort("what-if", "missing", "--add", "1")
+    assert (missing.status, "there is no group 'missing'" in missing.err) == (2, True)
 
 
 def test_directory_that_is_no_brokers_is_refused(kohort: Commands, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ MEMBERS = {"m": MemberSpec(Subscription(frozenset({"t", "new"})))}
 
 
 class Silent:
-    """Hangs up on everybody who asks for metadata, so many times."""
+    """Closes the connection of each client that requests metadata, so many times."""
 
     def __init__(self, broker: ScriptedBroker) -> None:
         self.left = 0

@@ -1,4 +1,4 @@
-"""A member whose epoch moves on while it commits and reads offsets: what is said again, and what has failed."""
+"""A member whose epoch moves on while it commits and reads offsets: which requests are repeated, which fail."""
 
 from __future__ import annotations
 

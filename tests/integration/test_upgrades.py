@@ -114,7 +114,7 @@ class Fleet:
                 await after_each()
 
     async def settle(self, others: int = 0) -> None:
-        """Wait until every partition has an owner, every worker an equal share, and somebody has read on."""
+        """Wait until every partition has an owner, every worker an equal share, and one of them has read on."""
         share = (PARTITIONS - others) // len(self.workers)
 
         def is_shared() -> bool:
@@ -153,7 +153,7 @@ class Fleet:
             for worker in self.workers:
                 await worker.stop()
         for worker in self.workers + self.retired:
-            assert not worker.timeline.losses, "nobody was put out"
+            assert not worker.timeline.losses, "no member was evicted"
 
     async def _produce(self) -> None:
         async with Producer(self.bootstrap, linger_ms=1) as producer:

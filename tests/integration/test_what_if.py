@@ -65,7 +65,7 @@ def predicted(kohort: Commands, *words: str) -> tuple[Cost, dict[str, Any]]:
 
 
 def measured(kohort: Commands, live: LiveGroup, began_ms: float) -> Cost:
-    """Return what the broker's events, and the members' callbacks, tell of everything since a moment."""
+    """Return the costs since a moment by the broker's events and the members' callbacks."""
     told = kohort("explain", live.name, "--json", "--last", "100").json
     while told["running"] is not None or told["members"] != len(live.members):
         told = kohort("explain", live.name, "--json", "--last", "100").json

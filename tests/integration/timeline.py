@@ -1,4 +1,4 @@
-"""What listeners and assignors of real members were told, held against the contract; and who acted as whose owner.
+"""Calls of listeners and assignors of real members, checked against the contract; and which member acted as owner.
 
 A `Timeline` is one member's listener and wraps its assignors; the `Ledger` that members share refuses a partition
 that two of them act on at once.
@@ -103,7 +103,7 @@ class Timeline(RebalanceListener):
 
 
 class GroupReport:
-    """An assignor whose every call is told to a contract."""
+    """An assignor whose every call a contract checks."""
 
     def __init__(self, inner: Assignor, contract: Contract) -> None:
         self._inner = inner

@@ -41,7 +41,7 @@ def _missed(names: list[str]) -> str:
 
 
 def look_for(names: list[str], starts: tuple[int, ...], jobs: int) -> list[Score]:
-    """Return the score of each exhibit; tell on stderr how far it is."""
+    """Return the score of each exhibit; print the progress on stderr."""
     found: dict[str, list[Hunt]] = {name: [] for name in names}
     with ProcessPoolExecutor(jobs) as pool:
         waiting: list[Future[Hunt]] = [pool.submit(hunt, name, start) for start in starts for name in names]

@@ -17,7 +17,7 @@ from kohort.sim.swarm.seed_plan import draw_plan
 from kohort.sim.swarm.world_run import run
 
 STARTS = (1, 100_001, 200_001, 300_001, 400_001)
-"""From which seeds a bug is looked for: what one finds by luck, another must find too."""
+"""From which seeds a bug is looked for: what one finds by chance, another must find too."""
 
 LEAST = 5
 """How many restarts a sum must be of: one alone may go either way."""
@@ -27,7 +27,7 @@ PATIENCE_S = 5
 
 
 class Hunt(NamedTuple):
-    """How one search went: after how many seeds a world broke, and which invariant said so; 0 where none did."""
+    """How one search went: after how many seeds a world broke, and which invariant reported it; 0 where none did."""
 
     name: str
     start: int

@@ -1,4 +1,4 @@
-"""Each bug of the museum in a handful of commands: what is told or stored rightly goes wrong with the mutation on."""
+"""Each bug of the museum in a handful of commands: a correct response or record becomes wrong with the mutation on."""
 
 from __future__ import annotations
 

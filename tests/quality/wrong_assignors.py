@@ -50,7 +50,7 @@ def kafka_12984() -> Iterator[None]:
 
 
 def kafka_14639() -> Mutation:
-    """Whoever is behind the newest generation owns nothing, also where nobody else claims what it has."""
+    """A member behind the newest generation owns nothing, even where no other member claims its partitions."""
     right = claims_module.take_in
 
     def take_in(

@@ -60,7 +60,7 @@ def _book(group: ConsumerGroup, member: ConsumerMember, before: tuple[Held, ...]
 
 
 def kafka_19449() -> Mutation:
-    """What a member has just given back counts as somebody else's."""
+    """What a member has just given back counts as another member's."""
 
     def free(_member: ConsumerMember, missing: set[tuple[bytes, int]], owner: Any) -> set[tuple[bytes, int]]:
         return {partition for partition in missing if owner(*partition) == -1}
@@ -69,7 +69,7 @@ def kafka_19449() -> Mutation:
 
 
 def crabka_521() -> Mutation:
-    """A member is told its whole target at once, whoever still has what is in it."""
+    """A member receives its whole target at once, even partitions that others still own."""
 
     def owner_epoch(_group: ConsumerGroup, _topic_id: bytes, _partition: int) -> int:
         return -1
@@ -126,7 +126,7 @@ def crabka_534() -> Iterator[None]:
 
 
 def redpanda_3300() -> Mutation:
-    """Who goes while members are gathered is not missed: nobody asks whether the others are complete now."""
+    """A member that leaves during a join round does not complete it: the remaining members are not checked."""
 
     def follow_departure(group: ClassicGroup, cause: Cause) -> Effects:
         if group.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE):
@@ -138,7 +138,7 @@ def redpanda_3300() -> Mutation:
 
 @contextmanager
 def heartbeat_after_eviction() -> Iterator[None]:
-    """Whoever the group does not know is told that all is well."""
+    """The heartbeat of an unknown member succeeds."""
     right_classic, right_consumer = classic_machine.decide_heartbeat, consumer_machine._decide_heartbeat
 
     def decide_classic(group: ClassicGroup, command: Heartbeat, now_ms: int) -> Effects:
@@ -187,7 +187,7 @@ def commit_one_epoch_late() -> Mutation:
 
 
 def told_at_once() -> Mutation:
-    """Heartbeats that are kept when an eager round begins are answered at once, whoever has none here."""
+    """Heartbeats that are kept when an eager round begins are answered at once, also of members without one here."""
 
     def announce(_parking: ClassicParking[Any, Any], *_: object) -> None:
         pass

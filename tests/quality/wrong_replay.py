@@ -47,7 +47,7 @@ def _of_members_only(right: Any) -> Any:
 
 @contextmanager
 def kafka_19862() -> Iterator[None]:
-    """A partition is given only if nobody has it, and taken only from who has it."""
+    """A partition is given only if it has no owner, and taken only from its owner."""
 
     def release(group: ConsumerGroup, member: ConsumerMember) -> None:
         for topic_id, partition in _partitions(member.assigned, member.pending):
@@ -81,7 +81,7 @@ def kafka_20254() -> Mutation:
 
 
 def kafka_21117() -> Mutation:
-    """What is said of a consumer group where a classic one stands is an error."""
+    """A record of a consumer group under the name of a classic group is an error."""
     return _without_classic_groups(is_simple=False)
 
 

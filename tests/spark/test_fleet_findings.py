@@ -126,7 +126,7 @@ class Given:
 
 
 def test_a_zombie_close_behind_the_living_is_found_within_an_hour(spark: SparkSession) -> None:
-    """That of a group with members commits by transactions; one without members may be anybody's."""
+    """The producer of a group with members commits by transactions; the owner of one without members is unknown."""
     place = {"source": "s", "partition": 0, "day": date(1970, 1, 1)}
     # From the hour's least to its greatest offset, and yet not forward all the way.
     commits = [(100, None), (200, None), (150, 7), (300, None), (250, 7), (400, None), (350, 7), (500, None)]
@@ -135,18 +135,18 @@ def test_a_zombie_close_behind_the_living_is_found_within_an_hour(spark: SparkSe
         | {"group": group, "offset": number, "at_ms": 1000 * number, "record_type": 1, "tombstone": False}
         | {"topic": "t", "topic_partition": 0, "committed_offset": committed}
         | {"producer_id": producer_id if group == "members" else None}
-        for group in ("members", "nobody")
+        for group in ("members", "ownerless")
         for number, (committed, producer_id) in enumerate(commits)
     ]
     times = dict.fromkeys(("first_seen_ms", "last_seen_ms", "last_commit_ms"), 7000)
     groups = [
         place | times | {"group": group, "kind": "classic", "state": "Stable", "members": members, "last_offset": 7}
-        for group, members in (("members", 1), ("nobody", 0))
+        for group, members in (("members", 1), ("ownerless", 0))
     ]
-    hours = [place | {"group": "nobody", "hour_ms": 0, "members_min": 0, "commits": 8, "rebalances": 0}]
+    hours = [place | {"group": "ownerless", "hour_ms": 0, "members_min": 0, "commits": 8, "rebalances": 0}]
     tables = Given({RECORDS.name: records, GROUPS.name: groups, GROUP_HOURS.name: hours})
     found = [(row["group"], row["finding"], row["value"]) for row in find_all(spark, tables).collect()]
-    assert sorted(found) == [("members", "zombie_commits", 3.0), ("nobody", "zombie_commits", 3.0)]
+    assert sorted(found) == [("members", "zombie_commits", 3.0), ("ownerless", "zombie_commits", 3.0)]
 
 
 @pytest.mark.parametrize(("missing", "findings"), [(0, 1), (1, 0)])

@@ -23,15 +23,6 @@ BANNED = re.compile(rf"\b(?:{'|'.join(REPLACEMENTS)})\b", re.IGNORECASE)
 
 CODE = ("src/", "demo/", "tests/", "bench/", "examples/", "interop/", "scripts/")
 
-NOT_YET_PROSE = (
-    "tests/integration/",
-    "tests/quality/",
-    "tests/spark/",
-    "tests/tidy/test_tidy.py",
-    "tests/unit/",
-)
-"""Where docstrings and comments still have such words. Take a folder out when it is clean, and add none."""
-
 NOT_YET_STRINGS = (
     "tests/integration/",
     "tests/quality/",
@@ -99,7 +90,7 @@ def advice(found: list[str]) -> str:
 
 
 def test_docstrings_and_comments_use_plain_words(tree: Tree) -> None:
-    found = offences(tree, is_prose=True, but=NOT_YET_PROSE)
+    found = offences(tree, is_prose=True, but=())
     assert not found, advice(found)
 
 

@@ -27,7 +27,7 @@ def member(
     user_data: bytes | None = None,
     version: int = 3,
 ) -> MemberSpec:
-    """Return a member that subscribed to `topics`; it owns partitions in generation 1 unless told."""
+    """Return a member that subscribed to `topics`; it owns partitions in generation 1 by default."""
     held = partitions(owned)
     subscription = Subscription(tuple(topics.split()), user_data, held, generation if held else -1, rack, version)
     return MemberSpec(subscription, instance)

@@ -35,7 +35,7 @@ def said(spec: GroupSpec) -> GroupSpec:
 
 
 def settled(assignor: Assignor, spec: GroupSpec, rounds: int = 2) -> dict[str, Partitions]:
-    """Return what everybody owns when nothing is withheld any more; each step on the way must be valid."""
+    """Return what every member owns when nothing is withheld any more; each step on the way must be valid."""
     for generation in range(100, 100 + rounds):
         found = assignor.assign(said(spec))
         quality = measure(spec, found)
@@ -162,7 +162,7 @@ def test_every_partition_goes_when_its_only_topic_is_gone(assignor: Assignor) ->
     first = assignor.assign(said(group({"a": member("t")}, t=3)))
     spec = GroupSpec({"a": owning("t", first["a"].partitions, 1)}, {})
     found = assignor.assign(said(spec))["a"].partitions
-    # Cooperative-sticky leaves what it does not know with its owner (KIP-429), who loses it when it hears of it.
+    # Cooperative-sticky leaves what it does not know with its owner (KIP-429), who loses it with its metadata.
     assert found == (frozenset() if assignor.name == "sticky" else first["a"].partitions)
 
 

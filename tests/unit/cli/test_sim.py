@@ -1,4 +1,4 @@
-"""`kohort sim`: one world told or drawn, many counted, and failures that come with the line that brings them back."""
+"""`kohort sim`: one world printed or drawn, many counted, and failures with the command that repeats them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kohort.sim.scenario.world_plan import Broken, Outcome
 from kohort.sim.swarm.seed_plan import draw_plan
 
 NOTHING = ["--only", "none", "--until", "2"]
-"""A world in which nobody starts: it is over at once."""
+"""A world in which no program starts: it is over at once."""
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the demo makes of the workers' journals: tenures, and when nobody owned a partition."""
+"""What the demo makes of the workers' journals: tenures, and when a partition had no owner."""
 
 from __future__ import annotations
 

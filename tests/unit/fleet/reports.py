@@ -55,7 +55,7 @@ _RULES = (
 
 
 def report(groups: int = 60, seed: int = 7, hours: int = 72, hostile: bool = True) -> FleetReport:
-    """Return the report of a fleet; the first of its groups have hostile names unless told otherwise."""
+    """Return the report of a fleet; the first of its groups have hostile names by default."""
     draw = Random(seed)
     limits = Limits()
     columns = columns_of(START_MS, START_MS + hours * HOUR_MS)

@@ -34,7 +34,7 @@ def test_a_partition_that_two_brokers_have_is_two_logs(tmp_path: Path, capfd: py
     for broker in ("one", "two"):
         folder = tmp_path / broker / "__consumer_offsets-7"
         folder.mkdir(parents=True)
-        key = b"\0\x11\0\1g"  # a streams group comes and goes, and somebody commits under its name
+        key = b"\0\x11\0\1g"  # a streams group comes and goes, and a client commits under its name
         content = batch_of([(key, b"\0\0"), (key, None), (commit_key("g", "t", 0), COMMIT_VALUE)])
         (folder / f"{0:020}.log").write_bytes(content)
     assert main(["log", "check", str(tmp_path / "one"), str(tmp_path / "two")]) == 0

@@ -1,4 +1,4 @@
-"""A log whose beginning a cleaner went over: what is told of it happened, and the group ends as it is."""
+"""A log whose beginning was compacted: each event of the fold happened, and the last state is the group's."""
 
 from __future__ import annotations
 

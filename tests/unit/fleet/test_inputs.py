@@ -286,7 +286,7 @@ def test_a_packed_file_that_is_cut_off_gives_what_is_there(tmp_path):
 
 
 class Cluster:
-    """An admin client of a cluster of which some topics cannot tell their ends."""
+    """An admin client of a cluster of which some topics return no end offsets."""
 
     def __init__(self, *failures: KafkaError) -> None:
         self.failures = list(failures)

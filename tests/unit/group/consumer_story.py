@@ -1,4 +1,4 @@
-"""Events of a consumer group as its coordinator would write them, told line by line. See `story.py`.
+"""Events of a consumer group as its coordinator would write them, one line each. See `story.py`.
 
 `targets` moves the group epoch's target; `step` stores what a member has, was asked back, and where it is.
 """

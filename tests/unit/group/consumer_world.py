@@ -1,4 +1,4 @@
-"""A coordinator of consumer groups in a test's hands: `World` with topics, members, an assignor that does as told.
+"""A coordinator of consumer groups in a test's hands: `World` with topics, members, and a scripted assignor.
 
 After every command the log is replayed, which must give the live group again, and it is read as a real Kafka would,
 which is strict about the order of tombstones.
@@ -158,7 +158,7 @@ class ConsumerWorld(World):
         return self.heartbeat_of(member_id, epoch, **changes)
 
     def settles(self) -> None:
-        """Have all members send heartbeats, saying that they own what they were granted, until nobody has to act."""
+        """Have all members send heartbeats with the partitions they were granted, until no member has to act."""
         for _ in range(10):
             for member_id in sorted(self.consumer_group().unsettled):
                 member = self.member(member_id)

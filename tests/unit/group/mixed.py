@@ -1,7 +1,7 @@
-"""A coordinator with classic and native members of one group, whose clients are small and do what they are told.
+"""A coordinator with classic and native members of one group, whose clients are small and follow each response.
 
 `Mixed` is the world of `tests.unit.group.world` with topics, real metadata and server-side assignors. A client takes
-one step at a time: it acts on what it was told last, then sends what comes next.
+one step at a time: it acts on the last response, then sends the next request.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class ClassicClient:
         self.is_synced = False
         self.leads: JoinResult | None = None
         self.asked: Answer | None = None
-        """The JoinGroup or SyncGroup that has not been heard of yet."""
+        """The JoinGroup or SyncGroup that has no response yet."""
 
     @property
     def is_waiting(self) -> bool:
@@ -200,7 +200,7 @@ class ClassicClient:
         self.listen()
 
     def listen(self) -> None:
-        """Hear the answer that has come, if it has."""
+        """Take the response that has come, if it has."""
         if self.asked is None or self.asked.is_waiting:
             return
         result, self.asked = self.asked.result, None
@@ -214,7 +214,7 @@ class ClassicClient:
             self._hear(result.error)
 
     def lose_connection(self) -> None:
-        """Never hear the answer that is outstanding; what was asked is asked again."""
+        """Lose the outstanding response; the request is sent again."""
         if isinstance(self.asked, Answer):
             self.asked = None
 
@@ -264,7 +264,7 @@ class ClassicClient:
 
     def leave(self) -> None:
         said = Leaving(self.member_id, self.instance_id)
-        # Whether or not the coordinator lives to hear it, this process owns nothing and is nobody from here on.
+        # Whether or not the coordinator lives to receive it, this process owns nothing and is no member from here on.
         self.owned.clear()
         self.member_id = ""
         self.forget()
@@ -272,7 +272,7 @@ class ClassicClient:
 
 
 class NativeClient:
-    """A native member: it gives up what it is not told to own, and says so in its next heartbeat."""
+    """A native member: it revokes what its assignment leaves out, and reports that in its next heartbeat."""
 
     def __init__(
         self, world: Mixed, member_id: str, *, topics: tuple[str, ...] = ("t",), instance_id: str | None = None
@@ -287,7 +287,7 @@ class NativeClient:
     def step(self) -> ConsumerHeartbeatResult:
         changes: dict[str, Any] = {"instance_id": self.instance_id}
         if self.epoch == 0 or self.has_lost_an_answer:
-            # Whoever knows not what it was told says everything, and is told everything.
+            # A member that lost a response sends a full heartbeat, and receives a full response.
             changes |= {"subscribed_topic_names": self.topics, "rebalance_timeout_ms": REBALANCE_MS}
         if self.epoch > 0:
             changes["owned"] = canonical(self.owned)
@@ -331,7 +331,7 @@ def one_owner_each(*clients: Client) -> Owned:
 
 
 def rounds(*clients: Client, times: int = 12) -> None:
-    """Let everybody do what comes next, in turn, and see that no partition is ever owned twice."""
+    """Let each member do its next step, in turn, and check that no partition is ever owned twice."""
     for _ in range(times):
         for client in clients:
             client.step()

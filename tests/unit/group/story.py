@@ -1,4 +1,4 @@
-"""Events of a group as its coordinator would write them, told line by line: what `explain` is tested with.
+"""Events of a group as its coordinator would write them, one line each: what `explain` is tested with.
 
 Every method is one event at the story's time; `after` lets time pass. Partitions are numbers of the topic `t`.
 """

@@ -84,7 +84,7 @@ class World:
         """The hard state after each entry of the log, as the live shard had it."""
         self.events: list[Event] = []
         self.roused: list[str] = []
-        """Members that were to hear something at once, since the last command began."""
+        """Members whose parked heartbeats were to be answered at once, since the last command began."""
         self.append_error: ErrorCode | None = None
         self.ids = 0
 

@@ -1,4 +1,4 @@
-"""The ways out of a consumer group: put out, away too long, closed; and the ways back."""
+"""The ways out of a consumer group: fenced, away too long, closed; and the ways back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POLLING = MemberConfig(max_poll_interval_ms=10_000)
 OUT = [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID]
 
 
-# Put out
+# Fenced
 
 
 @pytest.mark.parametrize("error", OUT)

@@ -41,7 +41,7 @@ def test_a_member_that_wants_nothing_yet_stays_out() -> None:
 
 
 def test_an_answer_without_an_assignment_is_not_the_end_of_a_join() -> None:
-    """Kafka always sends one; a broker that does not has assigned nothing, and the listener hears of that."""
+    """Kafka always sends one; a broker that does not has assigned nothing, and the listener is called with that."""
     script = Script()
     script.subscribe("t")
     script.answered(1)

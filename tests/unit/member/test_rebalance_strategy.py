@@ -21,7 +21,7 @@ class CooperativeOnly(RangeAssignor):
 
 
 class Remembering:
-    """An assignor that tells its leader what its member owned, and when."""
+    """An assignor whose user data report what its member owned, and when."""
 
     name = "remembering"
     protocols = (RebalanceProtocol.EAGER,)

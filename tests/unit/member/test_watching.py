@@ -23,7 +23,7 @@ def leader(
     *,
     is_skip: bool = False,
 ) -> Script:
-    """Return a stable leader `m` that has assigned with this metadata, or was told not to."""
+    """Return a stable leader `m` that has assigned with this metadata, or whose response skips the assignment."""
     config = config or MemberConfig()
     script = Script(config)
     script.subscribe("t")

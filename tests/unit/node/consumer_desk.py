@@ -19,7 +19,7 @@ def consumer_desk(**settings: Any) -> Desk:
 
 
 class NativeMember:
-    """One client that speaks the consumer protocol: it says what it owns as soon as it is told what it shall."""
+    """A client of the consumer protocol: it reports what it owns as soon as it receives its assignment."""
 
     def __init__(self, desk: Desk, member_id: str, group_id: str = "g", **said: Any) -> None:
         self.desk = desk
@@ -95,7 +95,7 @@ def topics_of(owned: Owned) -> list[ConsumerGroupHeartbeatRequest.TopicPartition
 
 
 def settle(*members: NativeMember, rounds: int = 10) -> None:
-    """Let members send heartbeats, each saying what it owns, until nobody is told anything new."""
+    """Let members send heartbeats with what they own, until no response has anything new."""
     for _ in range(rounds):
         before = [(member.epoch, member.partitions) for member in members]
         for member in members:

@@ -1,4 +1,4 @@
-"""A broker that is to behave as Apache Kafka 4.3: what a client could tell it by is off."""
+"""A broker that is to behave as Apache Kafka 4.3: what clients could distinguish it by is off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits that come together share one append, and nobody can tell by anything else."""
+"""Commits that come together share one append, and differ from single ones in nothing else."""
 
 from __future__ import annotations
 

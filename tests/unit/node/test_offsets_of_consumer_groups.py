@@ -1,4 +1,4 @@
-"""Offset APIs before a consumer group (KIP-848): what each version can be told."""
+"""Offset APIs before a consumer group (KIP-848): what a response of each version can hold."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_member_whom_nothing_concerns_is_left_alone() -> None:
     join(reader, [])
     writer = NativeMember(desk, "m2", subscribed_topic_names=["orders"])
     writer.join()
-    # It goes to the new epoch, as all members of a group do, and hears of nothing else.
+    # It goes to the new epoch, as all members of a group do, and receives nothing else.
     told = reader.answers()
     assert [answer.assignment for answer in told] in ([], [None])
     desk.advance(PARK_MS)

@@ -1,4 +1,4 @@
-"""What a member's heartbeats tell of its interval, and for how long one of them may wait."""
+"""What a member's heartbeats show of its interval, and for how long one of them may wait."""
 
 from __future__ import annotations
 

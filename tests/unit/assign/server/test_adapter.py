@@ -53,7 +53,7 @@ def to_the_last(spec: GroupSpec) -> dict[str, list[TopicPartition]]:
 
 
 class Withholding:
-    """Somebody's cooperative assignor that says nothing of what it intends."""
+    """A user's cooperative assignor without an attribute for its protocol."""
 
     name = "withholding"
     protocols = (RebalanceProtocol.COOPERATIVE,)
@@ -144,7 +144,7 @@ def test_a_wrong_target_is_refused_with_what_is_wrong(found: object, told: str, 
 
 
 class ById:
-    """A server-side assignor of somebody's own."""
+    """A user's own server-side assignor."""
 
     name = "by-id"
 

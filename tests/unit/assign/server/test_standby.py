@@ -1,4 +1,4 @@
-"""`standby`: who has a copy that has caught up may take a partition over, and nobody else while its owner lives."""
+"""`standby`: who has a copy that has caught up may take a partition over, and no other member while its owner lives."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_copy_has_caught_up_at_the_lag_that_its_own_member_accepts() -> None:
 
 def test_a_member_without_a_copy_is_given_nothing_that_has_one() -> None:
     given = group({"a": member("t", "t-0 t-1"), "b": member("t", lags="t-0:9999"), "c": member("t")}, t=2)
-    # Nobody has a copy of t-1: it goes where uniform would send it.
+    # No member has a copy of t-1: it goes where uniform would send it.
     assert standby(given) == {"a": "t-0", "b": "t-1", "c": ""}
 
 

@@ -1,4 +1,4 @@
-"""A leader that cannot assign: everybody of its generation hears why, and somebody else leads the next."""
+"""A leader that cannot assign: each member of its generation receives the cause, and another member leads the next."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_leaders_that_all_fail_take_turns() -> None:
 
 
 def test_round_after_a_failure_waits_for_the_leader_that_failed() -> None:
-    """So it is the leader's backoff that sets the pace, and nobody spins."""
+    """So the leader's backoff sets the pace, and no member spins."""
     world = World()
     leader, follower = world.completing()
     world.sync(leader, failure="no rack")

@@ -20,7 +20,7 @@ def a_world() -> World:
 
 
 def issued(world: World) -> list[str]:
-    """Ask for one id more than the group takes: the group is Empty, so nobody is refused yet."""
+    """Ask for one id more than the group takes: the group is Empty, so no member is refused yet."""
     answers = [world.join() for _ in range(SIZE + 1)]
     assert {answer.error for answer in answers} == {ErrorCode.MEMBER_ID_REQUIRED}
     assert world.group().phase is Phase.EMPTY

@@ -1,4 +1,4 @@
-"""A cooperative round whose assignment takes partitions away: who is held, until when, and what it is told."""
+"""A cooperative round whose assignment takes partitions away: who is held, until when, and with which response."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOLD_MS = 1_000
 
 
 class Round:
-    """Two owners and a newcomer; the leader's assignment takes `t-2` from the first owner and gives it to nobody."""
+    """Two owners and a newcomer; the leader's assignment takes `t-2` from the first owner and leaves it unassigned."""
 
     def __init__(self, hold_ms: int = HOLD_MS) -> None:
         self.world = world = World(sync_hold_ms=hold_ms)
@@ -192,7 +192,7 @@ def test_leader_that_says_blind_during_the_hold_waits_like_the_others() -> None:
 
 
 def test_eager_round_moves_partitions_and_holds_nobody() -> None:
-    """An eager assignor gives what one member owned to another: nobody is asked to revoke first."""
+    """An eager assignor gives what one member owned to another: no member must revoke first."""
     a = Round()
     waiting = a.world.sync(a.keeping)
     assert synced(a.assign(newcomer=b"t-2")).assignment == b"t-0"

@@ -175,7 +175,7 @@ def test_protocols_that_change_the_choice_start_a_round() -> None:
 
 
 def test_other_topics_start_a_round() -> None:
-    """KAFKA-12759: Kafka keeps the generation, and the new topics are read by nobody."""
+    """KAFKA-12759: Kafka keeps the generation, and no member reads the new topics."""
     world = World()
     pair(world)
     assert back(world, "follows", protocols=(("range", b"topics,more"),)).is_waiting

@@ -1,4 +1,4 @@
-"""What a heartbeat of the consumer protocol is answered: malformed ones, epochs, repetitions, what is told."""
+"""Responses to heartbeats of the consumer protocol: malformed ones, epochs, repetitions, assignments."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_repeated_full_heartbeat_of_a_waiting_member_changes_nothing() -> None:
     assert len(world.log) == before
 
 
-# -- what is told
+# -- when a response has the assignment
 
 
 def test_assignment_is_told_to_who_joins_says_everything_or_has_another_one_and_to_nobody_else() -> None:

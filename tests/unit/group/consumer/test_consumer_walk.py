@@ -31,7 +31,7 @@ def test_third_member_gets_its_partitions_one_by_one_as_the_others_give_them_bac
     result = world.beats("B")
     assert (result.member_epoch, result.assignment) == (3, parts("foo-3 bar-2"))
 
-    # C waits, and hears nothing new.
+    # C waits, and its response has nothing new.
     result = world.beats("C")
     assert (result.member_epoch, result.assignment, world.state("C")) == (4, None, (4, UNRELEASED))
 
@@ -39,7 +39,7 @@ def test_third_member_gets_its_partitions_one_by_one_as_the_others_give_them_bac
     assert world.beats("A", "foo-0,1,2").member_epoch == 3
     assert world.state("A") == (3, UNREVOKED)
 
-    # A has now: it is at its target, and C and B can be told at once what they get of it.
+    # A has now: it is at its target, and C and B can receive their parts of it at once.
     result = world.beats("A", "foo-0,1")
     assert (result.member_epoch, result.assignment, world.state("A")) == (4, None, (4, STABLE))
     assert world.roused == ["B", "C"]

@@ -1,4 +1,4 @@
-"""What a group's events tell: where a rebalance begins and ends, what set it off, who waited, what it cost."""
+"""What a group's events explain: where a rebalance begins and ends, what set it off, who waited, what it cost."""
 
 from __future__ import annotations
 

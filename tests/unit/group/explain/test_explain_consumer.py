@@ -1,4 +1,4 @@
-"""What the events of a consumer group tell: epochs and their causes, who gave up and who waited, conversions, cost."""
+"""What the events of a consumer group explain: epochs, causes, who gave up and who waited, conversions, cost."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def is_classic(world: Mixed) -> bool:
 
 
 def settled(world: Mixed, clients: list[ClassicClient]) -> None:
-    """See that the classic group goes on by itself, and that nobody lost anything on the way."""
+    """Check that the classic group goes on by itself, and that no member lost anything on the way."""
     for _ in range(6):
         for client in clients:
             client.step()
@@ -82,7 +82,7 @@ def test_last_native_member_that_does_not_give_back_in_time_makes_the_group_clas
     newcomer.step()
     newcomer.step()
     for _ in range(REBALANCE_MS // 5_000 + 1):
-        # Alive, and telling that it still owns everything.
+        # Alive, and its heartbeat reports that it still owns everything.
         world.native("n", native.epoch) if world.is_consumer else None
         client.step()
         newcomer.step()

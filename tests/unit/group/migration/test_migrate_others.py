@@ -37,7 +37,7 @@ def test_user_data_of_subscriptions_never_prevents_a_conversion() -> None:
 
 
 def answer_to_native(name: str, said: bytes | None, sent_back: bytes | None, **settings: bool) -> ErrorCode:
-    """Return what a native newcomer is answered in a group whose member said and got these user data."""
+    """Return the response to a native newcomer in a group whose member sent and received these user data."""
     world = Mixed(**settings)
     join = world.join(instance_id="i", protocols=offer(names=(name,), user_data=said))
     world.gather()

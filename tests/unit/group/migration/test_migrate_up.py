@@ -1,4 +1,4 @@
-"""A classic group becomes a consumer group under its members: who may be in it, and that nobody loses anything."""
+"""A classic group becomes a consumer group under its members: who may be in it, and that no member loses anything."""
 
 from __future__ import annotations
 
