@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order
+from kohort.assign.spec import GroupSpec, RebalanceProtocol, StatelessAssignor, member_order
 from kohort.assign.sticky_engine import Engine
 from kohort.assign.user_data import decode_weight, encode_weight, marked
 from kohort.model.assignment import Assignment, Partitions
 
 
-class CapacityAssignor:
+class CapacityAssignor(StatelessAssignor):
     """Assignor `capacity`: shares in proportion to weights. `weight` is this member's own.
 
     With `is_eager` this member rebalances eagerly, though it could do better.
@@ -52,7 +52,3 @@ class CapacityAssignor:
         """Return the weight, and our mark behind it."""
         del topics, owned, generation
         return marked(encode_weight(self.weight))
-
-    def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Do nothing: the subscription says what the member owns."""
-        del assignment, generation

@@ -15,22 +15,13 @@ from dataclasses import dataclass, replace
 
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol
 from kohort.assign.user_data import encode_assignment_error, is_marked, unmarked
-from kohort.model.assignment import Assignment, Partitions
+from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 
 
 class AssignmentRefused(ValueError):
     """An assignment that breaks the two-step rule; the text names each partition, its owner and its taker."""
-
-
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """The partitions of a round, in the specification's three sets; no two of them overlap."""
-
-    maybe_revoking: Partitions
-    ready_to_migrate: Partitions
-    unknown_but_owned: Partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +36,6 @@ class BrokenRule:
         return f"{self.partition} is owned by {self.owner} and given to {self.given_to}"
 
 
-def segments(spec: GroupSpec, intended: Mapping[str, Assignment]) -> Segments:
-    """Return how what is owned and what is to be assigned overlap."""
-    owned = frozenset(_claimants(spec))
-    assigned = frozenset[TopicPartition]().union(*(each.partitions for each in intended.values()))
-    return Segments(owned & assigned, assigned - owned, owned - assigned)
-
-
 def two_step(spec: GroupSpec, intended: Mapping[str, Assignment]) -> dict[str, Assignment]:
     """Return the assignments of this round: as intended, without what another member must revoke first."""
     claimants = _claimants(spec)
@@ -62,7 +46,8 @@ def two_step(spec: GroupSpec, intended: Mapping[str, Assignment]) -> dict[str, A
         if partition in claimants and claimants[partition] != [member]
     }
     returned: dict[str, list[TopicPartition]] = {}
-    for partition in segments(spec, intended).unknown_but_owned:
+    assigned = frozenset[TopicPartition]().union(*(each.partitions for each in intended.values()))
+    for partition in claimants.keys() - assigned:
         owners = claimants[partition]
         # A member that no longer wants the topic would refuse the whole assignment.
         if len(owners) == 1 and partition.topic in spec.members[owners[0]].subscription.topics:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import overload
 
 from kohort.assign.cooperative import two_step
-from kohort.assign.spec import Assignor, GroupSpec, RebalanceProtocol
+from kohort.assign.spec import Assignor, GroupSpec, RebalanceProtocol, StatelessAssignor
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
 
@@ -67,8 +67,11 @@ def assignor(
     return wrap if function is None else wrap(function)
 
 
-class FunctionAssignor:
-    """What `assignor` returns. Calling it calls the function."""
+class FunctionAssignor(StatelessAssignor):
+    """What `assignor` returns. Calling it calls the function.
+
+    An assignor that remembers is a class of one's own with the methods of `Assignor`.
+    """
 
     def __init__(self, function: Assign, name: str, cooperative: bool, withhold: bool, user_data: UserData) -> None:
         self._function = function
@@ -98,10 +101,6 @@ class FunctionAssignor:
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
         """Return what the member sends to the leader's function."""
         return self._user_data(topics, owned, generation) if callable(self._user_data) else self._user_data
-
-    def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Do nothing; an assignor that remembers is a class of one's own with the methods of `Assignor`."""
-        del assignment, generation
 
     def _refuse_two_owners(self, given: Mapping[str, Assignment]) -> None:
         owner: dict[TopicPartition, str] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from kohort.assign.spec import TopicSpec
 from kohort.model.subscription import Subscription
@@ -15,11 +16,15 @@ from kohort.model.subscription import Subscription
 FEW = 8
 
 
+TopicT = TypeVar("TopicT", str, bytes)
+"""A topic's name, or its id."""
+
+
 @dataclass(slots=True)
-class MemberClass:
+class MemberClass(Generic[TopicT]):
     """Members that are alike, by their places in the order of all members."""
 
-    topics: frozenset[str]
+    topics: frozenset[TopicT]
     rack: str | None = None
     weight: float = 1
     places: list[int] = field(default_factory=list)
@@ -31,7 +36,7 @@ def member_classes(
     *,
     with_racks: bool = False,
     weights: Sequence[float] | None = None,
-) -> list[MemberClass]:
+) -> list[MemberClass[str]]:
     """Return the classes in order of their first members; topics that are unknown or empty make no difference."""
     known = frozenset(topic for topic, spec in topics.items() if spec.partitions)
     if not with_racks and not weights and len({id(subscription.topics) for subscription in subscriptions}) == 1:
@@ -39,7 +44,7 @@ def member_classes(
         return [MemberClass(known.intersection(subscriptions[0].topics), places=list(range(len(subscriptions))))]
     first: list[tuple[tuple[str, ...], frozenset[str]]] = []
     wanted: dict[tuple[str, ...], frozenset[str]] = {}
-    classes: dict[tuple[frozenset[str], str | None, float], MemberClass] = {}
+    classes: dict[tuple[frozenset[str], str | None, float], MemberClass[str]] = {}
     found: dict[tuple[int, str | None, float], list[int]] = {}
     for place, subscription in enumerate(subscriptions):
         topics_of = subscription.topics
@@ -60,13 +65,19 @@ def member_classes(
     return list(classes.values())
 
 
-def subscriber_masks(classes: Sequence[MemberClass]) -> dict[str, int]:
-    """Return for every topic, by name, the classes that subscribed to it: a bit mask of their numbers."""
-    found: dict[str, int] = {}
+def subscriber_masks(classes: Sequence[MemberClass[TopicT]], topics: Iterable[TopicT]) -> dict[TopicT, int]:
+    """Return for every topic the classes that subscribe to it: a bit mask of their numbers."""
+    found = dict.fromkeys(topics, 0)
     for number, each in enumerate(classes):
         for topic in each.topics:
-            found[topic] = found.get(topic, 0) | 1 << number
-    return {topic: found[topic] for topic in sorted(found)}
+            if topic in found:
+                found[topic] |= 1 << number
+    return found
+
+
+def far_from(classes: Sequence[MemberClass[TopicT]], racks: frozenset[str]) -> int:
+    """Return the classes on none of the racks, as a bit mask; one without a rack is near to all."""
+    return sum(1 << bit for bit, each in enumerate(classes) if each.rack is not None and each.rack not in racks)
 
 
 def racks_of(subscriptions: Iterable[Subscription]) -> set[str]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kohort.assign.member_classes import has_near_and_far, member_classes, racks_of, subscriber_masks
-from kohort.assign.spec import GroupSpec, RebalanceProtocol, TopicSpec, member_order, subscribers
-from kohort.model.assignment import Assignment, DeferredAssignment, Partitions
+from kohort.assign.spec import GroupSpec, RebalanceProtocol, StatelessAssignor, TopicSpec, member_order, subscribers
+from kohort.model.assignment import Assignment, DeferredAssignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 
@@ -20,7 +20,7 @@ _Block = tuple[Sequence[str], range]
 """The same partitions of several topics."""
 
 
-class RangeAssignor:
+class RangeAssignor(StatelessAssignor):
     """Assignor `range`: co-partitioned topics line up, at the price of balance across many small topics."""
 
     name = "range"
@@ -36,21 +36,14 @@ class RangeAssignor:
             return _near_replicas(spec)
         return _in_blocks(spec, order, subscriptions)
 
-    def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> None:
-        """Return None: range looks at subscriptions only."""
-        del topics, owned, generation
-
-    def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Do nothing: this assignor remembers nothing."""
-        del assignment, generation
-
 
 def _in_blocks(spec: GroupSpec, order: Sequence[str], subscriptions: Sequence[Subscription]) -> dict[str, Assignment]:
     """Share out what no rack distinguishes: topics of one size with the same subscribers in one go."""
     classes = member_classes(subscriptions, spec.topics)
     alike: dict[tuple[int, int], list[str]] = {}
-    for topic, mask in subscriber_masks(classes).items():
-        alike.setdefault((mask, spec.topics[topic].partitions), []).append(topic)
+    for topic, mask in subscriber_masks(classes, sorted(spec.topics)).items():
+        if mask:
+            alike.setdefault((mask, spec.topics[topic].partitions), []).append(topic)
     blocks: list[list[_Block]] = [[] for _ in order]
     for (mask, partitions), topics in alike.items():
         places = sorted(place for number, each in enumerate(classes) if mask >> number & 1 for place in each.places)

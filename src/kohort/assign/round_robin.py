@@ -6,14 +6,12 @@ topic. Java's RoundRobinAssignor gives the same result for the same input. It lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order, subscribers
-from kohort.model.assignment import Assignment, Partitions
+from kohort.assign.spec import GroupSpec, RebalanceProtocol, StatelessAssignor, member_order, subscribers
+from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 
 
-class RoundRobinAssignor:
+class RoundRobinAssignor(StatelessAssignor):
     """Assignor `roundrobin`: even over all topics where all members subscribe alike."""
 
     name = "roundrobin"
@@ -34,11 +32,3 @@ class RoundRobinAssignor:
                 owned[circle[at]].append(TopicPartition(topic, partition))
                 at = (at + 1) % len(circle)
         return {member: Assignment(frozenset(partitions)) for member, partitions in owned.items()}
-
-    def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> None:
-        """Return None: round robin looks at subscriptions only."""
-        del topics, owned, generation
-
-    def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Do nothing: this assignor remembers nothing."""
-        del assignment, generation

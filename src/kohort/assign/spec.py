@@ -81,6 +81,19 @@ class Assignor(Protocol):
         ...
 
 
+class StatelessAssignor:
+    """An assignor that looks at subscriptions only: it sends no user data and remembers nothing."""
+
+    def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
+        """Return None."""
+        del topics, owned, generation
+        return None
+
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        """Do nothing."""
+        del assignment, generation
+
+
 def member_order(spec: GroupSpec) -> list[str]:
     """Return the member ids in Java's order: static members first by instance id, then dynamic ones by member id."""
     # An instance id, once a member has one, stands in for the member id (KIP-345): ids change at every restart.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order
+from kohort.assign.spec import GroupSpec, RebalanceProtocol, StatelessAssignor, member_order
 from kohort.assign.sticky_engine import Engine, Owned
 from kohort.assign.user_data import (
     Memory,
@@ -50,7 +50,7 @@ class StickyAssignor:
         self._memory = Memory(tuple(sorted(assignment.partitions)), generation)
 
 
-class CooperativeStickyAssignor:
+class CooperativeStickyAssignor(StatelessAssignor):
     """Assignor `cooperative-sticky`: what changes hands is given away in the round after the one that took it."""
 
     name = "cooperative-sticky"
@@ -68,10 +68,6 @@ class CooperativeStickyAssignor:
         """Return the generation as Java writes it, and our mark behind it."""
         del topics, owned
         return marked(encode_generation(generation))
-
-    def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Do nothing: the subscription says what the member owns."""
-        del assignment, generation
 
     def _engine(self, spec: GroupSpec) -> Engine:
         order = member_order(spec)

@@ -15,7 +15,14 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain, repeat
 
-from kohort.assign.member_classes import MemberClass, has_near_and_far, member_classes, racks_of, subscriber_masks
+from kohort.assign.member_classes import (
+    MemberClass,
+    far_from,
+    has_near_and_far,
+    member_classes,
+    racks_of,
+    subscriber_masks,
+)
 from kohort.assign.shares import Shares, match_racks
 from kohort.assign.spec import GroupSpec
 from kohort.model.assignment import Assignment, DeferredAssignment
@@ -338,7 +345,7 @@ class Engine:
             for each, pool in zip(self._classes, self._pools(free), strict=True):
                 self._deal_to(each, pool)
 
-    def _deal_to(self, alike: MemberClass, pool: Sequence[int]) -> None:
+    def _deal_to(self, alike: MemberClass[str], pool: Sequence[int]) -> None:
         owned = self._claims.owned
         if len(alike.places) == len(owned):
             dealt = deal(owned, pool, self._number_of)
@@ -385,7 +392,7 @@ class Engine:
 
     def _shares(self) -> tuple[list[int], Shares, list[dict[int, int]]]:
         """Return the kind of every partition, the problem, and how many of each kind the members of a class own."""
-        subscribed = subscriber_masks(self._classes)
+        subscribed = subscriber_masks(self._classes, self._layout.counts)
         kinds: dict[tuple[int, frozenset[str] | None], int] = {}
         kind_of: list[int] = []
         for topic, count in self._layout.counts.items():
@@ -397,14 +404,7 @@ class Engine:
                     kind_of.append(kinds.setdefault((mask, near), len(kinds)))
             else:
                 kind_of += [kinds.setdefault((mask, None), len(kinds))] * count
-        far = [
-            0
-            if near is None
-            else sum(
-                1 << bit for bit, each in enumerate(self._classes) if each.rack is not None and each.rack not in near
-            )
-            for _, near in kinds
-        ]
+        far = [0 if near is None else far_from(self._classes, near) for _, near in kinds]
         supply = [0] * len(kinds)
         for kind in kind_of:
             supply[kind] += 1

@@ -10,7 +10,6 @@ from kohort.assign.cooperative import (
     broken_rules,
     members_of_old_versions,
     refuse_broken_rules,
-    segments,
     two_step,
     with_errors,
 )
@@ -21,14 +20,6 @@ from kohort.model.errors import ErrorCode
 
 def intended(**members: str) -> dict[str, Assignment]:
     return {name: Assignment(frozenset(partitions(text))) for name, text in members.items()}
-
-
-def test_the_three_segments_are_the_specification_s() -> None:
-    spec = group({"a": member("t", "t-0 t-1"), "b": member("t", "t-9")}, t=3)
-    found = segments(spec, intended(a="t-0", b="t-1 t-2"))
-    assert found.maybe_revoking == set(partitions("t-0 t-1"))
-    assert found.ready_to_migrate == set(partitions("t-2"))
-    assert found.unknown_but_owned == set(partitions("t-9"))
 
 
 def test_a_partition_is_withheld_until_its_owner_has_revoked_it() -> None:

@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
 
+from kohort.assign.member_classes import subscriber_masks
 from kohort.assign.server.spec import ServerGroup
-from kohort.assign.server.uniform import member_classes, partition_counts, subscriber_masks
+from kohort.assign.server.uniform import member_classes, partition_counts
 from kohort.model.id_partitions import NOTHING, IdPartitions
 
 Entry = tuple[bytes, tuple[int, ...]]

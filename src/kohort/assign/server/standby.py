@@ -10,15 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kohort.assign.member_classes import MemberClass, subscriber_masks
 from kohort.assign.server.spec import ServerGroup
-from kohort.assign.server.uniform import (
-    Kinds,
-    MemberClass,
-    Sharing,
-    UniformAssignor,
-    partition_counts,
-    subscriber_masks,
-)
+from kohort.assign.server.uniform import Kinds, Sharing, UniformAssignor, partition_counts
 from kohort.model.id_partitions import IdPartitions
 
 ACCEPTABLE_RECOVERY_LAG = 10_000
@@ -117,11 +111,11 @@ def _owners(group: ServerGroup, order: Sequence[str], copies: Copies) -> dict[by
     return found
 
 
-def _classes(group: ServerGroup, order: Sequence[str], involved: set[int]) -> list[MemberClass]:
+def _classes(group: ServerGroup, order: Sequence[str], involved: set[int]) -> list[MemberClass[bytes]]:
     """Return each member that a copy concerns alone, and the others by their subscriptions."""
     known = group.topics.keys()
-    alike: dict[frozenset[bytes], MemberClass] = {}
-    found: list[MemberClass] = []
+    alike: dict[frozenset[bytes], MemberClass[bytes]] = {}
+    found: list[MemberClass[bytes]] = []
     for at, name in enumerate(order):
         topics = group.members[name].topics.intersection(known)
         if at in involved:

@@ -10,10 +10,9 @@ where members' racks distinguish replicas. Ties go by member id and topic id.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 
-from kohort.assign.member_classes import has_near_and_far
+from kohort.assign.member_classes import MemberClass, far_from, has_near_and_far, subscriber_masks
 from kohort.assign.server.even_dealing import Pair, deal, deal_afresh, release
 from kohort.assign.server.spec import ServerGroup, ServerMember, ServerTopic
 from kohort.assign.shares import Shares, match_racks
@@ -103,15 +102,6 @@ def _resolved(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], ali
     return held, sizes, tuple(free)
 
 
-@dataclass(slots=True)
-class MemberClass:
-    """Members that are alike, by their places in the order of all members."""
-
-    topics: Collection[bytes]
-    rack: str | None = None
-    places: list[int] = field(default_factory=list)
-
-
 class Kinds:
     """The kinds of a group's partitions, numbered as they are first seen.
 
@@ -182,7 +172,7 @@ class Sharing:
         self,
         order: Sequence[str],
         previous: Sequence[IdPartitions],
-        classes: Sequence[MemberClass],
+        classes: Sequence[MemberClass[bytes]],
         counts: Mapping[bytes, int],
         kinds: Kinds,
     ) -> None:
@@ -329,12 +319,12 @@ def partition_counts(topics: Mapping[bytes, ServerTopic]) -> dict[bytes, int]:
 
 def member_classes(
     group: ServerGroup, members: Sequence[ServerMember], racks: Sequence[str | None] | None = None
-) -> list[MemberClass]:
+) -> list[MemberClass[bytes]]:
     """Return the classes of members with equal subscriptions, and equal racks if they are given, by first member."""
     topics = [member.topics for member in members]
     # Most members' topics are the very same set: comparing two sets of a thousand ids takes its time.
     same: list[Hashable] = [*map(id, topics)] if racks is None else [*zip(map(id, topics), racks, strict=True)]
-    classes: dict[tuple[frozenset[bytes], str | None], MemberClass] = {}
+    classes: dict[tuple[frozenset[bytes], str | None], MemberClass[bytes]] = {}
     places_of: dict[Hashable, list[int]] = {}
     known = group.topics.keys()
     for at, each in enumerate(same):
@@ -347,16 +337,6 @@ def member_classes(
         places_of[each] = classes.setdefault((mine, rack), MemberClass(mine, rack)).places
         places_of[each].append(at)
     return list(classes.values())
-
-
-def subscriber_masks(classes: Sequence[MemberClass], counts: Mapping[bytes, int]) -> dict[bytes, int]:
-    """Return for every topic the classes that subscribe to it: a bit mask of their numbers."""
-    found = dict.fromkeys(counts, 0)
-    for number, each in enumerate(classes):
-        for topic_id in each.topics:
-            if topic_id in found:
-                found[topic_id] |= 1 << number
-    return found
 
 
 def _even(group: ServerGroup, order: Sequence[str], members: Sequence[ServerMember]) -> dict[str, IdPartitions]:
@@ -376,15 +356,13 @@ def _has_near_and_far(racks: Sequence[str | None], topics: Mapping[bytes, Server
     return has_near_and_far(mine, (held for topic in topics.values() for held in topic.racks))
 
 
-def _masks(topic: ServerTopic, classes: Sequence[MemberClass], eligible: int) -> list[tuple[int, int]]:
+def _masks(topic: ServerTopic, classes: Sequence[MemberClass[bytes]], eligible: int) -> list[tuple[int, int]]:
     """Return for each partition of a topic the classes that may be given it, and those that are far from it."""
-    far_from: dict[frozenset[str], int] = {}
+    far: dict[frozenset[str], int] = {}
     found = []
     for number in range(topic.partitions):
         near = topic.racks[number] if number < len(topic.racks) else frozenset[str]()
-        if near not in far_from:
-            far_from[near] = sum(
-                1 << bit for bit, each in enumerate(classes) if each.rack is not None and each.rack not in near
-            )
-        found.append((eligible, far_from[near]))
+        if near not in far:
+            far[near] = far_from(classes, near)
+        found.append((eligible, far[near]))
     return found
