@@ -178,52 +178,22 @@ def _first_heartbeat(
         yield from consumer.decide_heartbeat(ConsumerGroup(command.group_id), command, now_ms, settings)
 
 
-def _timer(shard: Shard, command: TimerFired, now_ms: int) -> Effects:
-    group = shard.groups.get(command.timer.group_id)
-    if isinstance(group, ConsumerGroup):
-        return consumer.decide_timer(group, command.timer, now_ms, shard.settings)
-    return () if group is None else classic.decide_timer(group, command.timer, now_ms)
-
-
-def _loaded(shard: Shard, command: Loaded, now_ms: int) -> Effects:
-    group = shard.groups.get(command.group_id)
-    if isinstance(group, ConsumerGroup):
-        return consumer.decide_loaded(group, now_ms, shard.settings)
-    return () if group is None else classic.decide_loaded(group, now_ms, shard.settings)
-
-
-def _unload(shard: Shard, command: Unload, now_ms: int) -> Effects:
-    group = shard.groups.get(command.group_id)
-    if isinstance(group, ConsumerGroup):
-        return consumer.decide_unload(group, now_ms)
-    return () if group is None else classic.decide_unload(group, now_ms)
-
-
-def _prepare_classic(shard: Shard, command: PrepareClassic, now_ms: int) -> Effects:
-    group = shard.groups.get(command.group_id)
-    return consumer_classic.decide_prepare(group, command, now_ms) if isinstance(group, ConsumerGroup) else ()
-
-
-def _open_round(shard: Shard, command: OpenRound, now_ms: int) -> Effects:
-    return classic_round.open_round(shard.classic_group(command.group_id), command, now_ms, shard.settings)
-
-
-def _check_join(shard: Shard, command: CheckJoin, now_ms: int) -> Effects:
-    return classic_round.check_join(shard.classic_group(command.group_id), now_ms, shard.settings)
-
-
-def _form_generation(shard: Shard, command: FormGeneration, now_ms: int) -> Effects:
-    return classic_round.form_generation(shard.classic_group(command.group_id), command, now_ms, shard.settings)
-
-
-def _in_consumer_group(decision: Callable[[ConsumerGroup, Any, int, GroupSettings], Effects]) -> _Decision:
-    """Return a decision that a consumer group makes, and that no other group needs."""
+def _by_type(classic: _Decisions | None = None, consumer: _Decisions | None = None) -> _Decision:
+    """Return the decision that a group of one type or the other makes; where there is none, nothing is to be done."""
 
     def decide_there(shard: Shard, command: Command, now_ms: int) -> Effects:
         group = shard.groups.get(command.group_id)
-        return decision(group, command, now_ms, shard.settings) if isinstance(group, ConsumerGroup) else ()
+        decision = consumer if isinstance(group, ConsumerGroup) else classic
+        return () if group is None or decision is None else decision(group, command, now_ms, shard.settings)
 
     return decide_there
+
+
+def _in_a_round(decision: _Decisions) -> _Decision:
+    """Return a decision about the round of a group, which must be a classic one."""
+    return lambda shard, command, now_ms: decision(
+        shard.classic_group(command.group_id), command, now_ms, shard.settings
+    )
 
 
 def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Effects:
@@ -283,6 +253,7 @@ def append_error(error: ErrorCode, *, is_join: bool = False) -> ErrorCode:
 
 
 _Decision = Callable[[Shard, Any, int], Effects]
+_Decisions = Callable[[Any, Any, int, GroupSettings], Effects]
 
 _DECISIONS: dict[type, _Decision] = {
     Heartbeat: _heartbeat,
@@ -291,22 +262,22 @@ _DECISIONS: dict[type, _Decision] = {
     Join: _join,
     Sync: _sync,
     Leave: _leave,
-    TimerFired: _timer,
-    OpenRound: _open_round,
-    CheckJoin: _check_join,
-    FormGeneration: _form_generation,
+    TimerFired: _by_type(classic.decide_timer, consumer.decide_timer),
+    OpenRound: _in_a_round(classic_round.open_round),
+    CheckJoin: _in_a_round(classic_round.check_join),
+    FormGeneration: _in_a_round(classic_round.form_generation),
     DeleteOffsets: committed_offsets.decide_delete_offsets,
     DeleteGroup: committed_offsets.decide_delete_group,
     ExpireOffsets: committed_offsets.decide_expiry,
     ForgetTopic: committed_offsets.decide_forget_topic,
-    Loaded: _loaded,
-    Unload: _unload,
+    Loaded: _by_type(classic.decide_loaded, consumer.decide_loaded),
+    Unload: _by_type(classic.decide_unload, consumer.decide_unload),
     AppendFailed: decide_append_failed,
-    AssignTarget: _in_consumer_group(target.decide_assign_target),
-    Reconcile: _in_consumer_group(consumer_answer.decide_reconcile),
-    TargetMeasured: _in_consumer_group(consumer.decide_measured),
-    TopicChanged: _in_consumer_group(consumer.decide_topic_changed),
-    ReconcileJoin: _in_consumer_group(consumer_classic_join.decide_reconcile),
-    PrepareClassic: _prepare_classic,
-    DowngradeIfDue: _in_consumer_group(conversion.decide_downgrade),
+    AssignTarget: _by_type(consumer=target.decide_assign_target),
+    Reconcile: _by_type(consumer=consumer_answer.decide_reconcile),
+    TargetMeasured: _by_type(consumer=consumer.decide_measured),
+    TopicChanged: _by_type(consumer=consumer.decide_topic_changed),
+    ReconcileJoin: _by_type(consumer=consumer_classic_join.decide_reconcile),
+    PrepareClassic: _by_type(consumer=consumer_classic.decide_prepare),
+    DowngradeIfDue: _by_type(consumer=conversion.decide_downgrade),
 }

@@ -5,7 +5,6 @@ It is not the group's state: what a group decided upon it is in the group's reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 
@@ -56,19 +55,3 @@ class NoTopics:
     def regex_error(self, _regex: str) -> str | None:
         """Refuse every expression."""
         return "no regular expressions here"
-
-
-class FixedTopics(NoTopics):
-    """A cluster of these topics, which do not change; for tests and plans."""
-
-    def __init__(self, topics: Iterable[ImageTopic]) -> None:
-        self._by_name = {topic.name: topic for topic in topics}
-        self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
-
-    def topic(self, name: str) -> ImageTopic | None:
-        """Return the topic of that name, or None."""
-        return self._by_name.get(name)
-
-    def topic_by_id(self, topic_id: bytes) -> ImageTopic | None:
-        """Return the topic with that id, or None."""
-        return self._by_id.get(topic_id)

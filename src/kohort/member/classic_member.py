@@ -32,8 +32,8 @@ from kohort.member.member_state import (
 )
 from kohort.member.rebalance_strategy import offer, protocol_for, revoked_after_sync, revoked_before_join
 from kohort.model.assignment import Assignment, Partitions
+from kohort.model.cause import JoinReason
 from kohort.model.errors import ErrorCode
-from kohort.model.reason import JoinReason
 
 # KIP-800's words are those of Java's client where it has some.
 SUBSCRIPTION_CHANGED = "subscription has changed"

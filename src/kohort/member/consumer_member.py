@@ -22,10 +22,10 @@ from kohort.member.lag_watch import LagWatch
 from kohort.member.member_base import MemberBase
 from kohort.member.member_state import MOVED, NO_GENERATION, POLL_EXPIRED, ConsumerState, Identity, MemberConfig
 from kohort.model.assignment import Partitions
+from kohort.model.cause import HeartbeatReason
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING, IdPartitions, each, id_partitions
 from kohort.model.ids import TopicPartition
-from kohort.model.reason import HeartbeatReason
 
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2

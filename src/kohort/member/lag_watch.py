@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.member.effects import Lags
+from kohort.model.cause import HeartbeatReason
 from kohort.model.ids import TopicPartition
-from kohort.model.reason import HeartbeatReason
 
 
 class LagWatch:

@@ -1,4 +1,9 @@
-"""Why something happened to a group: a value carried by the event, never a log string."""
+"""Why something happened to a group, a value carried by the event; and the reasons that members give.
+
+The reasons travel in JoinGroup's free text `Reason` (v8, KIP-800) under the names of KIP-423's first form. Any other
+text, and every version that cannot say one, is UNKNOWN and decides nothing. A heartbeat of the consumer protocol has
+reasons of its own (KIP-848).
+"""
 
 from __future__ import annotations
 
@@ -67,3 +72,31 @@ class Cause:
     at_ms: int
     member_id: str | None = None
     detail: str = ""
+
+
+MAX_REASON_LENGTH = 255
+"""Characters of a reason that are sent and kept, in joins and leaves; the rest is cut off (KIP-800)."""
+
+
+class JoinReason(StrEnum):
+    """A reason that acts. A change of what a member offers outranks it."""
+
+    BLIND = "blind"
+    """A start, or a retry: nothing that the member knows of has changed."""
+    TOPIC_METADATA_CHANGE = "topic_metadata_change"
+    """The leader saw topics change: the group must rebalance."""
+    UNKNOWN = "unknown"
+
+
+def join_reason(text: str | None) -> JoinReason:
+    """Return what a JoinGroup's reason means to the coordinator."""
+    return JoinReason(text) if text in tuple(JoinReason) else JoinReason.UNKNOWN
+
+
+class HeartbeatReason(StrEnum):
+    """Why a member of the consumer protocol says its standby copies' lags in this heartbeat; each one acts."""
+
+    STANDBY_CAUGHT_UP = "standby_caught_up"
+    """A copy's lag has fallen to `acceptable.recovery.lag` or below: it could take over."""
+    STANDBY_FALLING_BEHIND = "standby_falling_behind"
+    """A copy's lag has grown for a while."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.group.consumer_world import read_as_kafka
+from tests.unit.group.fixed_topics import FixedTopics
 from tests.unit.group.world import REBALANCE_MS, Answer, World
 
 from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, RangeAssignor, TopicSpec
@@ -19,7 +20,7 @@ from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Leaving, Protoco
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.effects import Effect, Then
 from kohort.group.events import ClassicPhase
-from kohort.group.image import FixedTopics, ImageTopic
+from kohort.group.image import ImageTopic
 from kohort.group.results import ConsumerHeartbeatResult, JoinResult, SyncResult
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, each, id_partitions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kohort.member.lag_watch import LagWatch
+from kohort.model.cause import HeartbeatReason
 from kohort.model.ids import TopicPartition
-from kohort.model.reason import HeartbeatReason
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 CAUGHT_UP, BEHIND = HeartbeatReason.STANDBY_CAUGHT_UP, HeartbeatReason.STANDBY_FALLING_BEHIND

@@ -18,10 +18,10 @@ from kohort.member.effects import ConsumerHeartbeat, Lags
 from kohort.member.inputs import ConsumerHeartbeatAnswered, MetadataChanged, TopicsSeen
 from kohort.member.member_state import MemberConfig
 from kohort.model.assignment import by_topic
+from kohort.model.cause import MAX_REASON_LENGTH
 from kohort.model.errors import ErrorCode, error_for
 from kohort.model.id_partitions import id_partitions
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.wire.consumer_protocol import (
     NEWEST,
     decode_assignment,

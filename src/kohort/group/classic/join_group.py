@@ -41,9 +41,8 @@ from kohort.group.events import (
 )
 from kohort.group.group_timers import session_timer
 from kohort.group.results import JoinedMember, JoinResult, SyncResult
-from kohort.model.cause import Cause, CauseKind
+from kohort.model.cause import Cause, CauseKind, JoinReason, join_reason
 from kohort.model.errors import ErrorCode
-from kohort.model.reason import JoinReason, join_reason
 from kohort.model.subscription import topic_difference
 
 

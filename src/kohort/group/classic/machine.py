@@ -66,11 +66,11 @@ from kohort.group.classic.exit import expire_session
 from kohort.group.classic.group import ClassicGroup, Phase, identity_error
 from kohort.group.classic.round import end_gathering, end_initial_delay, expire_syncs
 from kohort.group.classic.sync_group import release_syncs
-from kohort.group.commands import Heartbeat, OpenRound
+from kohort.group.commands import Heartbeat, Loaded, OpenRound, TimerFired, Unload
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
 from kohort.group.events import GroupLoaded, GroupUnloaded
-from kohort.group.group_timers import Timer, TimerKind, hold_timer, join_timer, quiet_timer, session_timer, sync_timer
+from kohort.group.group_timers import TimerKind, hold_timer, join_timer, quiet_timer, session_timer, sync_timer
 from kohort.group.results import HeartbeatResult, JoinResult, SyncResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
@@ -102,8 +102,9 @@ def decide_heartbeat(group: ClassicGroup, command: Heartbeat, now_ms: int) -> Ef
     return (Reply(result), Arm(member.session, now_ms + member.session_timeout_ms))
 
 
-def decide_timer(group: ClassicGroup, timer: Timer, now_ms: int) -> Effects:
+def decide_timer(group: ClassicGroup, command: TimerFired, now_ms: int, _settings: GroupSettings) -> Effects:
     """Do what a timer of the group was armed for, unless the group has moved on."""
+    timer = command.timer
     match timer.kind:
         case TimerKind.SESSION:
             yield from expire_session(group, timer.member_id, now_ms)
@@ -117,7 +118,7 @@ def decide_timer(group: ClassicGroup, timer: Timer, now_ms: int) -> Effects:
             yield from end_initial_delay(group, now_ms)
 
 
-def decide_loaded(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Effects:
+def decide_loaded(group: ClassicGroup, _command: Loaded, now_ms: int, settings: GroupSettings) -> Effects:
     """Take up a replayed group: every member has a full session to send a request; one too many starts a round.
 
     A generation that has no assignments yet goes on awaiting its leader's, as long as it would have had from the start.
@@ -136,7 +137,7 @@ def decide_loaded(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> 
         yield Then(OpenRound(group.group_id, Cause(CauseKind.GROUP_CONVERTED, now_ms, detail="it has no leader yet")))
 
 
-def decide_unload(group: ClassicGroup, now_ms: int) -> Effects:
+def decide_unload(group: ClassicGroup, _command: Unload, now_ms: int, _settings: GroupSettings) -> Effects:
     """Give the group up: every waiting member must look for the coordinator again, and no timer of it may fire."""
     for member_id in sorted(group.awaiting_join):
         yield Reply(JoinResult(ErrorCode.NOT_COORDINATOR, ""), parked_join(group.group_id, member_id))

@@ -98,7 +98,7 @@ def _is_cooperative(group: ClassicGroup, member_id: str, settings: GroupSettings
     return bool(settings.owned_of(member.metadata(group.protocol_name)))
 
 
-def check_join(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Effects:
+def check_join(group: ClassicGroup, _command: CheckJoin, now_ms: int, settings: GroupSettings) -> Effects:
     """Form the generation if no member is awaited any more. A first round runs its delay, or until joins stop."""
     if not group.is_gathering:
         return

@@ -155,7 +155,7 @@ def _is_kept_waiting(group: ConsumerGroup, member: ConsumerMember) -> bool:
 # -- calling members to join
 
 
-def decide_prepare(group: ConsumerGroup, command: PrepareClassic, now_ms: int) -> Effects:
+def decide_prepare(group: ConsumerGroup, command: PrepareClassic, now_ms: int, _settings: GroupSettings) -> Effects:
     """Call those who must join, and look again at the joins that wait."""
     ids = sorted(group.members) if command.member_ids is None else command.member_ids
     called: list[str] = []

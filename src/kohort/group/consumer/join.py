@@ -33,9 +33,8 @@ from kohort.group.events import (
 )
 from kohort.group.group_timers import session_timer
 from kohort.group.results import ConsumerHeartbeatResult
-from kohort.model.cause import Cause, CauseKind
+from kohort.model.cause import Cause, CauseKind, HeartbeatReason
 from kohort.model.errors import ErrorCode
-from kohort.model.reason import HeartbeatReason
 from kohort.model.subscription import topic_difference
 
 

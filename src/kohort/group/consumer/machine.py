@@ -64,11 +64,13 @@ from kohort.group.commands import (
     AssignTarget,
     ConsumerHeartbeat,
     DowngradeIfDue,
+    Loaded,
     PrepareClassic,
     Reconcile,
     TargetMeasured,
     TimerFired,
     TopicChanged,
+    Unload,
 )
 from kohort.group.consumer import classic_members
 from kohort.group.consumer.answer import decide_reconcile
@@ -105,7 +107,7 @@ from kohort.group.events import (
     RegexStored,
     TargetTimed,
 )
-from kohort.group.group_timers import Timer, TimerKind, revocation_timer, target_timer
+from kohort.group.group_timers import TimerKind, revocation_timer, target_timer
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
@@ -202,8 +204,9 @@ def _go_on(
     yield from decide_reconcile(group, step, now_ms, settings)
 
 
-def decide_timer(group: ConsumerGroup, timer: Timer, now_ms: int, settings: GroupSettings) -> Effects:
+def decide_timer(group: ConsumerGroup, command: TimerFired, now_ms: int, settings: GroupSettings) -> Effects:
     """Do what a timer of the group was armed for, unless the group has moved on."""
+    timer = command.timer
     match timer.kind:
         case TimerKind.SESSION:
             yield from expire_session(group, timer.member_id, now_ms, settings)
@@ -266,7 +269,7 @@ def _refresh(group: ConsumerGroup, cause: Cause, settings: GroupSettings) -> Eff
         yield Then(AssignTarget(group.group_id, cause))
 
 
-def decide_loaded(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Effects:
+def decide_loaded(group: ConsumerGroup, _command: Loaded, now_ms: int, settings: GroupSettings) -> Effects:
     """Take up a replayed group: every member has all the time it had, and what was due is done.
 
     It stores nothing itself, so that a log which cannot be written yet leaves no member without a bound.
@@ -286,7 +289,7 @@ def decide_loaded(group: ConsumerGroup, now_ms: int, settings: GroupSettings) ->
     yield Then(TimerFired(target_timer(group_id)))
 
 
-def decide_unload(group: ConsumerGroup, now_ms: int) -> Effects:
+def decide_unload(group: ConsumerGroup, _command: Unload, now_ms: int, _settings: GroupSettings) -> Effects:
     """Give the group up: every waiting member must look for the coordinator again, and no timer of it may fire."""
     yield from classic_members.decide_unload(group)
     for _, member in sorted(group.members.items()):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kohort.group.commands import Leave, Leaving
 from kohort.group.results import LeaveResult, Result
+from kohort.model.cause import MAX_REASON_LENGTH
 from kohort.model.errors import ErrorCode
-from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import TURN_STEPS, Steps

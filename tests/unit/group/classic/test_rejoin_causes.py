@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.group.fixed_topics import FixedTopics
 from tests.unit.group.world import World
 
 from kohort.assign import Assignor, CooperativeStickyAssignor, RangeAssignor, StickyAssignor
 from kohort.assign.capacity import CapacityAssignor
 from kohort.assign.custom import assignor
 from kohort.group.commands import Protocols
-from kohort.group.image import FixedTopics, ImageTopic
+from kohort.group.image import ImageTopic
 from kohort.model.assignment import Assignment
 from kohort.model.cause import CauseKind
 from kohort.model.ids import TopicPartition

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.unit.group.fixed_topics import FixedTopics
 
 from kohort.group.commands import Join
 from kohort.group.events import (
@@ -35,7 +36,7 @@ from kohort.group.events import (
     StoredMember,
     TargetStored,
 )
-from kohort.group.image import FixedTopics, ImageTopic
+from kohort.group.image import ImageTopic
 from kohort.group.invariants import Invariant
 from kohort.group.shard import Shard
 from kohort.member.member_state import Identity

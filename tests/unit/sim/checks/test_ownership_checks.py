@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.group.fixed_topics import FixedTopics
 from tests.unit.sim.checks.scripted import (
     Script,
     T,
@@ -29,7 +30,7 @@ from tests.unit.sim.checks.scripted import (
 )
 
 from kohort.group.events import GroupStored, Held, MemberState
-from kohort.group.image import FixedTopics, ImageTopic
+from kohort.group.image import ImageTopic
 from kohort.group.invariants import (
     MIGRATION_KEEPS_OWNERS,
     NO_DOUBLE_OWNERSHIP,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.model.reason import JoinReason, join_reason
+from kohort.model.cause import JoinReason, join_reason
 
 
 @pytest.mark.parametrize("text", ["blind", "topic_metadata_change"])
