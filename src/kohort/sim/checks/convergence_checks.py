@@ -18,7 +18,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import FaultsSeen, is_away
-from kohort.sim.checks.group_ledger import Ledgers, hosted_by
+from kohort.sim.checks.group_ledger import Ledgers, active_in
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 GRACE_US = 30_000_000
@@ -82,9 +82,7 @@ class EndChecker(Checker):
         for _, member in sorted(self._ledgers.members.items()):
             groups.setdefault(member.group_id, []).append(member)
         for node in self._ledgers.nodes:
-            if node.node is None:
-                continue
-            for hosted in hosted_by(node.node):
+            for hosted in active_in(node.node):
                 for group_id, group in sorted(hosted.shard.groups.items()):
                     if group_id in groups:
                         self.count(CONVERGES_AFTER_HEALING)

@@ -8,7 +8,7 @@ static members were replaced. When a shard is loaded its ledgers begin again fro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,7 +48,7 @@ from kohort.log.offsets_topic import Replay
 from kohort.model.assignment import Partitions
 from kohort.model.id_partitions import NOTHING, IdPartitions
 from kohort.model.ids import NO_TOPIC_ID, group_partition
-from kohort.node.groups.offsets_partition import OffsetsPartition
+from kohort.node.groups.offsets_partition import OffsetsPartition, Status
 from kohort.node.node import Node
 from kohort.node.topics.topic import Partition
 from kohort.sim.checks.checker import Checker
@@ -429,9 +429,11 @@ class Ledgers(Checker):
             hook(ledger, event, shard)
 
 
-def hosted_by(node: Node) -> Sequence[OffsetsPartition]:
-    """Return the offsets partitions of a node; none before the first request for a group."""
-    return node.coordinator.partitions if node.context.has_coordinator else ()
+def active_in(node: Node | None) -> list[OffsetsPartition]:
+    """Return the offsets partitions that a node serves; none before the first request for a group."""
+    if node is None or not node.context.has_coordinator:
+        return []
+    return [hosted for hosted in node.coordinator.partitions if hosted.status is Status.ACTIVE]
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from kohort.log.group_replay import compacted, folded, raced, records_of
 from kohort.log.offsets_topic import CorruptOffsetsRecord
 from kohort.node.groups.offsets_partition import OffsetsPartition, Status
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.group_ledger import GroupLedger, Ledgers, hosted_by, undisturbed
+from kohort.sim.checks.group_ledger import GroupLedger, Ledgers, active_in, undisturbed
 from kohort.sim.kernel.world_observer import SeenNode
 from kohort.wire.record_batches import Record
 
@@ -72,11 +72,7 @@ class ReplayChecker(Checker):
     def node_stopped(self, node: SeenNode, how: str) -> None:
         """Fold the logs, and remember what the next load must find: only a loss of power may take something away."""
         self._left.clear()
-        if node.node is None:
-            return
-        for hosted in hosted_by(node.node):
-            if hosted.status is not Status.ACTIVE:
-                continue
+        for hosted in active_in(node.node):
             self._fold(node, hosted)
             if how != "power loss":
                 self._left[hosted.partition.index] = (hosted.shard, dict(self._ledgers.groups))
@@ -93,12 +89,10 @@ class ReplayChecker(Checker):
 
     def _fold_all(self) -> None:
         for node in self._ledgers.nodes:
-            if node.node is not None:
-                for hosted in hosted_by(node.node):
-                    if hosted.status is Status.ACTIVE:
-                        self._fold(node, hosted)
-                        for _ in range(self._races):
-                            self._fold(node, hosted, races=1.0)
+            for hosted in active_in(node.node):
+                self._fold(node, hosted)
+                for _ in range(self._races):
+                    self._fold(node, hosted, races=1.0)
         self._races = 0
 
     def _fold(self, node: SeenNode, hosted: OffsetsPartition, races: float = RACES) -> None:

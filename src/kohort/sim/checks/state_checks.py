@@ -20,7 +20,7 @@ from kohort.group.shard import Shard
 from kohort.node.groups.offsets_partition import OffsetsPartition, Status
 from kohort.node.node import Node
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.group_ledger import Ledgers, hosted_by
+from kohort.sim.checks.group_ledger import Ledgers, active_in
 from kohort.sim.kernel.world_observer import SeenNode
 
 LONGEST_PAUSE = 3
@@ -61,22 +61,20 @@ class StateChecker(Checker):
             self._look_at(shard, group_id)
         touched.clear()
         for node in self._ledgers.nodes:
-            if node.node is not None:
-                self._look_inside(node.node)
+            self._look_inside(node.node)
 
     def node_stopped(self, node: SeenNode, how: str) -> None:
         """Look at everything before it goes."""
-        if node.node is not None:
-            self._look_at_all(node.node)
+        self._look_at_all(node.node)
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
         """A shard that was folded from its log keeps every rule that a live one does."""
-        self._look_at_whole(hosted)
+        if hosted.status is Status.ACTIVE:
+            self._look_at_whole(hosted)
 
     def ended(self) -> None:
         """Look at everything."""
         for node in self._ledgers.nodes:
-            assert node.node is not None, "a node that runs is there"
             self._look_at_all(node.node)
 
     # -- looking
@@ -86,14 +84,12 @@ class StateChecker(Checker):
         for invariant, text in broken(shard, group_id):
             self.broken(invariant, text)
 
-    def _look_at_all(self, node: Node) -> None:
-        for hosted in hosted_by(node):
+    def _look_at_all(self, node: Node | None) -> None:
+        for hosted in active_in(node):
             self._look_at_whole(hosted)
         self._look_inside(node)
 
     def _look_at_whole(self, hosted: OffsetsPartition) -> None:
-        if hosted.status is not Status.ACTIVE:
-            return
         self._count_all()
         for text in violations(hosted.shard):
             name, _, sentence = text.partition(": ")
@@ -103,15 +99,12 @@ class StateChecker(Checker):
         for invariant in _OF_STATE:
             self.count(invariant)
 
-    def _look_inside(self, node: Node) -> None:
-        partitions = hosted_by(node)
-        if not partitions:
+    def _look_inside(self, node: Node | None) -> None:
+        if node is None or not node.context.has_coordinator or not node.coordinator.partitions:
             return
         expected = set()
         members = groups = pending = 0
-        for hosted in partitions:
-            if hosted.status is not Status.ACTIVE:
-                continue
+        for hosted in active_in(node):
             expected |= waiting(hosted.shard)
             for group_id, group in hosted.shard.groups.items():
                 groups += 1
@@ -143,7 +136,7 @@ class StateChecker(Checker):
         for topic in node.topics:
             self._partitions[topic.name] = max(self._partitions.get(topic.name, 0), len(topic.partitions))
         partitions = sum(self._partitions.values())
-        for hosted in hosted_by(node):
+        for hosted in active_in(node):
             for group_id, offsets in hosted.shard.offsets.items():
                 text = f"{group_id}: {len(offsets)} commits are kept, of {partitions} partitions"
                 self.require(len(offsets) <= partitions, BOUNDED_MEMORY, text)
