@@ -18,14 +18,8 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long the JoinGroup of a new member may wait: it cannot heartbeat yet, and may be long gone (KAFKA-6538)."""
 
 
-def no_topics(_metadata: bytes) -> frozenset[str] | None:
-    """Read no topics: every subscription is opaque."""
-    return None
-
-
-def no_partitions(_blob: bytes) -> frozenset[tuple[str, int]] | None:
-    """Read no partitions: every blob is opaque."""
-    return None
+def unread(*_: object) -> None:
+    """Read nothing: what members of type `consumer` send is opaque."""
 
 
 class Want(NamedTuple):
@@ -34,21 +28,6 @@ class Want(NamedTuple):
     topics: frozenset[str]
     rack: str | None = None
     user_data: bytes | None = None
-
-
-def no_want(_protocol: str, _metadata: bytes) -> Want | None:
-    """Read no wish."""
-    return None
-
-
-def no_offer(_metadata: bytes) -> object | None:
-    """Take no two subscriptions for equal but by their bytes."""
-    return None
-
-
-def no_subscription(_metadata: bytes) -> Subscription | None:
-    """Read no subscription."""
-    return None
 
 
 def no_assignment(_partitions: NamedPartitions, _version: int) -> bytes:
@@ -67,16 +46,6 @@ class GroupConfig(NamedTuple):
     session_timeout_ms: int
     heartbeat_interval_ms: int
     assignment_interval_ms: int
-
-
-def unread_assignment(_blob: bytes) -> Assignment | None:
-    """Read no assignment."""
-    return None
-
-
-def no_config(_group_id: str) -> GroupConfig | None:
-    """Let the broker's settings stand for every group."""
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +74,12 @@ class GroupSettings:
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     sync_hold_ms: int = 0
     initial_quiet_ms: int = -1
-    topics_of: Callable[[bytes], frozenset[str] | None] = no_topics
+    topics_of: Callable[[bytes], frozenset[str] | None] = unread
     version_of: Callable[[bytes], int] = no_version
-    owned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
-    assigned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
-    offer_of: Callable[[bytes], object | None] = no_offer
-    want_of: Callable[[str, bytes], Want | None] = no_want
+    owned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = unread
+    assigned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = unread
+    offer_of: Callable[[bytes], object | None] = unread
+    want_of: Callable[[str, bytes], Want | None] = unread
     image: TopicImage = field(default_factory=NoTopics)
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
@@ -123,9 +92,9 @@ class GroupSettings:
     assigns_early: bool = True
     has_join_reasons: bool = True
     elects_by_version: bool = True
-    group_config: Callable[[str], GroupConfig | None] = no_config
-    subscription_of: Callable[[bytes], Subscription | None] = no_subscription
-    assignment_of: Callable[[bytes], Assignment | None] = unread_assignment
+    group_config: Callable[[str], GroupConfig | None] = unread
+    subscription_of: Callable[[bytes], Subscription | None] = unread
+    assignment_of: Callable[[bytes], Assignment | None] = unread
     encode_assignment_of: Callable[[NamedPartitions, int], bytes] = no_assignment
 
     def config_of(self, group_id: str) -> GroupConfig:

@@ -5,6 +5,7 @@ Members are called by their instance or client id, with as much of the rest of t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -345,11 +346,7 @@ def _clock_links(rebalance: Rebalance, names: Names) -> list[list[Link]]:
         link for number, each in enumerate(rebalance.rounds, 1) for link in _round_links(rebalance, number, each, names)
     ]
     conversions = [Link(each.at_ms, conversion(each, names)) for each in rebalance.conversions]
-    epochs = [
-        Link(*link)
-        for each in rebalance.epochs
-        for link in epoch_links(each, names, cause(each.because, names), names.listed, duration)
-    ]
+    epochs = [link for each in rebalance.epochs for link in _epoch_links(each, names)]
     return [rounds, conversions, epochs]
 
 
@@ -388,15 +385,8 @@ def _round_links(rebalance: Rebalance, number: int, each: Round, names: Names) -
 
 
 def _moved(rebalance: Rebalance, names: Names) -> str:
-    counts: dict[tuple[str, str], int] = {}
-    for move in rebalance.moves:
-        pair = (
-            names(move.giver) if move.giver else "no member",
-            names(move.taker) if move.taker else "no member",
-        )
-        counts[pair] = counts.get(pair, 0) + 1
-    flows = [f"{count} from {giver} to {taker}" for (giver, taker), count in sorted(counts.items())]
-    flows = some_of(flows, 2 * NAMED, "more such moves")
+    counts = Counter((_owner(move.giver, names), _owner(move.taker, names)) for move in rebalance.moves)
+    flows = _flows(((*pair, count) for pair, count in sorted(counts.items())), 2 * NAMED)
     took = duration(rebalance.duration_ms())
     clauses = ["no member is left"] if rebalance.outcome is Outcome.EMPTY else []
     if rebalance.partitions and rebalance.partitions_before:
@@ -424,11 +414,6 @@ _SHOWN_FIELDS = (
 )  # fmt: skip
 
 
-Say = Callable[[str | None], str]
-"""Names a member."""
-Listed = Callable[[Iterable[str]], str]
-Duration = Callable[[float], str]
-
 STEPS = 12
 """How many steps of one epoch are named one by one."""
 FLOWS = 6
@@ -452,9 +437,9 @@ LAG_REASONS = {
 }
 
 
-def consumer_cause(because: Because, say: Say) -> str | None:
+def consumer_cause(because: Because, names: Names) -> str | None:
     """Return a cause of a consumer group as a clause, or None for one that classic groups have too."""
-    who, detail = say(because.member_id), because.detail
+    who, detail = names(because.member_id), because.detail
     if because.kind == "standby_lag":
         clause = LAG_REASONS.get(detail)
         return clause.format(who=who) if clause else f"{who} sent new lags of its standby copies" + also(detail)
@@ -476,11 +461,13 @@ def some_of(clauses: list[str], most: int, others: str) -> list[str]:
     return clauses if len(clauses) <= most + 1 else [*clauses[:most], f"{len(clauses) - most} {others}"]
 
 
-def conversion(each: Conversion, say: Say) -> str:
+def conversion(each: Conversion, names: Names) -> str:
     """Return what a conversion did, in a clause."""
     taken = "the conversion itself revoked " + (partitions(each.taken) if each.taken else "nothing")
-    by = f" by {say(each.because.member_id)}" if each.because.member_id else ""
-    how = by if each.to == "consumer" else f", {say(each.because.member_id)} was its last member" if by else ""
+    how = ""
+    if each.because.member_id:
+        who = names(each.because.member_id)
+        how = f" by {who}" if each.to == "consumer" else f", {who} was its last member"
     return f"converted to the {each.to} protocol{how}; {taken}"
 
 
@@ -489,32 +476,36 @@ def partitions(count: int) -> str:
     return f"{count} partition{'s' * (count != 1)}"
 
 
-def epoch_links(epoch: GroupEpoch, say: Say, cause: str, listed: Listed, lasted: Duration) -> Iterator[tuple[int, str]]:
+def _epoch_links(epoch: GroupEpoch, names: Names) -> Iterator[Link]:
     """Yield the lines of one group epoch: why it began, its target, and each step of a member."""
-    yield epoch.bumped_ms, f"group epoch {epoch.epoch}: {cause}"
+    yield Link(epoch.bumped_ms, f"group epoch {epoch.epoch}: {cause(epoch.because, names)}")
     if epoch.failure is not None:
-        yield epoch.bumped_ms, f"no target for epoch {epoch.epoch}, the old one stands: {epoch.failure.detail}"
+        text = f"no target for epoch {epoch.epoch}, the old one stands: {epoch.failure.detail}"
+        yield Link(epoch.bumped_ms, text)
     if epoch.computed_ms is None:
         return
     waited_ms = epoch.computed_ms - epoch.bumped_ms
-    after = f" after {lasted(waited_ms)}" if waited_ms else ""
-    yield epoch.computed_ms, f"target computed{after}: {_flows(epoch, say)}"
+    after = f" after {duration(waited_ms)}" if waited_ms else ""
+    flows = ((_owner(giver, names), _owner(taker, names), count) for giver, taker, count in epoch.flows)
+    moves = ", ".join(_flows(flows, FLOWS)) or "nothing moves"
+    yield Link(epoch.computed_ms, f"target computed{after}: {moves}")
     shown = epoch.steps if len(epoch.steps) <= STEPS + 1 else epoch.steps[:STEPS]
     for step in shown:
-        yield step.at_ms, _step(step, say, listed)
+        yield Link(step.at_ms, _step(step, names))
     if len(epoch.steps) > len(shown):
-        yield epoch.steps[-1].at_ms, f"{len(epoch.steps) - len(shown)} more steps of members"
+        yield Link(epoch.steps[-1].at_ms, f"{len(epoch.steps) - len(shown)} more steps of members")
 
 
-def _flows(epoch: GroupEpoch, say: Say) -> str:
-    flows = [
-        f"{count} from {'no member' if giver is None else say(giver)} to {'no member' if taker is None else say(taker)}"
-        for giver, taker, count in epoch.flows
-    ]
-    return ", ".join(some_of(flows, FLOWS, "more such moves")) or "nothing moves"
+def _owner(member_id: str | None, names: Names) -> str:
+    return "no member" if member_id is None else names(member_id)
 
 
-def _step(step: Step, say: Say, listed: Listed) -> str:
+def _flows(flows: Iterable[tuple[str, str, int]], most: int) -> list[str]:
+    clauses = [f"{count} from {giver} to {taker}" for giver, taker, count in flows]
+    return some_of(clauses, most, "more such moves")
+
+
+def _step(step: Step, names: Names) -> str:
     clauses = []
     if step.gave:
         clauses.append(f"gave up {step.gave}")
@@ -523,5 +514,5 @@ def _step(step: Step, say: Say, listed: Listed) -> str:
     if step.asked:
         clauses.append(f"is to give up {step.asked}")
     if step.owners:
-        clauses.append(f"waits for {step.awaited} of {listed(step.owners)}")
-    return f"{say(step.member_id)} {', '.join(clauses)}"
+        clauses.append(f"waits for {step.awaited} of {names.listed(step.owners)}")
+    return f"{names(step.member_id)} {', '.join(clauses)}"

@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.assign.user_data import MARK, encode_generation, wish
-from kohort.group.coordinator_settings import GroupConfig, GroupSettings, NamedPartitions, Want, no_config
+from kohort.group.coordinator_settings import GroupConfig, GroupSettings, NamedPartitions, Want, unread
 from kohort.group.image import NoTopics, TopicImage
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
@@ -48,7 +48,7 @@ def group_settings(
     config: Config,
     image: TopicImage | None = None,
     assignors: Mapping[str, ServerAssignor] | None = None,
-    group_config: Callable[[str], GroupConfig | None] = no_config,
+    group_config: Callable[[str], GroupConfig | None] = unread,
 ) -> GroupSettings:
     """Return the settings of all groups of a node. What cannot be read of a member is None to its group."""
     return GroupSettings(
