@@ -23,18 +23,16 @@ def error_response(cls: Any, asked: Any, code: ErrorCode, text: str | None) -> A
 
     The error is in the struct itself where there is a field for it, else in an entry for each thing that is `asked`.
     """
-    response, fields = cls(), cls.__slots__
-    for name in _shared_names(cls, asked.__class__):
+    shared, values = _fields(cls, asked.__class__)
+    response, fields = cls(**values), cls.__slots__
+    for name in shared:
         setattr(response, name, getattr(asked, name))
-    if "group_id" in fields:
-        response.group_id = asked  # a request names groups by text alone
-    for name, value in _UNKNOWN.items():
-        if name in fields:
-            setattr(response, name, value)
     if "error_code" in fields:
         response.error_code = code
         if "error_message" in fields:
             response.error_message = text or None
+        if "group_id" in fields:
+            response.group_id = asked  # a request names groups by text alone
     else:
         entries = next(name for name in fields if isinstance(getattr(response, name), list))
         named = next(value for name in asked.__slots__ if isinstance(value := getattr(asked, name), list))
@@ -44,8 +42,10 @@ def error_response(cls: Any, asked: Any, code: ErrorCode, text: str | None) -> A
 
 
 @cache
-def _shared_names(response: type[Any], asked: type[Any]) -> list[str]:
-    return [name for name in _NAMES if name in response.__slots__ and name in getattr(asked, "__slots__", ())]
+def _fields(response: type[Any], asked: type[Any]) -> tuple[list[str], dict[str, int]]:
+    """Return the fields that name the same thing in both, and those that differ from their default."""
+    shared = [name for name in _NAMES if name in response.__slots__ and name in getattr(asked, "__slots__", ())]
+    return shared, {name: value for name, value in _UNKNOWN.items() if name in response.__slots__}
 
 
 def set_error(entry: Any, error: KafkaError | StorageError) -> None:

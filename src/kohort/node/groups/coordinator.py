@@ -141,12 +141,16 @@ class Coordinator:
 
         One that cannot wait is answered at once while its group is stable.
         """
-        hosted = self._active(command, ticket, now_ms)
+        hosted = self._places.get(command.group_id)
+        if hosted is None or hosted.status is not Status.ACTIVE:
+            hosted = self._active(command, ticket, now_ms)
         return self.runtime.heartbeat(hosted, command, ticket, now_ms, can_wait=can_wait) if hosted else None
 
     def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int) -> ParkedConsumer | None:
         """Decide a heartbeat of the consumer protocol; the same holds for one that is parked."""
-        hosted = self._active(command, ticket, now_ms)
+        hosted = self._places.get(command.group_id)
+        if hosted is None or hosted.status is not Status.ACTIVE:
+            hosted = self._active(command, ticket, now_ms)
         return self.runtime.consumer_heartbeat(hosted, command, ticket, now_ms) if hosted else None
 
     def partition_of(self, group_id: str) -> int:

@@ -155,7 +155,8 @@ class Runtime:
                 return None
         assert type(result) is HeartbeatResult, "a heartbeat is answered by a heartbeat's result"
         if arm is not None:
-            self._arm(arm)
+            if not self._timers.move(arm.timer, arm.deadline_ms):
+                self._arm(arm)
             if self._is_parking and (can_wait or result.error):
                 parked = self.classic_parking.park(command, result, ticket, arm.deadline_ms - now_ms, now_ms)
                 if parked is not None:
@@ -183,7 +184,8 @@ class Runtime:
         session_ms = 0
         if arm is not None:
             session_ms = arm.deadline_ms - now_ms
-            self._arm(arm)
+            if not self._timers.move(arm.timer, arm.deadline_ms):
+                self._arm(arm)
         assert type(result) is ConsumerHeartbeatResult, "a heartbeat is answered by a heartbeat's result"
         if result.is_quiet and (not result.is_settling or _waits_for_others(hosted, command)):
             parked = self.consumer_parking.park(command, ticket, session_ms, now_ms)
@@ -432,8 +434,7 @@ class Runtime:
             self._events.note(hosted.shard, RoundAnnounced(group_id, group.generation, waited_ms, cause), now_ms)
 
     def _arm(self, effect: Arm) -> None:
-        if not self._timers.move(effect.timer, effect.deadline_ms):
-            self._timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
+        self._timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
 
     def _fire(self, timer: Timer, now_ms: int) -> None:
         if timer.kind is TimerKind.SESSION:
