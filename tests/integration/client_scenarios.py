@@ -25,7 +25,7 @@ from kohort.client import (
     read_ranges,
 )
 from kohort.client.producer.partitioner import partition_for_key
-from kohort.member import State
+from kohort.member import MemberConfig, State
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -35,15 +35,16 @@ from kohort.wire.record_batches import decode_batch, iter_batches
 __all__ = ["SCENARIOS", "Scenario", "consumer_scenarios", "run"]
 
 
-def member(cluster: Cluster, name: str, listener: RebalanceListener | None = None, **settings: object) -> Membership:
+def member(
+    cluster: Cluster, name: str, listener: RebalanceListener | None = None, instance_id: str | None = None
+) -> Membership:
     return Membership(
         cluster,
         name,
+        MemberConfig(heartbeat_interval_ms=100, instance_id=instance_id),
         topics=[name],
         assignors=(RangeAssignor(),),
-        heartbeat_interval_ms=100,
         listener=listener,
-        **settings,  # type: ignore[arg-type]
     )
 
 
@@ -126,7 +127,7 @@ async def a_member_that_was_put_out_cannot_commit_and_joins_again(bootstrap: str
 async def a_static_member_comes_back_to_its_partitions_without_a_rebalance(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
     async with Cluster(bootstrap) as cluster:
-        one, two = member(cluster, name, group_instance_id="one"), member(cluster, name, group_instance_id="two")
+        one, two = member(cluster, name, instance_id="one"), member(cluster, name, instance_id="two")
         await one.start()
         await one.joined(timeout_ms=PATIENCE_MS)
         await two.start()
@@ -134,7 +135,7 @@ async def a_static_member_comes_back_to_its_partitions_without_a_rebalance(boots
         await one.joined(timeout_ms=PATIENCE_MS)
         generation, held = two.generation, two.assignment
         await two.stop()
-        again = member(cluster, name, group_instance_id="two")
+        again = member(cluster, name, instance_id="two")
         await again.start()
         assert await again.joined(timeout_ms=PATIENCE_MS) == held
         assert (again.generation, one.generation, one.member.rebalances) == (generation, generation, 2)
@@ -147,10 +148,10 @@ async def a_second_member_with_the_same_instance_id_fences_the_first(bootstrap: 
     await create(bootstrap, name, 1)
     recorder = Recorder()
     async with Cluster(bootstrap) as cluster:
-        first = member(cluster, name, recorder, group_instance_id="i")
+        first = member(cluster, name, recorder, instance_id="i")
         await first.start()
         await first.joined(timeout_ms=PATIENCE_MS)
-        second = member(cluster, name, group_instance_id="i")
+        second = member(cluster, name, instance_id="i")
         await second.start()
         await second.joined(timeout_ms=PATIENCE_MS)
         with pytest.raises(KafkaError, match=r"group\.instance\.id 'i'") as fenced:

@@ -13,6 +13,7 @@ from kohort.assign import CooperativeStickyAssignor, RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Cluster, Membership
+from kohort.member import MemberConfig
 from kohort.model.errors import ErrorCode
 from kohort.net.connection import Connection
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -65,7 +66,12 @@ def test_our_classic_members_share_with_a_native_one_and_take_over_from_it(
             recorder = [Recorder(), Recorder()]
             members = [
                 Membership(
-                    cluster, name, topics=[name], assignors=(assignor(),), listener=each, heartbeat_interval_ms=100
+                    cluster,
+                    name,
+                    MemberConfig(heartbeat_interval_ms=100),
+                    topics=[name],
+                    assignors=(assignor(),),
+                    listener=each,
                 )
                 for each in recorder
             ]
@@ -100,7 +106,9 @@ def test_member_of_an_old_embedded_version_keeps_the_group_classic_and_is_named(
     async def scenario(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 2)
         async with Cluster(bootstrap) as cluster, Cluster(bootstrap) as other:
-            member = Membership(cluster, name, topics=[name], assignors=(RangeAssignor(),), heartbeat_interval_ms=100)
+            member = Membership(
+                cluster, name, MemberConfig(heartbeat_interval_ms=100), topics=[name], assignors=(RangeAssignor(),)
+            )
             await member.start()
             await member.joined(timeout_ms=PATIENCE_MS)
             old = OldMember(other, name, [name], ["range"])

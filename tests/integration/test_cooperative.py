@@ -15,7 +15,7 @@ from kohort.assign.spec import GroupSpec
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Cluster, Consumer, Membership
 from kohort.client.errors import AssignmentFailed
-from kohort.member import PollState, State
+from kohort.member import MemberConfig, PollState, State
 from kohort.member.callback_contract import Act
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode, KafkaError
@@ -49,11 +49,10 @@ class Party:
         member = Membership(
             self.cluster,
             self.group,
+            MemberConfig(heartbeat_interval_ms=100, **settings),  # type: ignore[arg-type]
             topics=self.topics,
             assignors=timeline.assignors,
-            heartbeat_interval_ms=100,
             listener=timeline,
-            **settings,  # type: ignore[arg-type]
         )
         self.members.append(member)
         self.timelines.append(timeline)
@@ -270,14 +269,14 @@ def test_a_static_member_that_restarts_gets_its_partitions_back_without_other_ca
         await create(bootstrap, name, 4)
         async with Cluster(bootstrap) as cluster:
             party = Party(cluster, name, name)
-            await party.join(group_instance_id="a")
-            await party.join(group_instance_id="b")
+            await party.join(instance_id="a")
+            await party.join(instance_id="b")
             await party.settled(2, 2)
             generation = party.members[0].generation
             for restarted in (1, 0):
                 before, calls = party.members[restarted].assignment, party.timelines[1 - restarted].calls
                 await party.members[restarted].stop()
-                again = await party.join(group_instance_id="ab"[restarted])
+                again = await party.join(instance_id="ab"[restarted])
                 await again.joined(timeout_ms=PATIENCE_MS)
                 assert again.assignment == before
                 assert again.generation == generation
@@ -296,9 +295,9 @@ def test_a_fenced_static_member_loses_what_it_had_and_raises(bootstrap: str) -> 
         async with Cluster(bootstrap) as cluster:
             party = Party(cluster, name, name)
             party.ledger.is_forgiving = True
-            first = await party.join(group_instance_id="a")
+            first = await party.join(instance_id="a")
             await party.settled(2)
-            second = await party.join(group_instance_id="a")
+            second = await party.join(instance_id="a")
             await second.joined(timeout_ms=PATIENCE_MS)
             with pytest.raises(KafkaError, match=r"group\.instance\.id 'a'") as fenced:
                 await first.wait_for(lambda: False, timeout_ms=PATIENCE_MS)

@@ -7,25 +7,26 @@ the jitter of retries, is handed in too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kohort.member.member_state import MemberConfig
 
 _FIRST_WAIT_MS = 100
 
 
+@dataclass(eq=False)
 class Backoff:
     """Waits that double from 100 ms up to `limit_ms`, each spread by ±20 % (Kafka's `retry.backoff.ms`)."""
 
-    def __init__(self, random: Callable[[], float], limit_ms: int = 1000) -> None:
-        self._random = random
-        self._limit_ms = limit_ms
-        self.failures = 0
+    random: Callable[[], float]
+    limit_ms: int = 1000
+    failures: int = 0
 
     def next_ms(self) -> int:
         """Return how long to wait after one more failure, in milliseconds."""
-        wait_ms = min(self._limit_ms, _FIRST_WAIT_MS << min(self.failures, 16))
+        wait_ms = min(self.limit_ms, _FIRST_WAIT_MS << min(self.failures, 16))
         self.failures += 1
-        return int(wait_ms * (0.8 + 0.4 * self._random()))
+        return int(wait_ms * (0.8 + 0.4 * self.random()))
 
     def reset(self) -> None:
         """Forget past failures: something worked."""

@@ -179,7 +179,6 @@ async def commit_offsets(
     identity: Identity = NOBODY,
     instance_id: str | None = None,
     topic_ids: Mapping[str, bytes] | None = None,
-    timeout_ms: int | None = None,
 ) -> None:
     """Commit offsets, as a member or, with the default identity, as an admin of an empty group.
 
@@ -191,7 +190,7 @@ async def commit_offsets(
     ids = topic_ids or {}
     request = commit_request(group_id, offsets, identity=identity, instance_id=instance_id, topic_ids=ids)
     response = await cluster.call_coordinator(
-        group_id, request, _first_code, highest=NEWEST_BY_ID if ids else NEWEST_BY_NAME, timeout_ms=timeout_ms
+        group_id, request, _first_code, highest=NEWEST_BY_ID if ids else NEWEST_BY_NAME
     )
     failed = commit_errors(response, ids)
     for code in failed.values():
@@ -209,7 +208,6 @@ async def fetch_committed(
     is_stable: bool = True,
     identity: Identity = NOBODY,
     topic_ids: Mapping[str, bytes] | None = None,
-    timeout_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the committed offsets of a group, of all its partitions with None. What was never committed is left out.
 
@@ -223,7 +221,7 @@ async def fetch_committed(
     ids = topic_ids or {}
     request = fetch_request(group_id, wanted, is_stable=is_stable, identity=identity, topic_ids=ids)
     response = await cluster.call_coordinator(
-        group_id, request, _fetch_code, highest=NEWEST_BY_ID if ids else NEWEST_BY_NAME, timeout_ms=timeout_ms
+        group_id, request, _fetch_code, highest=NEWEST_BY_ID if ids else NEWEST_BY_NAME
     )
     result = fetched(response, ids)
     if result.error is not ErrorCode.NONE:

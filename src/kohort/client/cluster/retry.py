@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from kohort.client.errors import ClientStopped
@@ -17,20 +18,20 @@ from kohort.net.tls import TlsFailed
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class Waits:
     """Waits that double from `initial_ms` to `limit_ms`, each spread by ±20 % with the `random` handed in."""
 
-    def __init__(self, random: Callable[[], float], initial_ms: int = 100, limit_ms: int = 1000) -> None:
-        self._random = random
-        self._initial_ms = initial_ms
-        self._limit_ms = limit_ms
-        self._failures = 0
+    random: Callable[[], float]
+    initial_ms: int = 100
+    limit_ms: int = 1000
+    _failures: int = 0
 
     def next_s(self) -> float:
         """Return the next wait in seconds."""
-        wait_ms = min(self._limit_ms, self._initial_ms << min(self._failures, 16))
+        wait_ms = min(self.limit_ms, self.initial_ms << min(self._failures, 16))
         self._failures += 1
-        return wait_ms * (0.8 + 0.4 * self._random()) / 1000
+        return wait_ms * (0.8 + 0.4 * self.random()) / 1000
 
     def reset(self) -> None:
         """Begin again with the shortest wait."""

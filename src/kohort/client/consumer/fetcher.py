@@ -114,12 +114,13 @@ class Fetcher:
         view = self._cluster.view
         for state in ready:
             name, number = state.partition
+            seen = view.topics.get(name)
             topic = topics.get(name)
             if topic is None:
-                topic_id = view.topics[name].topic_id if name in view.topics else NO_TOPIC_ID
+                topic_id = seen.topic_id if seen else NO_TOPIC_ID
                 names[topic_id] = name
                 topic = topics[name] = FetchRequest.Topic(topic=name, topic_id=topic_id)
-            found = view.topics[name].partitions.get(number) if name in view.topics else None
+            found = seen.partitions.get(number) if seen else None
             offset = state.fetch_offset
             assert offset is not None, "only partitions with a position are fetched"
             requested[state.partition] = (state, state.moves, offset)

@@ -20,6 +20,7 @@ from kohort.client.membership.membership import CLOSING, Membership
 from kohort.client.membership.protocol_driver import new_member_id
 from kohort.client.membership.standby_lags import Lags
 from kohort.client.rebalance_listener import RebalanceListener
+from kohort.member import MemberConfig
 from kohort.member.effects import Callback
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
@@ -79,6 +80,17 @@ class GroupMember:
         self.membership = membership = Membership(
             self._cluster,
             self.require_id(),
+            MemberConfig(
+                session_timeout_ms=config.session_timeout_ms,
+                rebalance_timeout_ms=config.max_poll_interval_ms,
+                heartbeat_interval_ms=config.heartbeat_interval_ms,
+                max_poll_interval_ms=config.max_poll_interval_ms,
+                instance_id=config.group_instance_id,
+                rack=config.client_rack,
+                server_assignor=config.group_remote_assignor,
+                acceptable_recovery_lag=config.acceptable_recovery_lag,
+                lag_growth_ms=config.lag_growth_ms,
+            ),
             topics=topics,
             matches=wanted.pattern,
             names=names,
@@ -86,16 +98,7 @@ class GroupMember:
             listener=listener,
             assignors=tuple(config.assignors),
             protocol=config.group_protocol,
-            assignor=config.group_remote_assignor,
             member_id=self._member_id,
-            session_timeout_ms=config.session_timeout_ms,
-            rebalance_timeout_ms=config.max_poll_interval_ms,
-            heartbeat_interval_ms=config.heartbeat_interval_ms,
-            max_poll_interval_ms=config.max_poll_interval_ms,
-            group_instance_id=config.group_instance_id,
-            client_rack=config.client_rack,
-            acceptable_recovery_lag=config.acceptable_recovery_lag,
-            lag_growth_ms=config.lag_growth_ms,
             protocol_check_ms=config.protocol_check_ms,
             metrics=self._metrics,
             on_change=self._changed.notify,

@@ -68,8 +68,6 @@ class MemberCommits:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         hold: Hold,
         report: Callable[[Mapping[TopicPartition, int]], Answer],
-        *,
-        timeout_ms: int | None,
     ) -> None:
         """Commit with the member's generation or epoch. Raises as `Membership.commit` does.
 
@@ -85,7 +83,7 @@ class MemberCommits:
                 text = f"{names} went to others while the commit waited: offsets of before would take them back"
                 raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, identity.member_id, identity.generation, text)
             try:
-                await self._commit_as(identity, driver, offsets, report, timeout_ms)
+                await self._commit_as(identity, driver, offsets, report)
             except KafkaError as error:
                 if error.code not in REFUSALS:
                     raise
@@ -102,7 +100,6 @@ class MemberCommits:
         driver: ProtocolDriver,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         report: Callable[[Mapping[TopicPartition, int]], Answer],
-        timeout_ms: int | None,
     ) -> None:
         if not offsets:
             return
@@ -116,7 +113,6 @@ class MemberCommits:
                 identity=identity,
                 instance_id=self._instance_id,
                 topic_ids=driver.topic_ids(offsets),
-                timeout_ms=timeout_ms,
             )
             codes = dict.fromkeys(offsets, ErrorCode.NONE)
         except PartitionErrors as error:
@@ -128,9 +124,7 @@ class MemberCommits:
         finally:
             answered(codes)
 
-    async def committed(
-        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets, as a member of the consumer protocol in its epoch.
 
         An epoch that the group has left behind does not concern the offsets: they are read again with the newest one,
@@ -148,7 +142,6 @@ class MemberCommits:
                     wanted,
                     identity=identity,
                     topic_ids=driver.topic_ids(wanted),
-                    timeout_ms=timeout_ms,
                 )
             except KafkaError as error:
                 if error.code not in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):

@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 
 CLOSING = "the consumer is being closed"
 MOVING = "it moves to the consumer protocol"
+_DEFAULTS = MemberConfig()
 
 _POLL_LATE = (
     "group %s: no poll for two thirds of max_poll_interval_ms=%s: in %d ms this member gives up its partitions;"
@@ -56,12 +57,11 @@ _POLL_MISSED = "group %s: this member %s until the next poll: there was none for
 class Membership:
     """One membership in one group; `start` it once and `stop` it once.
 
-    Timings are milliseconds. `rebalance_timeout_ms` bounds how long a callback may hold the group up;
+    Timings are milliseconds. The config's `rebalance_timeout_ms` bounds how long a callback may hold the group up;
     `max_poll_interval_ms` asks for `enter_poll`/`return_poll` at that pace and is off by default. `protocol` is
-    "classic", "consumer" or "auto"; `assignors`, `session_timeout_ms` and `heartbeat_interval_ms` belong to the classic
-    protocol; `assignor` (the broker's), `member_id`, lags and `names`/`regex` to the consumer protocol. `on_change` is
-    called after each step of the member; `before_join` is awaited before JoinGroup while the member owns partitions, so
-    that what is finished can be committed.
+    "classic", "consumer" or "auto"; `assignors` belong to the classic protocol, `member_id` and `names`/`regex` to the
+    consumer protocol. `on_change` is called after each step of the member; `before_join` is awaited before JoinGroup
+    while the member owns partitions, so that what is finished can be committed.
     Raises ValueError for assignors that do not go together.
     """
 
@@ -69,41 +69,23 @@ class Membership:
         self,
         cluster: Cluster,
         group_id: str,
+        config: MemberConfig = _DEFAULTS,
         *,
         topics: Iterable[str],
         assignors: Sequence[Assignor] = (),
         protocol: GroupProtocol = "classic",
-        assignor: str | None = None,
         member_id: str | None = None,
-        session_timeout_ms: int = 45_000,
-        rebalance_timeout_ms: int = 300_000,
-        heartbeat_interval_ms: int = 3_000,
-        max_poll_interval_ms: int | None = None,
-        group_instance_id: str | None = None,
         listener: RebalanceListener | None = None,
-        client_rack: str | None = None,
         matches: Callable[[str], bool] | None = None,
         names: Iterable[str] = (),
         regex: str | None = None,
-        acceptable_recovery_lag: int = 10_000,
-        lag_growth_ms: int = 60_000,
         protocol_check_ms: int = 60_000,
         metrics: RebalanceMetrics | None = None,
         on_change: Callable[[], None] | None = None,
         before_join: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.group_id = group_id
-        self.config = MemberConfig(
-            session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=rebalance_timeout_ms,
-            heartbeat_interval_ms=heartbeat_interval_ms,
-            max_poll_interval_ms=max_poll_interval_ms,
-            instance_id=group_instance_id,
-            rack=client_rack,
-            server_assignor=assignor,
-            acceptable_recovery_lag=acceptable_recovery_lag,
-            lag_growth_ms=lag_growth_ms,
-        )
+        self.config = config
         self.failure: KafkaError | None = None
         """What ended the membership, if anything did."""
         self.observer = client_observer()
@@ -112,16 +94,17 @@ class Membership:
         self._before_join = before_join
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol_check_ms = protocol_check_ms
-        self._metrics = metrics or RebalanceMetrics(max_poll_interval_ms)
+        self._metrics = metrics or RebalanceMetrics(config.max_poll_interval_ms)
         self._subscription = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
         self._link = CoordinatorLink(cluster, group_id)
         self._switch = ProtocolSwitch(protocol)
         own_id = member_id or new_member_id() if self._switch.first == "consumer" else ""
         first = new_driver(self._switch.first, self._link, self.config, assignors, own_id)
         self._active = ActiveDriver(first)
-        self._commits = MemberCommits(cluster, group_id, group_instance_id, self._active)
-        listener = listener or RebalanceListener()
-        self._callbacks = UserCallbacks(group_id, listener, self._assignors, rebalance_timeout_ms)
+        self._commits = MemberCommits(cluster, group_id, config.instance_id, self._active)
+        self._callbacks = UserCallbacks(
+            group_id, listener or RebalanceListener(), self._assignors, config.rebalance_timeout_ms
+        )
         self._lags = StandbyLags(group_id)
         self._tasks = BackgroundTasks(f"kohort member of {group_id}")
         self._loop_task: asyncio.Task[None] | None = None
@@ -227,25 +210,17 @@ class Membership:
         """Record from now on whether this member owns partitions without interruption."""
         return self._commits.hold(partitions)
 
-    async def commit(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        *,
-        since: Hold | None = None,
-        timeout_ms: int | None = None,
-    ) -> None:
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, since: Hold | None = None) -> None:
         """Commit offsets with the member's generation or epoch; it must have owned the partitions since `since`.
 
         Raises `CommitFailed` where the group no longer takes them from this member (`RebalanceInProgress` where it may
         later), `PartitionErrors`, or the `KafkaError` of a coordinator that could not be reached.
         """
-        await self._commits.commit(offsets, since or self.hold(offsets), self._report_commit, timeout_ms=timeout_ms)
+        await self._commits.commit(offsets, since or self.hold(offsets), self._report_commit)
 
-    async def committed(
-        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
-        return await self._commits.committed(partitions, timeout_ms=timeout_ms)
+        return await self._commits.committed(partitions)
 
     def _report_commit(self, offsets: Mapping[TopicPartition, int]) -> Answer:
         return self.observer.commit_sent(self, offsets)

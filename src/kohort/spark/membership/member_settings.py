@@ -22,6 +22,7 @@ from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.membership import Membership
 from kohort.client.membership.protocol_switch import GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
+from kohort.member import MemberConfig
 from kohort.spark.rows.read_settings import Isolation, ReadSettings, security
 
 if TYPE_CHECKING:
@@ -97,18 +98,20 @@ class MemberSettings:
         return Membership(
             cluster,
             self.group_id,
+            MemberConfig(
+                session_timeout_ms=self.session_timeout_ms,
+                rebalance_timeout_ms=self.rebalance_timeout_ms,
+                heartbeat_interval_ms=self.heartbeat_interval_ms,
+                instance_id=self.group_instance_id,
+                rack=self.client_rack,
+                server_assignor=self.assignor,
+            ),
             topics=wanted.topics(cluster.view),
             names=wanted.named(cluster.view),
             matches=wanted.pattern,
             assignors=self.assignors,
             protocol=self.protocol,
-            assignor=self.assignor,
-            session_timeout_ms=self.session_timeout_ms,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            heartbeat_interval_ms=self.heartbeat_interval_ms,
-            group_instance_id=self.group_instance_id,
             listener=listener,
-            client_rack=self.client_rack,
         )
 
     async def follow(self, cluster: Cluster) -> None:
