@@ -7,21 +7,22 @@ after that only with one of two reasons, once each time. All times are the membe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kohort.member.effects import Lags
 from kohort.model.cause import HeartbeatReason
 from kohort.model.ids import TopicPartition
 
 
+@dataclass(eq=False)
 class LagWatch:
     """The lags of one member's standby copies, as they were reported last."""
 
-    def __init__(self, acceptable_recovery_lag: int, growth_ms: int) -> None:
-        self._acceptable = acceptable_recovery_lag
-        self._growth_ms = growth_ms
-        self._lags: dict[TopicPartition, int] = {}
-        self._growing_since_ms: dict[TopicPartition, int] = {}
-        self._reported_ms = 0
+    acceptable_recovery_lag: int
+    growth_ms: int
+    _lags: dict[TopicPartition, int] = field(default_factory=dict)
+    _growing_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    _reported_ms: int = 0
 
     @property
     def lags(self) -> Lags:
@@ -34,11 +35,11 @@ class LagWatch:
         growing_since_ms: dict[TopicPartition, int] = {}
         for partition, lag in lags.items():
             before = self._lags.get(partition)
-            if lag <= self._acceptable:
-                is_caught_up |= before is None or before > self._acceptable
+            if lag <= self.acceptable_recovery_lag:
+                is_caught_up |= before is None or before > self.acceptable_recovery_lag
             elif before is not None and lag > before:
                 since_ms = self._growing_since_ms.get(partition, self._reported_ms)
-                if now_ms - since_ms >= self._growth_ms:
+                if now_ms - since_ms >= self.growth_ms:
                     is_falling_behind = True
                     since_ms = now_ms  # reported once; and again only if it goes on for as long once more
                 growing_since_ms[partition] = since_ms

@@ -108,7 +108,7 @@ def read_view(response: MetadataResponse, before: ClusterView) -> ClusterView:
         if topic.name is None:
             continue
         known = before.topics.get(topic.name)
-        is_same = known is not None and known.topic_id == topic.topic_id
+        older = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
         partitions = {}
         for found in topic.partitions:
             view = PartitionView(
@@ -118,9 +118,9 @@ def read_view(response: MetadataResponse, before: ClusterView) -> ClusterView:
                 tuple(found.replica_nodes),
                 tuple(found.isr_nodes),
             )
-            older = known.partitions.get(found.partition_index) if known is not None and is_same else None
-            is_stale = older is not None and 0 <= view.leader_epoch < older.leader_epoch
-            partitions[found.partition_index] = older if is_stale and older is not None else view
+            before_it = older.get(view.partition, view)
+            is_stale = 0 <= view.leader_epoch < before_it.leader_epoch
+            partitions[view.partition] = before_it if is_stale else view
         topics[topic.name] = TopicView(
             topic.name, topic.topic_id, topic.is_internal, error_for(topic.error_code), partitions
         )

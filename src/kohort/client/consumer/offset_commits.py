@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
@@ -34,29 +35,24 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 OnComplete = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
 
+@dataclass(eq=False)
 class OffsetCommits:
     """The commits of one consumer. `deadline_s` bounds them all, once the consumer stops."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        config: ConsumerConfig,
-        partitions: PartitionTable,
-        group: GroupMember,
-        metrics: RebalanceMetrics,
-    ) -> None:
-        self.deadline_s: float | None = None
-        self._cluster = cluster
-        self._config = config
-        self._partitions = partitions
-        self._group = group
-        self._metrics = metrics
+    _cluster: Cluster
+    _config: ConsumerConfig
+    _partitions: PartitionTable
+    _group: GroupMember
+    _metrics: RebalanceMetrics
+    deadline_s: float | None = None
+
+    def __post_init__(self) -> None:
         self._order = asyncio.Lock()
         self._begun = BackgroundTasks("kohort consumer commit")
         self._automatic = BackgroundTasks("kohort consumer auto-commit")
         self._next_s = 0.0
         # Half of the rebalance timeout: the listener is called however long the commit hangs (KAFKA-13310).
-        self._last_commit_s = config.max_poll_interval_ms / 2000
+        self._last_commit_s = self._config.max_poll_interval_ms / 2000
 
     async def stop(self) -> None:
         """End every commit that is under way."""

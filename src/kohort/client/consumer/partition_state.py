@@ -139,8 +139,9 @@ class PartitionState:
         """How many offsets the user has finished since the last commit, or since reading began or was moved."""
         if self.consumed is None or self.started is None or self.consumed == self.committed:
             return 0
-        is_since = self.committed is not None and self.started <= self.committed <= self.consumed
-        return self.consumed - (self.committed if is_since and self.committed is not None else self.started)
+        if self.committed is not None and self.started <= self.committed <= self.consumed:
+            return self.consumed - self.committed
+        return self.consumed - self.started
 
     def mark_consumed(self) -> None:
         """Count the records that `poll` returned as finished."""

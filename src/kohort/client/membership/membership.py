@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 
 from kohort.assign.spec import Assignor
 from kohort.client.background_tasks import BackgroundTasks
@@ -23,7 +24,7 @@ from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDrive
 from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable
 from kohort.client.membership.standby_lags import Lags, StandbyLags
 from kohort.client.membership.user_callbacks import UserCallbacks
-from kohort.client.observer import Answer, client_observer
+from kohort.client.observer import client_observer
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.member import (
     ClassicMember,
@@ -216,14 +217,12 @@ class Membership:
         Raises `CommitFailed` where the group no longer takes them from this member (`RebalanceInProgress` where it may
         later), `PartitionErrors`, or the `KafkaError` of a coordinator that could not be reached.
         """
-        await self._commits.commit(offsets, since or self.hold(offsets), self._report_commit)
+        report = partial(self.observer.commit_sent, self)
+        await self._commits.commit(offsets, since or self.hold(offsets), report)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
         return await self._commits.committed(partitions)
-
-    def _report_commit(self, offsets: Mapping[TopicPartition, int]) -> Answer:
-        return self.observer.commit_sent(self, offsets)
 
     # The member as it is now
 

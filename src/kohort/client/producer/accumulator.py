@@ -70,18 +70,16 @@ class OutgoingBatch:
             self.waiter.set_result(None)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Delivery:
     """One record's outcome. Await it for its `RecordMetadata`; a record that was not written raises its `KafkaError`.
 
     It may be left unawaited: `flush` waits for it, and a failure is logged.
     """
 
-    __slots__ = ("_batch", "_index", "_timestamp_ms")
-
-    def __init__(self, batch: OutgoingBatch, index: int, timestamp_ms: int) -> None:
-        self._batch = batch
-        self._index = index
-        self._timestamp_ms = timestamp_ms
+    _batch: OutgoingBatch
+    _index: int
+    _timestamp_ms: int
 
     def done(self) -> bool:
         """Return whether the record is written or has failed."""

@@ -7,6 +7,7 @@ without a key stick to a partition for one batch's worth of bytes (KIP-480, KIP-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from kohort.client.cluster.metadata import PartitionView
@@ -37,20 +38,20 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
+@dataclass(eq=False)
 class StickyPartitioner:
     """Where records without a key go, topic by topic. `random` returns numbers in [0, 1)."""
 
-    def __init__(self, batch_bytes: int, random: Callable[[], float]) -> None:
-        self._batch_bytes = batch_bytes
-        self._random = random
-        self._current: dict[str, tuple[int, int]] = {}
+    batch_bytes: int
+    random: Callable[[], float]
+    _current: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def choose(self, topic: str, partitions: Mapping[int, PartitionView], size: int) -> int:
         """Return the partition for a record of `size` bytes, out of those that have a leader if any has."""
-        partition, taken = self._current.get(topic, (-1, self._batch_bytes))
+        partition, taken = self._current.get(topic, (-1, self.batch_bytes))
         found = partitions.get(partition)
-        if taken >= self._batch_bytes or found is None or found.leader < 0:
+        if taken >= self.batch_bytes or found is None or found.leader < 0:
             available = [number for number, view in partitions.items() if view.leader >= 0] or list(partitions)
-            partition, taken = available[int(self._random() * len(available))], 0
+            partition, taken = available[int(self.random() * len(available))], 0
         self._current[topic] = (partition, taken + size)
         return partition
