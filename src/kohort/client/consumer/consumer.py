@@ -18,8 +18,7 @@ from kohort.client.cluster.list_offsets import OffsetAndTimestamp, list_ends, li
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_settings import ConsumerConfig, ConsumerSettings
-from kohort.client.consumer.fetch_collector import FetchCollector
-from kohort.client.consumer.fetcher import Fetcher
+from kohort.client.consumer.fetcher import FetchCollector, Fetcher
 from kohort.client.consumer.group_member import GroupMember, GroupMetadata
 from kohort.client.consumer.offset_commits import OffsetCommits, Offsets, OnComplete
 from kohort.client.consumer.partition_state import PartitionTable
@@ -27,7 +26,7 @@ from kohort.client.consumer.positions import Positions
 from kohort.client.consumer.rebalance_callbacks import CallbackGate, RebalanceCallbacks
 from kohort.client.consumer.subscription_follower import SubscriptionFollower
 from kohort.client.consumer.topic_subscription import Topic, TopicSubscription
-from kohort.client.membership.standby_lags import Lags
+from kohort.client.membership.user_callbacks import Lags
 from kohort.client.rebalance_listener import Callback, RebalanceListener, listener_of
 from kohort.client.settings import config_of, understood
 from kohort.member.rebalance_metrics import RebalanceMetrics

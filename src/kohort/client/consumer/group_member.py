@@ -18,7 +18,7 @@ from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.member_commits import Hold
 from kohort.client.membership.membership import CLOSING, Membership
 from kohort.client.membership.protocol_driver import new_member_id
-from kohort.client.membership.standby_lags import Lags
+from kohort.client.membership.user_callbacks import Lags
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.member import MemberConfig
 from kohort.member.effects import Callback

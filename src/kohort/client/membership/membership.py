@@ -3,7 +3,7 @@
 It drives a state machine of `kohort.member`: each response, finished callback and deadline is an input of the member,
 each effect a task, so nothing here decides anything about the group. Its parts: `protocol_driver` (what differs between
 the protocols), `protocol_switch` (when to go from one to the other), `member_commits`, `user_callbacks`,
-`standby_lags`, `coordinator_requests`. All tasks end with `stop`. Works with any broker that speaks Kafka's protocol.
+`coordinator_requests`. All tasks end with `stop`. Works with any broker that speaks Kafka's protocol.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from kohort.client.membership.coordinator_requests import CoordinatorLink
 from kohort.client.membership.member_commits import Hold, MemberCommits
 from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver, new_driver, new_member_id
 from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable
-from kohort.client.membership.standby_lags import Lags, StandbyLags
-from kohort.client.membership.user_callbacks import UserCallbacks
+from kohort.client.membership.user_callbacks import Lags, StandbyLags, UserCallbacks
 from kohort.client.observer import client_observer
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.member import (

@@ -1,24 +1,28 @@
-"""Calls into the user's code around a rebalance: the listener's callbacks, the assignor's `on_assignment`.
+"""Calls into the user's code: the listener's callbacks, the assignor's `on_assignment`, the function of standby lags.
 
 The law (KIP-429): an exception of one call stops no other; the first one of a round is raised from the user's own next
-call, once all calls of the round have had their turn.
+call, once all calls of the round have had their turn. A function of lags that fails is logged, and its last lags stand.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kohort.assign.spec import Assignor
 from kohort.client.errors import AssignmentFailed
 from kohort.client.rebalance_listener import CallbackAbandoned, RebalanceListener, finished
-from kohort.member import effects, inputs
+from kohort.member import ClassicMember, ConsumerMember, effects, inputs
 from kohort.member.effects import Callback
+from kohort.member.inputs import LagsReported
 from kohort.model.assignment import in_order
+from kohort.model.ids import TopicPartition
 
 log = logging.getLogger(__name__)
+
+Lags = Mapping[TopicPartition, int]
 
 
 @dataclass(eq=False)
@@ -77,3 +81,37 @@ class UserCallbacks:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+
+
+class StandbyLags:
+    """How far standby copies are behind, as a program reported it last (KIP-848's extension): values or a function."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._reported: Lags | Callable[[], Lags] = {}
+        self._last: Lags = {}
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether there is anything to send."""
+        return bool(self._reported)
+
+    def report(self, lags: Lags | Callable[[], Lags]) -> None:
+        """Replace what was reported before."""
+        self._reported = lags
+
+    def attach(self, member: ClassicMember | ConsumerMember) -> LagsReported:
+        """Have a member of the consumer protocol read the lags before each heartbeat; return the input for now."""
+        if isinstance(member, ConsumerMember):
+            member.lag_source = self._current if callable(self._reported) else None
+        return LagsReported(self._current())
+
+    def _current(self) -> Lags:
+        if not callable(self._reported):
+            self._last = dict(self._reported)
+            return self._last
+        try:
+            self._last = dict(self._reported())
+        except Exception:
+            log.exception("group %s: the function given to report_standby_lag failed", self._group_id)
+        return self._last

@@ -8,8 +8,7 @@ from kohort.client import Cluster
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.consumer.batch import Batch, visible_batches
 from kohort.client.consumer.consumer_settings import ConsumerConfig
-from kohort.client.consumer.fetch_collector import FetchCollector
-from kohort.client.consumer.fetcher import Fetcher
+from kohort.client.consumer.fetcher import FetchCollector, Fetcher
 from kohort.client.consumer.group_member import GroupMember
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.member.rebalance_metrics import RebalanceMetrics
