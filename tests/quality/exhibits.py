@@ -37,7 +37,7 @@ EXHIBITS = (
         title="A partition is assigned to two members at the same time",
         story=(
             "A member that was asked to give partitions back got the same ones again before it had, and the "
-            "coordinator forgot that anybody had them, so it granted them to a second member as well. "
+            "coordinator forgot their owner, so it granted them to a second member as well. "
             "What was granted and what was asked back were booked one after the other, and taking the second away "
             "wiped out what had just been booked under the first. "
             "Kafka now takes a member's whole old state out before it books the new one; so do we, and we keep the "
@@ -52,10 +52,10 @@ EXHIBITS = (
         link="KAFKA-12984, apache/kafka#10985",
         title="The cooperative sticky assignor believes members that have dropped out",
         story=(
-            "A consumer that had fallen out of its group went on telling the leader that it owned what it used to, "
+            "A consumer that had fallen out of its group kept reporting to the leader what it used to own, "
             "and groups got stuck, or gave one partition to two members. "
-            "The client did not always clear what it owned, and the assignor had no generation by which to tell an "
-            "old claim from a new one. "
+            "The client did not always clear what it owned, and the assignor had no generation by which to distinguish "
+            "an old claim from a new one. "
             "The fix brought the generation back into the user data, and takes a partition that two members of one "
             "generation claim from both."
         ),
@@ -84,9 +84,9 @@ EXHIBITS = (
         title="A partition that a member has just given back counts as another's",
         story=(
             "A member that gave a partition back, and was to have it again in the newest target, had to wait a "
-            "heartbeat longer for it although nobody else had it. "
+            "heartbeat longer for it although no other member owned it. "
             "Who owns what is booked only after the step, so the step took the member's own pending partitions for "
-            "somebody else's. "
+            "those of another member. "
             "Nothing was ever owned twice; the fix spares a detour through UNRELEASED_PARTITIONS."
         ),
         caught_by=("Withholding",),
@@ -176,7 +176,7 @@ EXHIBITS = (
         title="A static member's new topics are never assigned",
         story=(
             "A static member that was restarted with other topics kept what it had, and the new topics were read by "
-            "nobody until the whole group had been down for a session. "
+            "no member until the whole group had been down for a session. "
             "To spare rounds, the coordinator compared only which protocol a returning instance would make the group "
             "choose, and never what it subscribes to. "
             "A fix that compares the topics was proposed in 2026 and was open when this was written; ours starts a "
@@ -195,7 +195,7 @@ EXHIBITS = (
             "moved between live members. "
             "A heartbeat was answered with the member's whole target, and nothing withheld what another still had. "
             "An exhaustive model of its reconciliation found that in four steps, and the fix withholds a partition "
-            "until the one before has said that it gave it back."
+            "until the previous owner has reported that it revoked it."
         ),
         caught_by=("Withholding", "NoDoubleOwnership"),
         budget=20,
@@ -208,7 +208,8 @@ EXHIBITS = (
         title="A join under a known member id orphans a static instance",
         story=(
             "In the same broker a JoinGroup that named a live member's id with another instance id, or none, wrote "
-            "over that member and left its old instance in the index for ever, so that whoever used it was fenced. "
+            "over that member and left its old instance in the index for ever, so that each client "
+            "that used it was fenced. "
             "The join checked whose the instance is, but not whether the member id is that instance's. "
             "No client of today's sends that, a hostile one might; a model found it, and the fix checks both ways as "
             "Kafka does."
@@ -226,7 +227,8 @@ EXHIBITS = (
             "that was updated without joining. "
             "The thread was closed years later without a cause; a related fix gave issued ids an end, and other "
             "brokers had the rule that we break here (streamnative/kop#380). "
-            "That rule is: whoever leaves a gathering group must make it ask whether the others are complete."
+            "That rule is: when a member leaves during a join round, the coordinator checks whether the others "
+            "are complete."
         ),
         caught_by=("EveryParkedReplyAnswered",),
         budget=50,
@@ -270,7 +272,7 @@ EXHIBITS = (
             "Consumers fell into rebalances that never ended. "
             "An answer that belonged to the generation before arrived while a round was on, reset generation and "
             "member id, and the member went into the new generation without either. "
-            "The fix puts back after SyncGroup who the member was when it asked; ours heeds only answers to who it "
+            "The fix puts back after SyncGroup who the member was when it asked; ours accepts only answers to who it "
             "is now."
         ),
         caught_by=("RoundsHaveCauses",),
@@ -280,9 +282,9 @@ EXHIBITS = (
     Exhibit(
         name="heartbeat after eviction",
         link="no thread: derived from KIP-62 and KIP-848",
-        title="An evicted member is told that all is well",
+        title="The heartbeat of an evicted member succeeds",
         story=(
-            "A coordinator that answers whoever sends a heartbeat leaves an evicted member in the belief that it "
+            "A coordinator that accepts heartbeats of any sender leaves an evicted member in the belief that it "
             "still owns its partitions. "
             "It goes on reading them beside their new owner, for as long as it lives. "
             "The protocols say it in one error, UNKNOWN_MEMBER_ID, and everything that is safe about eviction hangs on "
@@ -343,7 +345,7 @@ EXHIBITS = (
         link="src/kohort/group/classic/join_group.py",
         title="Added partitions are explained as another subscription",
         story=(
-            "`kohort explain` told added partitions and a user's own rebalance of a classic group as a member that "
+            "`kohort explain` reported added partitions and a user's own rebalance of a classic group as a member that "
             "joined again with another subscription. "
             "The cause compared the bytes of the subscription, which carry the generation and the owned partitions of "
             "their sender, so that they differ after every round. "

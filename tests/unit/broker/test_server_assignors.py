@@ -91,35 +91,35 @@ def test_an_installed_package_is_asked_for_a_name_that_is_not_built_in(
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("place", "message"),
     [
         ("no_such_package.assignors:fair", "there is no module no_such_package; install its package, or put"),
         ("MODULE:fair", "there is no 'fair' in it; it has Idle, NUMBER, "),
         ("MODULE:NUMBER", "int is neither an assignor (with `name` and `assign`) nor a function of a GroupSpec"),
         ("MODULE:Nameless", "it has no name: give it the attribute `name`, which members ask for"),
-        ("nobody", "there is no server-side assignor 'nobody'. Built in: uniform, range, standby."),
+        ("unknown", "there is no server-side assignor 'unknown'. Built in: uniform, range, standby."),
         ("MODULE:uniform", "two assignors are named 'uniform': uniform and MODULE:uniform"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_to_do(module: str, place: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(told.replace("MODULE", module))):
+def test_what_cannot_be_used_is_refused_with_what_to_do(module: str, place: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message.replace("MODULE", module))):
         load_assignors(["uniform"], [place.replace("MODULE", module)])
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("import no_such_package\n", "it imports no_such_package, which is not there"),
         ("1 / 0\n", "importing it raised ZeroDivisionError: division by zero"),
     ],
 )
 def test_a_module_that_cannot_be_imported_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     name = f"broken_{len(text)}"
     (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         load_assignors([f"{name}:fair"])
 
 

@@ -112,5 +112,5 @@ def test_times_of_the_world_are_seconds(text: str, microseconds: int) -> None:
 
 def test_every_step_of_the_menu_is_in_the_guide() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "guide" / "simulation.md").read_text(encoding="utf-8")
-    missing = [luck.name for luck in MENU if f"`{luck.name.removesuffix(' member')}`" not in guide]
+    missing = [fault.name for fault in MENU if f"`{fault.name.removesuffix(' member')}`" not in guide]
     assert not missing

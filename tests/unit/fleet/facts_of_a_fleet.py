@@ -119,7 +119,7 @@ def _facts(partition: int, group_id: str, story: Story, now_ms: int, settings: T
         "events": [{name: each[name] for name in EventOf._fields} for each in events],
         "returns": [each._asdict() for each in _returns(partition, story)],
         "last_record": story.last_record,
-        "subscriptions": sorted({_wanted(said) for said in story.subscriptions.values() if said}),
+        "subscriptions": sorted({_wanted(heartbeat) for heartbeat in story.subscriptions.values() if heartbeat}),
     }
     return facts_from(row)
 
@@ -145,5 +145,5 @@ def _returns(partition: int, story: Story) -> Iterator[CommitOf]:
 def _wanted(fields: str) -> str:
     import json
 
-    said = json.loads(fields)
-    return f"{sorted(said['subscribedTopicNames'])} {said.get('subscribedTopicRegex') or ''}"
+    heartbeat = json.loads(fields)
+    return f"{sorted(heartbeat['subscribedTopicNames'])} {heartbeat.get('subscribedTopicRegex') or ''}"

@@ -39,7 +39,7 @@ _RULES = (
     (
         "rebalance_storm",
         "critical",
-        "rebalanced {n} times in an hour, each time because {m} was put out after 45 s",
+        "rebalanced {n} times in an hour, each time because {m} was evicted after 45 s",
         "raise session.timeout.ms, and look at why the members' machines stall",
     ),
     ("stuck_group", "critical", "has been preparing a rebalance for {n} minutes; {m} does not rejoin", "restart {m}"),
@@ -125,7 +125,7 @@ def _rule(draw: Random, rule: tuple[str, str, str, str], lines: list[GroupLine],
     shown = []
     for line in concerned[: limits.findings_of_a_rule]:
         member = f"{draw.choice(('worker', 'reader'))}-{draw.randrange(9)}"
-        said, todo = (each.format(n=draw.randrange(3, 90), m=member) for each in (sentence, advice))
+        text, todo = (each.format(n=draw.randrange(3, 90), m=member) for each in (sentence, advice))
         at_ms = START_MS + draw.randrange(72) * HOUR_MS
         evidence = tuple(
             Evidence(draw.randrange(50), draw.randrange(10**7), at_ms + n * 60_000, f"generation {n} without {member}")
@@ -133,7 +133,7 @@ def _rule(draw: Random, rule: tuple[str, str, str, str], lines: list[GroupLine],
         )
         shown.append(
             Finding(
-                line.key, name, severity, f"{line.key.group} {said}", todo, at_ms, at_ms + HOUR_MS, 3.0, evidence, 9
+                line.key, name, severity, f"{line.key.group} {text}", todo, at_ms, at_ms + HOUR_MS, 3.0, evidence, 9
             )
         )
     return RuleFindings(name, ((severity, len(concerned)),), len(concerned), tuple(shown))

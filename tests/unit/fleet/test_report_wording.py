@@ -35,7 +35,7 @@ def test_what_cannot_be_seen_is_spelled_out(name: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0, "0 s"),
         (0.04, "under 0.1 s"),
@@ -49,8 +49,8 @@ def test_what_cannot_be_seen_is_spelled_out(name: str, shown: str) -> None:
         (86_400_000, "1,000 d"),
     ],
 )
-def test_a_duration_is_said_in_its_two_largest_units(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+def test_a_duration_is_said_in_its_two_largest_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 def test_times_are_utc_and_one_beyond_the_calendar_is_a_number() -> None:

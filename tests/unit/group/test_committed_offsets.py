@@ -89,7 +89,7 @@ def test_instance_decides_who_may_commit() -> None:
     world.gather()
     (member,) = world.settle([join.result.member_id])
     assert world.commit(member, 1, instance_id="i").error is ErrorCode.NONE
-    assert world.commit(member, 1, instance_id="nobody").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.commit(member, 1, instance_id="missing").error is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.commit("other", 1, instance_id="i").error is ErrorCode.FENCED_INSTANCE_ID
     assert world.commit("", -1, instance_id="i").error is ErrorCode.FENCED_INSTANCE_ID
 

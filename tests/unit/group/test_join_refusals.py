@@ -28,8 +28,8 @@ def test_assignor_that_others_do_not_offer_names_them() -> None:
     assert world.join(protocols=(("sticky", b"t"), ("own", b"t"))).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     error, why = refused(world)
     assert error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    told = f"{ids[0]} (range), {ids[1]} (range)"
-    text = f"it offers sticky,own, and these members offer none that all have: {told}"
+    others = f"{ids[0]} (range), {ids[1]} (range)"
+    text = f"it offers sticky,own, and these members offer none that all have: {others}"
     assert why == Why(text, tuple(ids))
     assert world.group().phase is Phase.STABLE
 

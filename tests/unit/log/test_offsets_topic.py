@@ -312,7 +312,7 @@ def test_load_hears_of_the_last_record_of_each_key_in_the_order_of_the_log() -> 
     found, replay = load(plain(0, OFFSET, OTHER), plain(2, STORED, NEWER))
     assert found == [OTHER, STORED, NEWER]
     assert replay.offset == 3
-    assert list(replay.events()) == [], "they are forgotten once they are told"
+    assert list(replay.events()) == [], "they are forgotten once they are returned"
 
 
 def test_load_hears_nothing_of_what_is_no_more() -> None:

@@ -52,12 +52,12 @@ LEGAL: list[tuple[str, RebalanceProtocol, Trace]] = [
         ],
     ),
     (
-        "eager, put out",
+        "eager, fenced",
         EAGER,
         [(Act.OUT, NOTHING), (Act.LOST, TWO), (Act.DONE, NOTHING), (Act.USER_DATA, NOTHING)],
     ),
     (
-        "eager, put out while everything is revoked: nothing is left to lose, and the next round is like any other",
+        "eager, fenced while everything is revoked: nothing is left to lose, and the next round is like any other",
         EAGER,
         [(Act.REVOKED, TWO), (Act.OUT, NOTHING), (Act.DONE, NOTHING), *BEGIN, (Act.REVOKED, TWO), (Act.DONE, NOTHING)],
     ),
@@ -110,7 +110,7 @@ LEGAL: list[tuple[str, RebalanceProtocol, Trace]] = [
     ),
     ("cooperative, deleted", COOPERATIVE, [(Act.GONE, T1), (Act.LOST, T1), (Act.DONE, NOTHING), (Act.USER_DATA, T0)]),
     (
-        "cooperative, put out",
+        "cooperative, fenced",
         COOPERATIVE,
         [(Act.USER_DATA, TWO), (Act.OUT, NOTHING), (Act.LOST, TWO), (Act.DONE, NOTHING)],
     ),

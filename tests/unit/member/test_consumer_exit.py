@@ -118,7 +118,7 @@ def test_a_user_that_stays_away_costs_the_member_its_place(config: MemberConfig,
     assert asked[-1] == ConsumerHeartbeat(script.member.number, "m", epoch, cause="consumer poll timeout has expired.")
     assert script.member.state is ConsumerState.STALE
     assert script.member.poll_state is PollState.MISSED
-    assert script.callbacks() == [], "nothing is said before the user is back"
+    assert script.callbacks() == [], "no callback runs before the user is back"
     assert script.wait(600_000) == []
 
 

@@ -251,7 +251,7 @@ def test_a_copy_that_has_caught_up_is_said_at_once_with_all_lags() -> None:
     heartbeat = one_heartbeat(script.lags(dict.fromkeys(ONE, 10_000)))
     assert (heartbeat.reason, heartbeat.lags) == (HeartbeatReason.STANDBY_CAUGHT_UP, ((*ONE, 10_000),))
     script.answered(1)
-    assert script.lags(dict.fromkeys(ONE, 9_000)) == [], "it is said once"
+    assert script.lags(dict.fromkeys(ONE, 9_000)) == [], "it is sent once"
 
 
 def test_a_function_of_lags_is_asked_for_the_join_and_each_heartbeat_that_carries_what_it_returns_then() -> None:

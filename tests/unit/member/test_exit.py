@@ -39,7 +39,7 @@ def test_a_user_that_does_not_come_back_leaves_the_group() -> None:
     assert script.member.session.poll_ms == script.now_ms + 10_000
     asked = script.wait(10_000)
     assert Leave(Identity(1, "m"), "consumer poll timeout has expired.") in asked
-    assert script.callbacks() == [], "nothing is said before the user is back"
+    assert script.callbacks() == [], "no callback runs before the user is back"
     assert script.wait(60_000) == []
 
 

@@ -42,7 +42,7 @@ def describe(desk: Desk, group_id: str = "g", version: int = 1) -> ConsumerGroup
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "text"),
+    ("fields", "error", "text"),
     [
         ({"member_id": ""}, INVALID, "member id is empty"),
         ({"member_id": "", "member_epoch": 3}, INVALID, "member id is empty"),
@@ -67,10 +67,10 @@ def describe(desk: Desk, group_id: str = "g", version: int = 1) -> ConsumerGroup
     ],
 )
 def test_heartbeat_that_no_group_could_take_gets_kafkas_error(
-    said: dict[str, Any], error: ErrorCode, text: str
+    fields: dict[str, Any], error: ErrorCode, text: str
 ) -> None:
     desk = consumer_desk()
-    answer = desk.connect().call(ConsumerGroupHeartbeatRequest(**{**JOIN, **said}), 1)
+    answer = desk.connect().call(ConsumerGroupHeartbeatRequest(**{**JOIN, **fields}), 1)
     assert (answer.error_code, answer.assignment) == (error, None)
     assert answer.error_message
     assert text in answer.error_message
@@ -78,7 +78,7 @@ def test_heartbeat_that_no_group_could_take_gets_kafkas_error(
 
 
 @pytest.mark.parametrize(
-    ("said", "error"),
+    ("fields", "error"),
     [
         ({"member_epoch": 99}, ErrorCode.FENCED_MEMBER_EPOCH),
         ({"member_epoch": 1}, ErrorCode.FENCED_MEMBER_EPOCH),
@@ -87,10 +87,10 @@ def test_heartbeat_that_no_group_could_take_gets_kafkas_error(
         ({"instance_id": "i", "member_id": "m1"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_heartbeat_of_somebody_else_or_another_time_is_fenced(said: dict[str, Any], error: ErrorCode) -> None:
+def test_heartbeat_of_somebody_else_or_another_time_is_fenced(fields: dict[str, Any], error: ErrorCode) -> None:
     desk = consumer_desk()
     member, _ = stable_members(desk)
-    answer = member.peer.call(member.request(**said), 1)
+    answer = member.peer.call(member.request(**fields), 1)
     assert answer.error_code == error
     assert answer.error_message
     assert member.ack().error_code == 0
@@ -100,8 +100,14 @@ def test_ids_and_names_of_any_length_and_letters_do_no_harm() -> None:
     desk = consumer_desk()
     strange = ["x" * 30_000, "\0", "ü" * 100, "a,b;c\n"]
     for number, text in enumerate(strange):
-        said = {**JOIN, "group_id": f"g{number}", "member_id": text, "rack_id": text, "subscribed_topic_names": [text]}
-        assert desk.connect().call(ConsumerGroupHeartbeatRequest(**said), 1).error_code == 0
+        fields = {
+            **JOIN,
+            "group_id": f"g{number}",
+            "member_id": text,
+            "rack_id": text,
+            "subscribed_topic_names": [text],
+        }
+        assert desk.connect().call(ConsumerGroupHeartbeatRequest(**fields), 1).error_code == 0
     desk = desk.restart()
     assert [describe(desk, f"g{number}").members[0].member_id for number in range(len(strange))] == strange
 

@@ -261,11 +261,11 @@ def test_no_topics_at_all_asks_for_every_offset(desk: Desk, peer: Peer, version:
 
 def test_many_groups_are_fetched_at_once(desk: Desk, peer: Peer) -> None:
     peer.call(commit_of(desk), 9)
-    groups = [OffsetFetchRequest.Group(group_id=group_id, topics=None) for group_id in ("g", "nobody")]
+    groups = [OffsetFetchRequest.Group(group_id=group_id, topics=None) for group_id in ("g", "missing")]
     answer = peer.call(OffsetFetchRequest(groups=groups, require_stable=True), 9)
     assert [(group.group_id, group.error_code, len(group.topics)) for group in answer.groups] == [
         ("g", 0, 1),
-        ("nobody", 0, 0),
+        ("missing", 0, 0),
     ]
 
 
@@ -358,7 +358,7 @@ def test_offsets_are_deleted_unless_a_member_reads_the_topic(desk: Desk) -> None
 
 
 def test_offsets_of_a_missing_group_are_not_deleted(peer: Peer) -> None:
-    assert peer.call(OffsetDeleteRequest(group_id="nobody"), 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert peer.call(OffsetDeleteRequest(group_id="missing"), 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_offsets_of_the_empty_group_id_are_not_deleted(peer: Peer) -> None:
@@ -401,12 +401,12 @@ def test_every_version_describes_a_stable_group(desk: Desk, version: int) -> Non
 
 @pytest.mark.parametrize("version", versions(Api.DESCRIBE_GROUPS))
 def test_missing_group_is_dead_and_since_v6_an_error(peer: Peer, version: int) -> None:
-    (group,) = peer.call(DescribeGroupsRequest(groups=["nobody"]), version).groups
+    (group,) = peer.call(DescribeGroupsRequest(groups=["missing"]), version).groups
     assert group.group_state == "Dead"
     if version < 6:
         assert group.error_code == 0
     else:
-        assert (group.error_code, group.error_message) == (69, "Group nobody not found.")
+        assert (group.error_code, group.error_message) == (69, "Group missing not found.")
 
 
 @pytest.mark.parametrize("version", versions(Api.LIST_GROUPS))
@@ -440,11 +440,11 @@ def test_list_is_filtered_in_any_letter_case(desk: Desk, states: list[str], type
 def test_every_version_deletes_only_what_is_empty(desk: Desk, version: int) -> None:
     (member,) = stable_group(desk, 1)
     member.peer.call(commit_of(desk, group_id="simple"), 9)
-    answer = member.peer.call(DeleteGroupsRequest(groups_names=["g", "simple", "nobody"]), version)
+    answer = member.peer.call(DeleteGroupsRequest(groups_names=["g", "simple", "missing"]), version)
     assert [(each.group_id, each.error_code) for each in answer.results] == [
         ("g", ErrorCode.NON_EMPTY_GROUP),
         ("simple", 0),
-        ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),
+        ("missing", ErrorCode.GROUP_ID_NOT_FOUND),
     ]
     said = [each.error_message is not None for each in answer.results]
     assert said == ([True, False, True] if version >= 3 else [False] * 3)

@@ -86,7 +86,7 @@ def test_a_function_is_given_all_that_members_say() -> None:
             "a": member(
                 "u t", "t-1 gone-0", instance="i", rack="r1", lags="t-0:7 gone-1:3", reason="standby_caught_up"
             ),
-            "b": member("t", metadata={"curious": (-1, b"said"), "range": (-1, b"")}),
+            "b": member("t", metadata={"curious": (-1, b"from-b"), "range": (-1, b"")}),
         },
         t="r1 r2",
         u=1,
@@ -98,8 +98,8 @@ def test_a_function_is_given_all_that_members_say() -> None:
     assert (native.subscription.owned, native.subscription.generation) == ((TopicPartition("t", 1),), 1)
     assert (native.instance_id, native.subscription.rack, native.subscription.user_data) == ("i", "r1", None)
     assert (native.lags, native.reason) == ({TopicPartition("t", 0): 7}, "standby_caught_up")
-    assert (classic.subscription.user_data, classic.subscription.generation) == (b"said", -1)
-    assert classic.metadata == {"curious": (-1, b"said"), "range": (-1, b"")}
+    assert (classic.subscription.user_data, classic.subscription.generation) == (b"from-b", -1)
+    assert classic.metadata == {"curious": (-1, b"from-b"), "range": (-1, b"")}
     assert {name: (topic.partitions, topic.racks) for name, topic in spec.topics.items()} == {
         "t": (2, (frozenset({"r1"}), frozenset({"r2"}))),
         "u": (1, ()),
@@ -123,7 +123,7 @@ def returning(found: object, *, is_plain: bool) -> ServerAssignor:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "message"),
     [
         ({"c": [TopicPartition("t", 0)]}, "the assignor wrong gave partitions to c: no such member"),
         ({"a": [("x", 0)]}, "the assignor wrong gave x-0 to a: no such topic in the group"),
@@ -138,8 +138,8 @@ def returning(found: object, *, is_plain: bool) -> ServerAssignor:
     ],
 )
 @pytest.mark.parametrize("is_plain", [True, False], ids=["function", "assignor"])
-def test_a_wrong_target_is_refused_with_what_is_wrong(found: object, told: str, is_plain: bool) -> None:
-    with pytest.raises(TargetRefused, match=told):
+def test_a_wrong_target_is_refused_with_what_is_wrong(found: object, message: str, is_plain: bool) -> None:
+    with pytest.raises(TargetRefused, match=message):
         returning(found, is_plain=is_plain).assign(group({"a": member("t u"), "b": member("t")}, t=2, u=2))
 
 
@@ -159,13 +159,13 @@ def test_a_server_side_assignor_is_checked_too_and_its_target_put_in_order() -> 
     given = group({"a": member("t u"), "b": member("t")}, t=2, u=2)
     loose = [(topic_id("u"), [1, 0]), (topic_id("t"), [1])]
     assert texts(as_server_assignor(ById(loose)).assign(given)) == {"a": "t-1 u-0 u-1", "b": ""}
-    for wrong, told in (
+    for wrong, message in (
         ([(b"?" * 16, [0])], "gave a partitions of the topic with id .*: no such topic in the group"),
         ([(topic_id("t"), [5])], "gave t-5 to a: t has 2 partitions"),
         ([(topic_id("t"), ["x"])], "gave a what are no partitions by topic id"),
         ([topic_id("t")], "gave a what are no partitions by topic id"),
     ):
-        with pytest.raises(TargetRefused, match=told):
+        with pytest.raises(TargetRefused, match=message):
             as_server_assignor(ById(wrong)).assign(given)
 
 

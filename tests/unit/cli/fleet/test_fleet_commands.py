@@ -113,7 +113,7 @@ def test_findings_are_printed_worst_first_and_only_those_that_were_published(
         (["--severity", "warning"], ["bills\u202e", "mail", "orders"]),
         (["--finding", "idle_members", "--max", "1"], ["mail"]),
         (["--group", "notes"], ["notes"]),
-        (["--group", "nobody"], []),
+        (["--group", "missing"], []),
     ],
 )
 def test_findings_can_be_chosen(

@@ -44,7 +44,7 @@ def test_ids_beyond_the_size_are_issued_and_the_last_to_use_its_own_is_refused()
     assert world.group().pending == set()
     assert world.group().phase is Phase.COMPLETING_REBALANCE
     again = [world.join(member_id) for member_id in ids]
-    assert split(again) == (SIZE, 1), "those inside are told again, the stranger still finds it full"
+    assert split(again) == (SIZE, 1), "members inside are answered again, the stranger is still refused"
     assert world.group().generation == 1
 
 
@@ -56,7 +56,7 @@ def test_members_that_need_no_id_first_are_taken_up_to_the_size(is_static: bool)
     world.gather()
     assert split(answers) == (SIZE, 1)
     ids = [answer.result.member_id for answer in answers]
-    assert ids[-1] == "", "whoever is refused has no id"
+    assert ids[-1] == "", "a refused member has no id"
     again = [world.join(ids[at], instance_id=instances[at], is_two_step=False) for at in range(SIZE + 1)]
     assert split(again) == (SIZE, 1)
     assert len(world.group().members) == SIZE

@@ -28,7 +28,7 @@ def test_case_1_failover_before_the_generation_is_stored_makes_all_members_join_
     newcomer, waiting = world.enter()
     world.join(leader)
     world.restart()
-    assert waiting.is_waiting, "its connection is gone; nobody answers it"
+    assert waiting.is_waiting, "its connection is gone; it has no answer"
     assert (world.group().phase, world.group().generation) == (Phase.STABLE, 1)
     assert world.join(newcomer).error is ErrorCode.UNKNOWN_MEMBER_ID
     newcomer, _ = world.enter()
@@ -263,7 +263,7 @@ def test_leader_that_forces_a_round_after_a_failover_gets_one_as_on_kafka() -> N
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "answered"),
     [
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -273,14 +273,14 @@ def test_leader_that_forces_a_round_after_a_failover_gets_one_as_on_kafka() -> N
     ],
 )
 def test_generation_that_cannot_be_stored_fails_every_join_with_an_error_that_clients_know(
-    error: ErrorCode, told: ErrorCode
+    error: ErrorCode, answered: ErrorCode
 ) -> None:
     world = World()
     leader, follower = world.stable(2)
     forced = world.join(leader)
     world.append_error = error
-    assert world.join(follower).error is told
-    assert forced.error is told
+    assert world.join(follower).error is answered
+    assert forced.error is answered
     assert world.group().generation == 1
     assert set(world.group().members) == {leader, follower}
     (failed,) = [event for event in world.events if isinstance(event, GatheringFailed)]

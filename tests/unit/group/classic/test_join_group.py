@@ -425,7 +425,7 @@ def test_leader_that_does_not_return_is_succeeded_by_the_smallest_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "answered"),
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -438,10 +438,10 @@ def test_leader_that_does_not_return_is_succeeded_by_the_smallest_id() -> None:
         (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NETWORK_EXCEPTION),
     ],
 )
-def test_group_that_cannot_be_stored_does_not_exist(error: ErrorCode, told: ErrorCode) -> None:
+def test_group_that_cannot_be_stored_does_not_exist(error: ErrorCode, answered: ErrorCode) -> None:
     world = World()
     world.append_error = error
-    assert world.join().error is told
+    assert world.join().error is answered
     assert not world.shard.groups
     assert not world.timers
 

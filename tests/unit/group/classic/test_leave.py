@@ -141,7 +141,7 @@ def test_batch_answers_each_entry_in_its_order_and_starts_one_round() -> None:
     pending = world.join().result.member_id
     member = world.group().static_members["j"]
     answer = world.leave(
-        Leaving("", "i"), Leaving(member, "j"), Leaving(pending), Leaving("", "nobody"), Leaving("", "i")
+        Leaving("", "i"), Leaving(member, "j"), Leaving(pending), Leaving("", "missing"), Leaving("", "i")
     )
     assert errors(answer.result) == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE, UNKNOWN, UNKNOWN]
     assert world.group().phase is Phase.EMPTY

@@ -48,7 +48,7 @@ def test_known_instance_with_a_foreign_member_id_is_fenced() -> None:
 def test_unknown_instance_with_a_member_id_is_unknown() -> None:
     world = World()
     leader, _ = pair(world)
-    assert world.join(leader, instance_id="nobody").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.join(leader, instance_id="missing").error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_each_return_gives_the_instance_another_member_id() -> None:

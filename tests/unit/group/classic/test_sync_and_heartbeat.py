@@ -164,9 +164,9 @@ def test_sync_that_does_not_fit_the_group_is_refused(sync: Sync, error: ErrorCod
     given(STORED).when(sync).then(Reply(SyncResult(error)))
 
 
-@pytest.mark.parametrize("said", [(None, None), ("consumer", "range"), ("consumer", None)])
-def test_sync_in_a_stable_group_returns_the_stored_assignment(said: tuple[str | None, str | None]) -> None:
-    given(STORED).when(Sync("g", "b", "i", 5, *said)).then(
+@pytest.mark.parametrize("protocol", [(None, None), ("consumer", "range"), ("consumer", None)])
+def test_sync_in_a_stable_group_returns_the_stored_assignment(protocol: tuple[str | None, str | None]) -> None:
+    given(STORED).when(Sync("g", "b", "i", 5, *protocol)).then(
         Reply(SyncResult(ErrorCode.NONE, "consumer", "range", b"for b"))
     )
 

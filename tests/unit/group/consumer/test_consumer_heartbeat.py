@@ -27,7 +27,7 @@ JOINING = {"subscribed_topic_names": ("foo",), "rebalance_timeout_ms": 60_000, "
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("fields", "why"),
     [
         ({"group_id": ""}, "group id"),
         ({"member_id": ""}, "member id"),
@@ -43,9 +43,9 @@ JOINING = {"subscribed_topic_names": ("foo",), "rebalance_timeout_ms": 60_000, "
         ({"member_epoch": -3}, "epoch -3"),
     ],
 )
-def test_malformed_heartbeat_is_refused_with_the_reason(said: dict[str, Any], why: str) -> None:
+def test_malformed_heartbeat_is_refused_with_the_reason(fields: dict[str, Any], why: str) -> None:
     world = ConsumerWorld()
-    heartbeat = {"group_id": "g", "member_id": "A", "member_epoch": 0, **JOINING, **said}
+    heartbeat = {"group_id": "g", "member_id": "A", "member_epoch": 0, **JOINING, **fields}
     answer = world.submit(ConsumerHeartbeat(**heartbeat))
     assert answer.error is ErrorCode.INVALID_REQUEST
     assert why in answer.result.error_message

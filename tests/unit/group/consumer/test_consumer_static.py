@@ -174,8 +174,8 @@ def test_instance_that_stays_away_for_its_session_is_evicted() -> None:
     assert world.consumer_group().epoch == 4
     assert world.roused == ["B"]
     out = next(event for event in world.events if isinstance(event, ConsumerMemberOut))
-    said = "it left for a while and did not return within 45.0 s"
-    assert (out.silent_ms, out.cause.detail) == (-1, said), "it had told its group"
+    cause = "it left for a while and did not return within 45.0 s"
+    assert (out.silent_ms, out.cause.detail) == (-1, cause), "it had sent a LeaveGroup of static members"
 
 
 def test_static_member_that_leaves_for_good_is_gone() -> None:

@@ -208,11 +208,11 @@ class Says:
 
     name = "says"
 
-    def __init__(self, said: Any) -> None:
-        self.said = said
+    def __init__(self, returned: Any) -> None:
+        self.returned = returned
 
     def assign(self, _group: ServerGroup) -> Mapping[str, IdPartitions]:
-        return self.said  # type: ignore[no-any-return]
+        return self.returned  # type: ignore[no-any-return]
 
 
 def test_failing_assignor_leaves_the_target_standing_and_everybody_is_told() -> None:
@@ -258,7 +258,7 @@ def test_failing_assignor_is_asked_again_at_the_next_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("returned", "why"),
     [
         ({"X": parts("foo-0")}, "X is no member"),
         ({"A": parts("foo-9")}, "no partition 9"),
@@ -269,18 +269,18 @@ def test_failing_assignor_is_asked_again_at_the_next_epoch() -> None:
         ({"A": 7}, "TypeError"),
     ],
 )
-def test_target_that_cannot_be_counts_as_a_failure(said: Any, why: str) -> None:
+def test_target_that_cannot_be_counts_as_a_failure(returned: Any, why: str) -> None:
     world = ConsumerWorld(assignors={"says": Says({"A": parts("foo-0")})})
     world.enters("A", "foo")
-    world.settings.assignors["says"].said = said  # type: ignore[attr-defined]
+    world.settings.assignors["says"].returned = returned  # type: ignore[attr-defined]
     world.enters("B", "foo")
     assert why in (world.consumer_group().target_failure or "")
     assert world.member("A").target == parts("foo-0")
 
 
 def test_target_in_any_order_is_stored_in_one() -> None:
-    said = {"A": [(topic_id("foo"), [2, 0]), (topic_id("bar"), {1})]}
-    world = ConsumerWorld(assignors={"says": Says(said)})
+    returned = {"A": [(topic_id("foo"), [2, 0]), (topic_id("bar"), {1})]}
+    world = ConsumerWorld(assignors={"says": Says(returned)})
     world.enters("A")
     assert world.member("A").target == parts("foo-0,2 bar-1")
 

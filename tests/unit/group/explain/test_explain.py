@@ -243,7 +243,7 @@ def test_group_that_loses_its_last_member_has_rebalanced_to_nobody() -> None:
     assert (last.outcome, last.members, last.unowned_partition_s) == (Outcome.EMPTY, 0, 0.01)
     later = story.after(3_600_000).joined("b").opened("member_joined", "b", is_initial=True).after(3_000)
     later.formed("initial_delay_over").stored(b={0, 1})
-    assert story.last().unowned_partition_s == 6.0, "an empty group misses nobody"
+    assert story.last().unowned_partition_s == 6.0, "an empty group has no unowned partitions"
     assert story.last().from_generation == 2
 
 
@@ -349,7 +349,7 @@ def test_events_that_begin_in_the_middle_are_told_as_far_as_they_go() -> None:
     cut.events = whole.events[next(at for at, event in enumerate(whole.events) if event["event"] == "member_evicted") :]
     last = cut.last()
     assert (last.is_partial, last.from_generation, last.to_generation) == (True, 1, 2)
-    assert last.unowned_partition_s == 0, "who owned what before was not told"
+    assert last.unowned_partition_s == 0, "the events do not show who owned what before"
     assert said(cut).endswith("some of its events are missing")
 
 

@@ -16,7 +16,7 @@ OURS = encode_generation(3) + MARK
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "sent_back", "error"),
+    ("name", "user_data_sent", "sent_back", "error"),
     [
         ("range", b"rack-7", b"rack-7", ErrorCode.NONE),
         ("range", None, b"state", ErrorCode.GROUP_ID_NOT_FOUND),
@@ -26,20 +26,20 @@ OURS = encode_generation(3) + MARK
     ],
 )
 def test_what_a_librdkafka_leader_sends_back_to_a_member_may_be_ignored(
-    name: str, said: bytes | None, sent_back: bytes, error: ErrorCode
+    name: str, user_data_sent: bytes | None, sent_back: bytes, error: ErrorCode
 ) -> None:
-    assert answer_to_native(name, said, sent_back, ignores_echoed_data=True) is error
-    assert answer_to_native(name, said, sent_back) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert answer_to_native(name, user_data_sent, sent_back, ignores_echoed_data=True) is error
+    assert answer_to_native(name, user_data_sent, sent_back) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_user_data_of_subscriptions_never_prevents_a_conversion() -> None:
     assert answer_to_native("range", b"rack-7", None) is ErrorCode.NONE
 
 
-def answer_to_native(name: str, said: bytes | None, sent_back: bytes | None, **settings: bool) -> ErrorCode:
+def answer_to_native(name: str, user_data_sent: bytes | None, sent_back: bytes | None, **settings: bool) -> ErrorCode:
     """Return the response to a native newcomer in a group whose member sent and received these user data."""
     world = Mixed(**settings)
-    join = world.join(instance_id="i", protocols=offer(names=(name,), user_data=said))
+    join = world.join(instance_id="i", protocols=offer(names=(name,), user_data=user_data_sent))
     world.gather()
     member_id = join.result.member_id
     given = Assignment(frozenset({TopicPartition("t", 0)}), sent_back)
@@ -60,5 +60,5 @@ def test_commit_of_a_member_behind_the_epoch_counts_when_its_group_has_just_beco
     assert world.group().phase is Phase.PREPARING_REBALANCE
     assert behind < world.group().generation
     assert world.commit(first.member_id, behind).error is ErrorCode.NONE
-    assert world.commit("somebody", behind).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.commit("unknown", behind).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.commit(first.member_id, world.group().generation + 1).error is ErrorCode.ILLEGAL_GENERATION

@@ -57,8 +57,8 @@ def test_a_table_made_for_a_frame_has_room_for_it_and_reads_as_it() -> None:
     frame = frame.add("f", "timestamp").add("g", "timestamp_ntz").add("h", "double").add("i", "boolean")
     columns = columns_of(frame)
     require_room(columns, columns, "t")
-    said = "`a` int, `c` string, `d` binary, `e` decimal(12, 3), `f` timestamp, `g` timestamp_ntz, `h` double"
-    assert ddl_of(columns) == f"{said}, `i` boolean"
+    ddl = "`a` int, `c` string, `d` binary, `e` decimal(12, 3), `f` timestamp, `g` timestamp_ntz, `h` double"
+    assert ddl_of(columns) == f"{ddl}, `i` boolean"
 
 
 def test_a_type_without_a_place_is_refused_with_what_to_do() -> None:
