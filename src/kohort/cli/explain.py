@@ -28,6 +28,7 @@ from kohort.cli.group_events import (
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown_group
 from kohort.cli.terminal.options import add_cluster, add_json, moment_ms, number, verb
+from kohort.cli.terminal.output import counted
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain import JOIN_REFUSED, Explanation
 from kohort.group.explain.explain_text import Names, chain, event_text, partition_seconds, refusal, sentence
@@ -169,11 +170,11 @@ class Follower:
         """Print rebalances as they end."""
         with output.Meter("reading group events", unit="events") as meter:
 
-            def counted(count: int) -> None:
+            def events_read(count: int) -> None:
                 if not self.is_caught_up:
                     meter.advance(count)
 
-            async for event in live_events(consumer, self.filter, counted, following=True):
+            async for event in live_events(consumer, self.filter, events_read, following=True):
                 if event is None:
                     self._idle()
                     continue
@@ -278,11 +279,6 @@ def headline(known: GroupReport) -> str:
         f"{counted(known.partitions, 'partition')}; {counted(known.total, 'rebalance')}, {known.avoided} avoided, "
         f"{partition_seconds(known.unowned_partition_s)} unowned"
     )
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things."""
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def text_of(rebalance: Rebalance, names: Names, *, is_verbose: bool) -> str:

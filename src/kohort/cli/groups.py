@@ -140,9 +140,8 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
             document["offsets"] = offsets
         output.put_json(document)
         return
-    count = len(group.members)
     assignor = f", assignor {group.protocol}" if group.protocol else ""
-    members = f"{count} member{'s' * (count != 1)}{assignor}"
+    members = output.counted(len(group.members), "member") + assignor
     at = f", generation {known.generation}" if known is not None and known.is_seen else ""
     if group.group_type == "consumer":
         at = f", group epoch {group.epoch}, target epoch {group.assignment_epoch}"
@@ -212,7 +211,7 @@ def course_lines(known: GroupReport | None) -> list[str]:
         last = known.rebalances[-1]
         lines.append(f"last rebalance {iso_time(last.ended_ms or 0)}, {title(last, names)}")
     if known.avoided:
-        lines.append(f"{known.avoided} rebalance{'s' * (known.avoided != 1)} avoided")
+        lines.append(f"{output.counted(known.avoided, 'rebalance')} avoided")
     lines += [f"{iso_time(each.first_ms)}, {refusal(each, names, iso_time)}" for each in known.refused[-REFUSED_SHOWN:]]
     return lines
 

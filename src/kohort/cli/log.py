@@ -128,10 +128,10 @@ def put_found(found: list[Checked]) -> None:
         if each.damage is not None:
             file, position, reason = each.damage.file, each.damage.position, each.damage.reason
             output.put(f"{each.name}: {file} cannot be read from byte {position} on: {reason}")
-    records, partitions = sum(each.records for each in found), len(found)
+    records = sum(each.records for each in found)
     bad = sum(1 for each in found if each.violations or each.damage)
     verdict = f"{bad} of them would not load everywhere" if bad else "nothing at which a Kafka would fail"
-    output.put(f"{records} records in {partitions} partition{'' if partitions == 1 else 's'}: {verdict}")
+    output.put(f"{records} records in {output.counted(len(found), 'partition')}: {verdict}")
 
 
 def _place(violation: Violation) -> tuple[str, str, int]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandFailed
-from kohort.cli.terminal.options import add_json, number, verb
+from kohort.cli.terminal.options import add_json, amount, number, verb
 
 if TYPE_CHECKING:
     from kohort.sim.scenario.world_plan import Broken, Outcome, Plan
@@ -73,11 +73,8 @@ def steps(text: str) -> tuple[int, ...]:
 
 def seconds_us(text: str) -> int:
     """Return seconds of the world as microseconds."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < 1e6:
+    seconds = amount(text, below=1e6)
+    if not seconds:
         raise ArgumentTypeError(f"{text!r} is no time of the world in seconds, such as 12.5")
     return round(seconds * 1_000_000)
 

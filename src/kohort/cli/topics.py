@@ -70,7 +70,7 @@ async def create_topic(args: argparse.Namespace, admin: Admin) -> None:
     if args.json:
         output.put_json({"name": args.name, "partitions": count})
     else:
-        output.put(f"created {args.name} with {count} partition{'s' * (count != 1)}")
+        output.put(f"created {args.name} with {output.counted(count, 'partition')}")
 
 
 async def show_topics(args: argparse.Namespace, admin: Admin) -> None:
@@ -157,7 +157,7 @@ async def alter(args: argparse.Namespace, admin: Admin) -> None:
         output.put_json({"name": args.name, "partitions": count, "configs": configs})
         return
     grown = f", {count - before} of them new" if count > before else ""
-    output.put(f"{args.name} has {count} partition{'s' * (count != 1)}{grown}")
+    output.put(f"{args.name} has {output.counted(count, 'partition')}{grown}")
     for name, value in configs.items():
         output.put(f"  {name}={value}")
 

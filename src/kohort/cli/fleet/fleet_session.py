@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import no_answer, sentence_of
 from kohort.cli.terminal import output
@@ -192,9 +192,9 @@ STAGES = {
 class Stages:
     """Progress by stage: called with the name of each stage as it begins, it prints the previous one on stderr."""
 
-    def __init__(self, session: SparkSession, stream: TextIO | None = None) -> None:
+    def __init__(self, session: SparkSession) -> None:
         self._tracker = session.sparkContext.statusTracker()
-        self._stream = sys.stderr if stream is None else stream
+        self._stream = sys.stderr
         self._stage: str | None = None
         self._began = time.monotonic()
         self._lock = threading.Lock()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED
-from kohort.cli.terminal.options import add_cluster, add_json, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, duration_ms, number, verb
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain_text import Names, refusal
 from kohort.group.explain.rebalance_report import GroupReport
@@ -43,8 +43,6 @@ WATCH_EXAMPLES = """
 kohort migrate watch readers --to consumer
 kohort migrate watch readers --to classic --members 5 --json
 """
-
-_UNITS = {"ms": 1, "s": 1_000, "m": 60_000}
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -101,15 +99,6 @@ def goal(text: str) -> Goal:
         return Goal(text)
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is none of {', '.join(Goal)}") from None
-
-
-def duration_ms(text: str) -> int:
-    """Return the milliseconds of `500ms`, `10s` or `2m`."""
-    for unit in ("ms", "s", "m"):
-        amount = text.removesuffix(unit)
-        if amount != text and amount.replace(".", "", 1).isdigit():
-            return round(float(amount) * _UNITS[unit])
-    raise ArgumentTypeError(f"{text!r} is no duration such as 500ms, 10s or 2m")
 
 
 async def watch_group(args: argparse.Namespace, admin: Admin) -> int:
@@ -172,9 +161,8 @@ def planned(
 def put_plan(plan: Plan, doubts: list[str]) -> None:
     """Print a plan for people."""
     group = plan.group
-    count = len(group.members)
     assignor = f", assignor {group.assignor}" if group.assignor else ""
-    members = f"{count} member{'s' * (count != 1)}"
+    members = output.counted(len(group.members), "member")
     output.put(f"{group.group_id}: {group.group_type}, {group.state}, {members}{assignor} → {plan.goal}")
     if plan.remark:
         output.put(f"nothing to do: {plan.remark}")
@@ -182,8 +170,7 @@ def put_plan(plan: Plan, doubts: list[str]) -> None:
     rows = [member_cells(plan, each) for each in sorted(group.members, key=lambda each: (each.name, each.member_id))]
     output.put("\n" + output.table(["member", "protocol", "metadata", "offers", "owns", "can go"], rows))
     if plan.restarts:
-        many = len(plan.restarts) != 1
-        output.put(f"\n{len(plan.restarts)} restart{'s' * many}, one after another{totals_text(plan)}:")
+        output.put(f"\n{output.counted(len(plan.restarts), 'restart')}, one after another{totals_text(plan)}:")
         names = {each.member_id: each.name for each in group.members}
         cells: list[list[output.Cell]] = [
             [
@@ -229,7 +216,7 @@ def totals_text(plan: Plan) -> str:
     if total is None:
         return ""
     return (
-        f", {total.moves} move{'s' * (total.moves != 1)}, {total.unowned_partition_s:.1f} partition-seconds unowned, "
+        f", {output.counted(total.moves, 'move')}, {total.unowned_partition_s:.1f} partition-seconds unowned, "
         f"{total.unread_partition_s:.1f} unread"
     )
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -145,6 +147,22 @@ def topic_or_partitions(text: str) -> Named:
     if min(partitions) < 0:
         raise ArgumentTypeError(f"{text!r} names a negative partition")
     return topic, partitions
+
+
+def amount(text: str, *, below: float) -> float | None:
+    """Return a number from 0 on, or None for any other text."""
+    with suppress(ValueError):
+        if 0 <= (value := float(text)) < below:
+            return value
+    return None
+
+
+def duration_ms(text: str) -> int:
+    """Return the milliseconds of `500ms`, `10s` or `2m`."""
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)(ms|s|m)", text)
+    if found is None:
+        raise ArgumentTypeError(f"{text!r} is no duration such as 500ms, 10s or 2m")
+    return round(float(found[1]) * {"ms": 1, "s": 1_000, "m": 60_000}[found[2]])
 
 
 def moment_ms(text: str) -> int:

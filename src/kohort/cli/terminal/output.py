@@ -68,6 +68,11 @@ def is_number(cell: str) -> bool:
     return cell == "-" or cell.lstrip("-").isdigit()
 
 
+def counted(count: int, noun: str) -> str:
+    """Return "1 member", "2 members"."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def put(text: str) -> None:
     """Print lines to stdout, control characters escaped; nothing for an empty text. Raises as put_bytes does."""
     if text:

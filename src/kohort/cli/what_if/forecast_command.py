@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import argparse
 from argparse import ArgumentTypeError
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import run_against, with_admin
-from kohort.cli.migrate.migrate_plan import duration_ms, goal
+from kohort.cli.migrate.migrate_plan import goal
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
-from kohort.cli.terminal.options import add_cluster, add_json, number, setting, verb
+from kohort.cli.terminal.options import add_cluster, add_json, amount, duration_ms, number, setting, verb
 from kohort.group.migration.migration_plan import Goal, LiveGroup
 
 if TYPE_CHECKING:
@@ -140,14 +139,6 @@ def milliseconds(text: str) -> float:
     if value is None:
         raise ArgumentTypeError(f"{text!r} is no number of milliseconds such as 250")
     return value
-
-
-def amount(text: str, *, below: float) -> float | None:
-    """Return a number from 0 on, or None for any other text."""
-    with suppress(ValueError):
-        if 0 <= (value := float(text)) < below:
-            return value
-    return None
 
 
 def callback_ms(text: str) -> tuple[float, float]:

@@ -225,7 +225,7 @@ def set_times(args: argparse.Namespace, noted: Found, measuring: EventMeasuremen
         times = replace(times, revoked_ms=args.callback_ms[0], assigned_ms=args.callback_ms[1])
     elif found.callback_ms is not None:
         times = replace(times, revoked_ms=found.callback_ms, assigned_ms=found.callback_ms)
-        many = f"{found.members} member{'s' * (found.members != 1)}"
+        many = output.counted(found.members, "member")
         measured.append(f"a member takes {found.callback_ms:.0f} ms to give up partitions (median of {many})")
         assumed.append("it takes as long to take partitions over, which cannot be measured")
     else:

@@ -47,13 +47,12 @@ def listed(names: Sequence[str]) -> str:
 
 def headline(group: LiveGroup, found: Found) -> str:
     """Return a group as it is, in a line."""
-    count = len(group.members)
     partitions = sum(len(member.owned) for member in group.members)
     lag = f", lag {sum(found.facts.lag.values()):,}" if found.facts.lag else ""
     assignor = f", assignor {group.assignor}" if group.assignor else ""
     return (
-        f"{group.group_id}: {group.group_type}, {group.state}, {count} member{'s' * (count != 1)}, "
-        f"{partitions} partition{'s' * (partitions != 1)}{assignor}{lag}"
+        f"{group.group_id}: {group.group_type}, {group.state}, {output.counted(len(group.members), 'member')}, "
+        f"{output.counted(partitions, 'partition')}{assignor}{lag}"
     )
 
 
@@ -80,10 +79,9 @@ def put_one(forecast: Forecast) -> None:
         ["most of a member", before.most, after.most],
     ]
     output.put(output.table(["", "before", "after"], rows))
-    many = "s" * (forecast.rebalances != 1)
     costs = [
         ("moves", f"{forecast.moves}"),
-        ("rounds", f"{forecast.rounds}, in {forecast.rebalances} rebalance{many}"),
+        ("rounds", f"{forecast.rounds}, in {output.counted(forecast.rebalances, 'rebalance')}"),
         ("duration", f"{forecast.duration_ms / 1000:.1f} s"),
         ("unowned", f"{forecast.unowned_partition_s:.1f} partition-s, by the coordinator's books"),
         (

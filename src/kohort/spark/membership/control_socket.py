@@ -137,9 +137,9 @@ def report_ended(name: str) -> bool:
     return _send(name, {"ended": True})
 
 
-def wait_until_left(name: str, patience_s: float = _TIMEOUT_S) -> bool:
+def wait_until_left(name: str) -> bool:
     """Wait until a reader whose query was stopped has left its group: Spark does not. Return whether it has."""
-    deadline_s = time.monotonic() + patience_s
+    deadline_s = time.monotonic() + _TIMEOUT_S
     while socket_path(name).exists():
         if time.monotonic() > deadline_s:
             return False

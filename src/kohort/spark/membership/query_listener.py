@@ -44,9 +44,6 @@ class MemberListener(StreamingQueryListener):  # type: ignore[misc]
             self._readers.setdefault(str(progress.runId), set()).add(end["reader"])
             self._finished(end["reader"], end)
 
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Do nothing: no batch was finished."""
-
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Make the readers of the query leave, unless they have left."""
         for reader in self._readers.pop(str(event.runId), ()):

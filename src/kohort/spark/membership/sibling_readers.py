@@ -14,7 +14,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kohort.model.errors import ErrorCode, KafkaError
@@ -42,20 +42,13 @@ class Reader:
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer of the control socket."""
-        return {
-            "name": self.name,
-            "application": self.application,
-            "cluster": self.cluster,
-            "group": self.group,
-            "topics": sorted(self.topics),
-            "calls": [self.calls.made_ns, self.calls.called_ns, self.calls.is_planned],
-        }
+        return asdict(self) | {"topics": sorted(self.topics)}
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Reader:
         """Return the reader that `to_json` described. Raises KeyError, TypeError."""
-        where = (found["application"], found["cluster"], found["group"])
-        return cls(found["name"], *where, frozenset(found["topics"]), Calls(*found["calls"]))
+        read = {"topics": frozenset(found["topics"]), "calls": Calls(**found["calls"])}
+        return cls(**{**found, **read})
 
     def shares_with(self, other: Reader) -> frozenset[str]:
         """Return the topics whose rows are divided between two readers of one application."""

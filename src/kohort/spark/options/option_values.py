@@ -77,23 +77,20 @@ class Given:
             name[len(start) :]: value.strip() for name, (_, value) in self._options.items() if name.startswith(start)
         }
 
-    def refuse_unknown(self, known: Iterable[str], prefix: str, prefixed: Iterable[str]) -> None:
-        """Raise ValueError for a name that is not known, with the nearest known one.
-
-        `prefixed` are those that are known behind `prefix`.
-        """
+    def refuse_unknown(self, known: Iterable[str], of_kafka: Iterable[str]) -> None:
+        """Raise ValueError for a name that is not known, with the nearest one; `of_kafka` are known after `kafka.`."""
         plain = {name.lower(): name for name in known}
-        names = plain | {f"{prefix}{name}".lower(): f"{prefix}{name}" for name in prefixed}
+        names = plain | {f"kafka.{name}".lower(): f"kafka.{name}" for name in of_kafka}
         for lower, (name, _) in self._options.items():
             if lower in names:
                 continue
             near = difflib.get_close_matches(lower, names, n=1, cutoff=0.75)
             if near:
                 meant = f"did you mean {names[near[0]]}?"
-            elif lower.startswith(prefix):
-                meant = f"Kafka's clients have no setting {name[len(prefix) :]}"
+            elif lower.startswith("kafka."):
+                meant = f"Kafka's clients have no setting {name[len('kafka.') :]}"
             else:
-                meant = f"there are {listed(sorted(plain.values()))}, {prefix}*"
+                meant = f"there are {listed(sorted(plain.values()))}, kafka.*"
             raise ValueError(f"there is no option {name} here: {meant}")
 
     def _used(self, *names: str) -> str:

@@ -265,7 +265,7 @@ def _refuse(given: Given, kind: Kind) -> None:
     known = KNOWN["stream"] + (KNOWN[kind] if kind != "stream" else ())
     # `_security` checks the settings that secure a connection.
     secured = [name for name in given.under("kafka.") if name.startswith(_SECURES)]
-    given.refuse_unknown(known, "kafka.", (*_KAFKA_NAMES, *secured))
+    given.refuse_unknown(known, (*_KAFKA_NAMES, *secured))
 
 
 def _check_addresses(servers: str) -> None:
