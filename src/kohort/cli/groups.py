@@ -149,7 +149,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     output.put("\n".join(course_lines(known)))
     if wants_offsets:
         empty = "nothing is committed and nothing assigned"
-        output.put("\n" + output.table(OFFSET_COLUMNS, [list(row.values()) for row in offsets], empty=empty))
+        output.put("\n" + output.table_of(offsets, empty=empty))
     if args.members:
         output.put("\n" + output.table(*member_rows(group), empty="no members"))
 
@@ -214,9 +214,6 @@ def course_lines(known: GroupReport | None) -> list[str]:
         lines.append(f"{output.counted(known.avoided, 'rebalance')} avoided")
     lines += [f"{iso_time(each.first_ms)}, {refusal(each, names, iso_time)}" for each in known.refused[-REFUSED_SHOWN:]]
     return lines
-
-
-OFFSET_COLUMNS = ["topic", "partition", "committed", "end", "lag", "member"]
 
 
 async def offset_rows(admin: Admin, group: GroupDescription) -> list[dict[str, Any]]:

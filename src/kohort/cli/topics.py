@@ -78,21 +78,12 @@ async def show_topics(args: argparse.Namespace, admin: Admin) -> None:
     topics = sorted(await admin.list_topics(), key=lambda topic: topic.name)
     topics = [topic for topic in topics if args.internal or not topic.is_internal]
     if args.json:
-        output.put_json(
-            [
-                {
-                    "name": topic.name,
-                    "topic_id": topic_id_text(topic.topic_id),
-                    "internal": topic.is_internal,
-                    "partitions": len(topic.partitions),
-                }
-                for topic in topics
-            ]
-        )
+        names = ("name", "topic_id", "internal", "partitions")
+        rows = [(each.name, topic_id_text(each.topic_id), each.is_internal, len(each.partitions)) for each in topics]
+        output.put_json([dict(zip(names, row, strict=True)) for row in rows])
         return
-    rows = [(topic.name, len(topic.partitions)) for topic in topics]
-    output.put(output.table(["topic", "partitions"], rows))
-    if not rows:
+    output.put(output.table_of([{"topic": each.name, "partitions": len(each.partitions)} for each in topics]))
+    if not topics:
         output.remark("there are no topics: create one with `kohort topics create NAME`")
 
 
@@ -128,7 +119,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     output.put(f"{topic.name}: {len(described)} partitions, {records:,} offsets, id {topic_id_text(topic.topic_id)}")
     for name, value in configs.items():
         output.put(f"  {name}={value}")
-    output.put("\n" + output.table(list(described[0]), [list(row.values()) for row in described]))
+    output.put("\n" + output.table_of(described))
 
 
 async def own_configs(admin: Admin, name: str) -> dict[str, str | None]:

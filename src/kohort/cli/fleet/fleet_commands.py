@@ -385,23 +385,18 @@ def run_tables(args: argparse.Namespace) -> int:
     from kohort.fleet.schema import TABLES
 
     tables = opened(args.tables, must_hold=True)
-    listed = []
+    listed: list[dict[str, output.Cell]] = []
     for table in TABLES:
         files = files_of(tables, table)
         rows = sum(pq.read_metadata(file).num_rows for file in files)
-        listed.append((table.path, rows, len(files), sum(file.stat().st_size for file in files)))
+        size = sum(file.stat().st_size for file in files)
+        listed.append({"table": table.path, "rows": rows, "files": len(files), "bytes": size})
     sources = [(source, len(offsets), sum(offsets.values())) for source, offsets in sorted(tables.positions.items())]
     if args.json:
-        output.put_json(
-            {
-                "run": tables.run,
-                "tables": [dict(zip(("table", "rows", "files", "bytes"), each, strict=True)) for each in listed],
-                "positions": positions_json(tables.positions),
-            }
-        )
+        output.put_json({"run": tables.run, "tables": listed, "positions": positions_json(tables.positions)})
         return 0
     output.put(f"run {tables.run} of {args.tables}\n")
-    output.put(output.table(("table", "rows", "files", "bytes"), listed))
+    output.put(output.table_of(listed))
     output.put("")
     output.put(output.table(("source", "partitions", "offsets read"), sources, empty="no source was read"))
     return 0
@@ -484,11 +479,8 @@ def put_demo(report: FleetReport, scores: Sequence[Score]) -> None:
         output.put(f"  {point.severity:8}  {point.title}: {where}" + (f" and {more:,} more" if more else ""))
     output.put("")
     rows = [
-        (
-            *(score.finding, score.right, score.wrong, score.missed),
-            *(f"{score.precision:.3f}", f"{score.recall:.3f}", score.near_misses, score.fooled),
-        )
-        for score in scores
+        (s.finding, s.right, s.wrong, s.missed, f"{s.precision:.3f}", f"{s.recall:.3f}", s.near_misses, s.fooled)
+        for s in scores
     ]
     columns = ("finding", "right", "wrong", "missed", "precision", "recall", "near misses", "fooled by")
     output.put(output.table(columns, rows, empty="nothing was found"))

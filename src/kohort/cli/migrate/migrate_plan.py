@@ -172,20 +172,19 @@ def put_plan(plan: Plan, doubts: list[str]) -> None:
     if plan.restarts:
         output.put(f"\n{output.counted(len(plan.restarts), 'restart')}, one after another{totals_text(plan)}:")
         names = {each.member_id: each.name for each in group.members}
-        cells: list[list[output.Cell]] = [
-            [
-                each.number,
-                names[each.member_id],
-                each.settings,
-                None if cost is None else cost.moves,
-                None if cost is None else f"{cost.unowned_partition_s:.1f}",
-                None if cost is None else f"{cost.unread_partition_s:.1f}",
-                each.effect or None,
-            ]
+        cells: list[dict[str, output.Cell]] = [
+            {
+                "restart": each.number,
+                "member": names[each.member_id],
+                "with": each.settings,
+                "moves": None if cost is None else cost.moves,
+                "unowned partition-s": None if cost is None else f"{cost.unowned_partition_s:.1f}",
+                "unread partition-s": None if cost is None else f"{cost.unread_partition_s:.1f}",
+                "then": each.effect or None,
+            }
             for each, cost in zip_longest(plan.restarts, plan.costs)
         ]
-        columns = ["restart", "member", "with", "moves", "unowned partition-s", "unread partition-s", "then"]
-        output.put(output.table(columns, cells))
+        output.put(output.table_of(cells))
     if plan.assumptions or doubts:
         output.put("\nassumed:\n" + "\n".join(f"- {each}" for each in (*plan.assumptions, *doubts)))
 

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from kohort.cli.terminal.failure import CommandFailed, OutputClosed
@@ -61,6 +61,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str 
 
     heading = coloured(laid_out([column.upper() for column in columns]), BOLD)
     return "\n".join([heading, *map(laid_out, shown)])
+
+
+def table_of(rows: Sequence[Mapping[str, Cell]], *, empty: str = "") -> str:
+    """Return rows of the same columns as `table` does; their keys are the headings."""
+    return table(list(rows[0]), [list(row.values()) for row in rows]) if rows else empty
 
 
 def is_number(cell: str) -> bool:

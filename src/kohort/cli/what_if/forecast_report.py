@@ -104,41 +104,26 @@ def growth_text(forecast: Forecast) -> str:
     return f"{growth.records:,.0f} records, at most {growth.worst_records:,.0f} of one partition, {growth.worst}"
 
 
-COLUMNS = (
-    "protocol",
-    "moves",
-    "rounds",
-    "duration",
-    "unowned partition-s",
-    "unread partition-s",
-    "longest unread",
-    "lag growth",
-    "partitions each",
-)
-
-
 def put_comparison(found: Found, forecasts: list[Forecast]) -> None:
     """Print forecasts side by side."""
     now = name_of_now(found.facts)
-    rows: list[list[output.Cell]] = []
+    rows: list[dict[str, output.Cell]] = []
     for each in forecasts:
-        growth = None if each.growth is None else f"{each.growth.records:,.0f}"
         after = each.after
-        span = f"{after.least}" if after.least == after.most else f"{after.least} to {after.most}"
         rows.append(
-            [
-                f"{each.label} (now)" if each.label == now and now != NOW else each.label,
-                each.moves,
-                each.rounds,
-                f"{each.duration_ms / 1000:.1f} s",
-                f"{each.unowned_partition_s:.1f}",
-                f"{each.unread_partition_s:.1f}",
-                f"{each.longest_unread_s:.1f} s",
-                growth,
-                span,
-            ]
+            {
+                "protocol": f"{each.label} (now)" if each.label == now and now != NOW else each.label,
+                "moves": each.moves,
+                "rounds": each.rounds,
+                "duration": f"{each.duration_ms / 1000:.1f} s",
+                "unowned partition-s": f"{each.unowned_partition_s:.1f}",
+                "unread partition-s": f"{each.unread_partition_s:.1f}",
+                "longest unread": f"{each.longest_unread_s:.1f} s",
+                "lag growth": None if each.growth is None else f"{each.growth.records:,.0f}",
+                "partitions each": f"{after.least}" if after.least == after.most else f"{after.least} to {after.most}",
+            }
         )
-    output.put(output.table(COLUMNS, rows))
+    output.put(output.table_of(rows))
 
 
 def document(args: argparse.Namespace, found: Found, change: Change, forecasts: list[Forecast]) -> dict[str, Any]:
