@@ -32,7 +32,7 @@ from kohort.spark.tables.postgres_connection import (
     require_psycopg,
 )
 from kohort.spark.tables.postgres_staging import ATTEMPT, REPORT, Attempts, reader, writer
-from kohort.spark.tables.table import Claim, Held, Steps, TableBroken
+from kohort.spark.tables.table import Claim, Held, Step, TableBroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,15 +111,17 @@ class PostgresTable:
 
         self._change(group, dict.fromkeys(offsets, decide))
 
-    def append(self, frame: DataFrame, group: str, steps: Steps) -> None:
+    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
         columns = columns_of(frame.schema)
         with self._connected() as connection:
             _advanced(self._holdings(connection, group), steps)  # refused at once where that is clear already
             self._make(connection, columns)
             size = sum(step.stop - (step.start or 0) for step in steps.values())
-            append = self._append_from_driver if size <= self._rows_on_driver else self._append_from_tasks
-            append(connection, frame, [each.name for each in columns], group, steps)
+            if size <= self._rows_on_driver:
+                self._append_from_driver(connection, frame, columns, group, steps)
+            else:
+                self._append_from_tasks(connection, frame, columns, group, steps)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the rows of the table, read by Spark's tasks when an action runs.
@@ -159,9 +161,15 @@ class PostgresTable:
         return len(old)
 
     def _append_from_driver(
-        self, connection: Connection, frame: DataFrame, names: Sequence[str], group: str, steps: Steps
+        self,
+        connection: Connection,
+        frame: DataFrame,
+        columns: Sequence[Column],
+        group: str,
+        steps: Mapping[TopicPartition, Step],
     ) -> None:
         rows = frame.toArrow()
+        names = [each.name for each in columns]
         self._make_round(connection, tuple(names))
         with self._transaction(connection, group, steps):
             # Into a table of this session: the offsets are not locked while rows travel.
@@ -179,8 +187,14 @@ class PostgresTable:
             self._round_columns = names
 
     def _append_from_tasks(
-        self, connection: Connection, frame: DataFrame, names: Sequence[str], group: str, steps: Steps
+        self,
+        connection: Connection,
+        frame: DataFrame,
+        columns: Sequence[Column],
+        group: str,
+        steps: Mapping[TopicPartition, Step],
     ) -> None:
+        names = [each.name for each in columns]
         gone: tuple[type[Exception], ...] = (_StagingLost, *missing_table())
         for _ in range(_TRIES):
             staging = self._beside(f"{_STAGING}{time.time_ns() // 1_000_000}_{uuid.uuid4().hex[:12]}")
@@ -195,7 +209,9 @@ class PostgresTable:
                     self._move(connection, staging, names, attempts)
             except gone:
                 log.warning(
-                    "group %s: %s was dropped before its rows were stored: they are written again", group, staging
+                    "group %s: %s was dropped before its rows were stored: they are written again",
+                    group,
+                    staging,
                 )
                 continue
             finally:
@@ -314,14 +330,14 @@ class PostgresTable:
             )
         return after
 
-    def _step(self, connection: Connection, group: str, steps: Steps) -> None:
+    def _step(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         def decide(partition: TopicPartition, held: Held) -> Held:
             return table.advance(partition, held, steps[partition])
 
         self._changed(connection, group, dict.fromkeys(steps, decide))
 
     @contextmanager
-    def _transaction(self, connection: Connection, group: str, steps: Steps) -> Iterator[None]:
+    def _transaction(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> Iterator[None]:
         """Take the steps in a transaction; if the connection is lost at its end, look whether the table has them."""
         try:
             with connection.transaction():
@@ -331,7 +347,7 @@ class PostgresTable:
                 raise
             log.warning("group %s: the connection was lost, and the table has the round", group)
 
-    def _was_taken(self, group: str, steps: Steps) -> bool:
+    def _was_taken(self, group: str, steps: Mapping[TopicPartition, Step]) -> bool:
         """Return whether the table has taken the steps, or steps beyond; waits for an unfinished transaction."""
         with self._connected() as connection, connection.transaction():
             held = self._holdings(connection, group, steps)
@@ -349,7 +365,7 @@ class _StagingLost(Exception):
     """Fewer rows are in a staging table than tasks have written."""
 
 
-def _advanced(held: Holdings, steps: Steps) -> Holdings:
+def _advanced(held: Holdings, steps: Mapping[TopicPartition, Step]) -> Holdings:
     return {each: table.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
 
 

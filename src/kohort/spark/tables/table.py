@@ -48,9 +48,6 @@ class Step(NamedTuple):
     claim: Claim | None = None
 
 
-Steps = Mapping[TopicPartition, Step]
-
-
 class Fenced(CommitFailed):
     """A table refused a step or a claim: another member owns the partition, or has advanced its offset.
 
@@ -131,7 +128,7 @@ class Table(Protocol):
         """Move claimed partitions to offsets without adding rows, all or none. Raises Fenced."""
         ...
 
-    def append(self, frame: DataFrame, group: str, steps: Steps) -> None:
+    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
         ...
 
