@@ -1,21 +1,56 @@
-"""With several processes, one runs all tests on Spark, which share a session, one all of tidy, which shares the parsed
-tree; otherwise a process takes whole modules."""
+"""With several processes, one runs all tests that share a Spark session, one all of tidy, which share the parsed tree;
+otherwise a process takes whole modules, those that take longest first."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
+WITHOUT_THE_SESSION = {
+    "tests/spark/test_demo.py",
+    "tests/spark/test_session.py",
+    "tests/spark/test_lone_reader.py",
+    "tests/spark/test_exactly_once_kills.py",
+    "tests/spark/test_stream_member.py",
+    "tests/spark/test_data_loss.py",
+    "tests/spark/test_new_checkpoint.py",
+    "tests/spark/test_siblings.py",
+    "tests/spark/test_discovery.py",
+    "tests/spark/test_tasks.py",
+}
+"""Modules that start Spark in other processes, or only use its classes: any process may run them."""
+
+LONGEST = ["tests/spark/", "tests/spark/test_demo.py"]
+"""What starts first: a minute or more each, which would otherwise run alone at the end."""
+
+
+def _scope(nodeid: str) -> str:
+    """Return what one process runs as a whole."""
+    module = nodeid.partition("::")[0]
+    if module in WITHOUT_THE_SESSION:
+        return module
+    return next((shared for shared in ("tests/spark/", "tests/tidy/") if module.startswith(shared)), module)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the longest scopes first, then those of the most tests, for the scheduler below."""
+    if hasattr(config, "workerinput"):
+        sizes = Counter(_scope(item.nodeid) for item in items)
+        rank = {scope: number for number, scope in enumerate(LONGEST)}
+        items.sort(key=lambda item: (rank.get(scope := _scope(item.nodeid), len(rank)), -sizes[scope], scope))
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return who hands out tests."""
+    """Return the scheduler, which assigns scopes in the order of the collection."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByModule(LoadScopeScheduling):
+    class ByScope(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            module = nodeid.partition("::")[0]
-            return next((shared for shared in ("tests/spark/", "tests/tidy/") if module.startswith(shared)), module)
+            return _scope(nodeid)
 
-    return ByModule(config, log)
+    config.option.loadscopereorder = False
+    return ByScope(config, log)
