@@ -234,7 +234,7 @@ EVENT_NAMES = (
     "evicted",  # a member was removed by a timeout, or fenced
     "rejoined",  # a static member rejoined under a new member id; `detail` has the old one
     "paused",  # a static member left temporarily (epoch -2)
-    "generation_formed",  # classic: a generation; `epoch` is its number, `detail` {members, owned, waited_ms}
+    "generation_formed",  # classic: a generation; `epoch` is its number, `detail` {members, owning}
     "generation_synced",  # classic: its assignment was stored
     "generation_failed",  # classic: a generation that formed and never got an assignment
     "epoch_bumped",  # the group epoch increased

@@ -1,6 +1,6 @@
 """Rules that find faults in the history of groups, with the records that prove each finding.
 
-One module per rule; `thresholds` has their numbers.
+One module per rule, or for rules of one subject; `thresholds` has their numbers.
 """
 
 from kohort.fleet.findings.facts import Evidence, Facts, Finding

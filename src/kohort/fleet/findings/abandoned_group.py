@@ -22,7 +22,6 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     away_ms = facts.now_ms - since_ms
     if away_ms < max(settings.abandoned_ms, settings.abandoned_factor * _longest_absence_ms(facts)):
         return
-    ended = facts.of("emptied")
     yield facts.finding(
         NAME,
         "info",
@@ -31,7 +30,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         "delete it (kohort groups delete) if it is not needed, or find out why its members have not returned",
         since_ms=since_ms,
         value=away_ms / 1000,
-        evidence=[each.evidence() for each in ended[-1:]] or [facts.state_evidence("the group's last record")],
+        evidence=[each.evidence() for each in facts.of("emptied")[-1:]],
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.fleet.findings.facts import Facts, Finding, picked
+from kohort.fleet.findings.facts import Facts, Finding
 from kohort.fleet.findings.rebalance_cost import Estimate, estimate
 from kohort.fleet.findings.thresholds import DAY_MS, Thresholds
 from kohort.group.member_kinds import COOPERATIVE
@@ -30,7 +30,6 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     if per_day < settings.eager_rebalances_per_day:
         return
     played = estimate(facts)
-    formed = [each.evidence() for each in facts.of("generation_formed")]
     yield facts.finding(
         NAME,
         "warning",
@@ -39,7 +38,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         "kohort what-if GROUP --compare compares protocols; kohort migrate plan GROUP --to cooperative plans restarts",
         since_ms=since_ms,
         value=None if played is None else round((played.eager_s - played.best_s) * per_day, 3),
-        evidence=picked(formed, settings.evidence_rows) or [facts.state_evidence("the group's last record")],
+        evidence=[each.evidence() for each in facts.of("generation_formed")],
     )
 
 

@@ -6,10 +6,12 @@ Facts are plain values made of rows, in a Spark task or in a test. Lists are in 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
+
+from kohort.fleet.report.wording import counted
 
 
 class Evidence(NamedTuple):
@@ -153,13 +155,12 @@ class Facts:
         since_ms: int,
         until_ms: int | None = None,
         value: float | None = None,
-        evidence: Sequence[Evidence],
+        evidence: Iterable[Evidence],
     ) -> Finding:
-        """Return a finding about the group."""
+        """Return a finding about the group; its last record proves what has no other evidence."""
         until_ms = self.now_ms if until_ms is None else until_ms
-        return Finding(
-            self.source, self.group, name, severity, sentence, since_ms, until_ms, value, list(evidence), advice
-        )
+        proof = list(evidence) or [self.state_evidence("the group's last record")]
+        return Finding(self.source, self.group, name, severity, sentence, since_ms, until_ms, value, proof, advice)
 
 
 def picked(evidence: Sequence[Evidence], most: int) -> list[Evidence]:
@@ -168,6 +169,11 @@ def picked(evidence: Sequence[Evidence], most: int) -> list[Evidence]:
         return list(evidence)
     half = most // 2
     return [*evidence[: most - half], *evidence[len(evidence) - half :]]
+
+
+def are_close(times_ms: Sequence[int], count: int, within_ms: int) -> bool:
+    """Whether some `count` consecutive times lie within a span."""
+    return any(last - first <= within_ms for first, last in zip(times_ms, times_ms[count - 1 :], strict=False))
 
 
 _SIZES = ((1440, "day"), (60, "hour"))
@@ -179,5 +185,4 @@ def duration_text(span_ms: float) -> str:
     if not minutes:
         return "less than a minute"
     size, word = next((each for each in _SIZES if minutes >= 2 * each[0]), (1, "minute"))
-    count = round(minutes / size)
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    return counted(round(minutes / size), word)

@@ -7,6 +7,7 @@ rules are plain functions, and the cost of a group is that of its recent history
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from datetime import date, timedelta
 from functools import partial, reduce
 from itertools import groupby
@@ -24,30 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 GROUP = ("source", "group")
-_OF_GROUPS = (
-    "kind",
-    "state",
-    "members",
-    "partitions",
-    "topics",
-    "strategy",
-    "protocol",
-    "embedded_versions",
-    "has_user_data",
-    "largest_share",
-    "smallest_share",
-    "idle_members",
-    "lag",
-    "last_commit_ms",
-    "next_expiry_ms",
-    "emptied_ms",
-    "running_since_ms",
-    "first_seen_ms",
-    "last_seen_ms",
-    "committed_partitions",
-    "partition",
-    "last_offset",
-)
+_OF_GROUPS = tuple(each.name for each in fields(Facts) if each.name in set(GROUPS.names) - set(GROUP))
 LAST_DAY = (date.max - date(1970, 1, 1)).days
 RUN_OF_FILE = r"/run=(\d+)/"
 _ROWS = 256

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kohort.fleet.findings.facts import EventOf, Facts, Finding, duration_text, picked
+from kohort.fleet.findings.facts import EventOf, Facts, Finding, duration_text
 from kohort.fleet.findings.thresholds import Thresholds
 
 NAME = "poll_timeout_loop"
@@ -58,9 +58,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
             since_ms=longest[0].joined.at_ms,
             until_ms=longest[-1].left.at_ms,
             value=float(len(longest)),
-            evidence=picked(
-                [each.evidence() for stay in longest for each in (stay.joined, stay.left)], settings.evidence_rows
-            ),
+            evidence=[each.evidence() for stay in longest for each in (stay.joined, stay.left)],
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf, duration_text, picked
+from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf, duration_text
 from kohort.fleet.findings.thresholds import HOUR_MS, Thresholds
 
 NAME = "rebalance_storm"
@@ -35,7 +35,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
             since_ms=since_ms,
             until_ms=until_ms,
             value=float(worst.rebalances),
-            evidence=picked(sorted(each.evidence() for each in in_worst), settings.evidence_rows),
+            evidence=sorted(each.evidence() for each in in_worst),
         )
 
 

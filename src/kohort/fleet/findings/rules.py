@@ -2,54 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from kohort.fleet.findings import (
     abandoned_group,
     eager_group,
     flapping_instance,
-    idle_members,
     migration_readiness,
     offsets_expiring,
     poll_timeout_loop,
     rebalance_storm,
-    skewed_assignment,
     stuck_group,
+    uneven_assignment,
     unloadable_log,
     zombie_commits,
 )
-from kohort.fleet.findings.facts import Facts, Finding
+from kohort.fleet.findings.facts import Facts, Finding, picked
 from kohort.fleet.findings.thresholds import Thresholds
 
 Rule = Callable[[Facts, Thresholds], Iterator[Finding]]
 
-RULES: tuple[Rule, ...] = (
-    stuck_group.find,
-    rebalance_storm.find,
-    poll_timeout_loop.find,
-    flapping_instance.find,
-    zombie_commits.find,
-    offsets_expiring.find,
-    skewed_assignment.find,
-    idle_members.find,
-    eager_group.find,
-    abandoned_group.find,
-    migration_readiness.find,
-)
-NAMES = (
-    stuck_group.NAME,
-    rebalance_storm.NAME,
-    poll_timeout_loop.NAME,
-    flapping_instance.NAME,
-    zombie_commits.NAME,
-    unloadable_log.NAME,
-    offsets_expiring.NAME,
-    skewed_assignment.NAME,
-    idle_members.NAME,
-    eager_group.NAME,
-    abandoned_group.NAME,
-    *migration_readiness.NAMES,
-)
+RULES: Mapping[str, Rule | None] = {
+    stuck_group.NAME: stuck_group.find,
+    rebalance_storm.NAME: rebalance_storm.find,
+    poll_timeout_loop.NAME: poll_timeout_loop.find,
+    flapping_instance.NAME: flapping_instance.find,
+    zombie_commits.NAME: zombie_commits.find,
+    unloadable_log.NAME: None,  # it judges logs, not groups
+    offsets_expiring.NAME: offsets_expiring.find,
+    **dict.fromkeys(uneven_assignment.NAMES, uneven_assignment.find),
+    eager_group.NAME: eager_group.find,
+    abandoned_group.NAME: abandoned_group.find,
+    **dict.fromkeys(migration_readiness.NAMES, migration_readiness.find),
+}
+NAMES = tuple(RULES)
 """The names of all findings."""
 
 EVENTS = (
@@ -70,5 +56,6 @@ EVENTS = (
 
 def judge(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     """Yield all findings about one group."""
-    for find in RULES:
-        yield from find(facts, settings)
+    for find in dict.fromkeys(RULES.values()):
+        for finding in find(facts, settings) if find is not None else ():
+            yield finding._replace(evidence=picked(finding.evidence, settings.evidence_rows))

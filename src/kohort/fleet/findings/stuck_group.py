@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from kohort.fleet.findings.facts import Evidence, Facts, Finding, HourOf, duration_text, picked
+from kohort.fleet.findings.facts import Evidence, Facts, Finding, HourOf, duration_text
 from kohort.fleet.findings.thresholds import HOUR_MS, Thresholds
+from kohort.fleet.report.wording import counted
 
 NAME = "stuck_group"
 MOVING = ("Assigning", "Reconciling", "CompletingRebalance", "PreparingRebalance")
@@ -29,7 +30,6 @@ def _rebalance(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     revoking = [each for each in way if each.event == "revoking"]
     who = sorted({each.client_id or each.member or "" for each in revoking})
     waits = f": it waits for {', '.join(who[:3])} to revoke partitions" if who else ""
-    evidence = picked([each.evidence() for each in way], settings.evidence_rows)
     yield facts.finding(
         NAME,
         "critical",
@@ -37,7 +37,7 @@ def _rebalance(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         "restart the member that delays it; with a shorter max.poll.interval.ms it would have been evicted",
         since_ms=since_ms,
         value=(facts.now_ms - since_ms) / 1000,
-        evidence=evidence or [facts.state_evidence("the group's last record")],
+        evidence=[each.evidence() for each in way],
     )
 
 
@@ -56,7 +56,7 @@ def _silence(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     yield facts.finding(
         NAME,
         "critical",
-        f"{facts.members} member{'' if facts.members == 1 else 's'} and no commit for {duration_text(silence_ms)}; "
+        f"{counted(facts.members, 'member')} and no commit for {duration_text(silence_ms)}; "
         f"before, it was never longer than {duration_text(longest_silence_ms(hours))}",
         "check its members: in the classic protocol a rebalance that one of them delays leaves no other trace",
         since_ms=last_ms,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.fleet.findings.facts import CommitOf, Evidence, Facts, Finding, picked
+from kohort.fleet.findings.facts import CommitOf, Evidence, Facts, Finding, are_close
 from kohort.fleet.findings.thresholds import HOUR_MS, Thresholds
 from kohort.fleet.report.wording import counted
 
@@ -20,11 +20,10 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     returns: dict[tuple[str, int], list[CommitOf]] = {}
     for commit in facts.returns:
         returns.setdefault((commit.topic, commit.topic_partition), []).append(commit)
-    last = settings.zombie_returns - 1
     found = {
         partition: commits
         for partition, commits in sorted(returns.items())
-        if any(later.at_ms - first.at_ms <= HOUR_MS for first, later in zip(commits, commits[last:], strict=False))
+        if are_close([commit.at_ms for commit in commits], settings.zombie_returns, HOUR_MS)
     }
     if not found:
         return
@@ -40,7 +39,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         since_ms=commits[0].at_ms,
         until_ms=max(commit.at_ms for commit in commits),
         value=float(len(commits)),
-        evidence=picked([_evidence(commit) for commit in commits], settings.evidence_rows),
+        evidence=[_evidence(commit) for commit in commits],
     )
 
 

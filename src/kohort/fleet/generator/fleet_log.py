@@ -50,7 +50,7 @@ def generate(
 ) -> Truth:
     """Write a fleet's log into a new or empty directory, and return its known faults.
 
-    `commits_per_day` is the average of a group; `stories` selects scenarios by name, all where empty. `progress` is
+    `commits_per_day` is the average of a group; `scenarios` selects scenarios by name, all where empty. `progress` is
     called with the number of simulated scenarios and written groups, and their total.
     Raises ValueError, and StorageError as the disk does.
     """

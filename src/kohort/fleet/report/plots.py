@@ -124,9 +124,7 @@ def heat_map(report: FleetReport, named: Named) -> Markup:
 
 def _heat_lane(columns: Columns, place: int, row: HeatRow, named: Named) -> Markup:
     cells = [
-        _rect(start, 0, length, _TALL, f"q{_quantum(count)}")
-        for start, length, count in _runs([_quantum(each) and each for each in row.rebalances])
-        if count
+        _rect(start, 0, length, _TALL, f"q{_quantum(count)}") for start, length, count in _runs(row.rebalances) if count
     ]
     total = sum(row.rebalances)
     text = f"{shown_name(row.key.group)}: {counted(total, 'rebalance')}"
