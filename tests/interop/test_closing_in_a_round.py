@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from interop.group import Group
@@ -14,8 +17,8 @@ from tests.interop.libraries import need
 from kohort.sync import Admin
 
 pytestmark = pytest.mark.timeout(120)
-FAST, SLOW = ({"assignor": "cooperative-sticky", "heartbeat_ms": each} for each in ("300", "9000"))
-"""One that learns of a round at once, and one for which the round then waits."""
+MEMBER = {"assignor": "cooperative-sticky", "heartbeat_ms": "300", "session_ms": "45000"}
+"""It learns of a round at once."""
 
 
 def test_last_commit_of_a_member_that_is_closed_in_a_cooperative_round_is_taken(tmp_path: Path) -> None:
@@ -25,12 +28,25 @@ def test_last_commit_of_a_member_that_is_closed_in_a_cooperative_round_is_taken(
             admin.create_topic("orders", partitions=6)
         group = Group(broker.bootstrap, "closing", "orders", 6, tmp_path)
         with group, Load(broker.bootstrap, "orders", pause_s=0.05):
-            group.start("librdkafka", **SLOW)
-            closing = group.start("librdkafka", **FAST)
-            group.calm(4)
-            group.start("librdkafka", **FAST)
+            frozen = group.start("librdkafka", **MEMBER)
+            closing = group.start("librdkafka", **MEMBER)
+            group.calm(2)
+            os.kill(frozen.child.pid, signal.SIGSTOP)  # the round waits for it
+            group.start("librdkafka", **MEMBER)
+            group.await_(lambda: group_state(broker.bootstrap) == "PreparingRebalance", "a round is open", 20)
             begun_s = time.monotonic()
-            group.await_(lambda: time.monotonic() - begun_s > 1.3, "its JoinGroup waits", 5)
+            group.await_(lambda: time.monotonic() - begun_s > 1, "three heartbeats later its JoinGroup waits", 5)
+            before = len(
+                closing.refusals
+            )  # a commit between JoinGroup's answer and the assignment is refused, as in Kafka
+            thaw = Timer(3, os.kill, (frozen.child.pid, signal.SIGCONT))
+            thaw.start()  # a member that closes commits at once, and then waits for its round
             group.leave(closing)
-            assert closing.refusals == []
+            thaw.join()
+            assert closing.refusals[before:] == []
             group.settle()
+
+
+def group_state(bootstrap: str) -> str:
+    with Admin(bootstrap) as admin:
+        return str(admin.describe_groups(["closing"])["closing"].state)
