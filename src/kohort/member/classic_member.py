@@ -24,7 +24,7 @@ from kohort.member.member_state import (
     ENDING,
     MOVED,
     NO_GENERATION,
-    NOBODY,
+    NO_IDENTITY,
     POLL_EXPIRED,
     Identity,
     MemberConfig,
@@ -50,7 +50,7 @@ class ClassicMember(MemberBase):
         config: MemberConfig,
         assignors: Sequence[Assignor],
         random: Callable[[], float],
-        member_id: str = NOBODY.member_id,
+        member_id: str = NO_IDENTITY.member_id,
     ) -> None:
         """Make a member of no generation; `member_id` is what the coordinator knows it by already."""
         super().__init__(config, random)
@@ -209,7 +209,7 @@ class ClassicMember(MemberBase):
 
     def forget(self, error: ErrorCode) -> None:
         """The group no longer knows this generation, or this member at all."""
-        member_id = self.identity.member_id if error is ErrorCode.ILLEGAL_GENERATION else NOBODY.member_id
+        member_id = self.identity.member_id if error is ErrorCode.ILLEGAL_GENERATION else NO_IDENTITY.member_id
         self.identity = Identity(NO_GENERATION, member_id)
         self.is_prepared = False
         self.is_leader = False
@@ -224,7 +224,7 @@ class ClassicMember(MemberBase):
     def fail(self, code: ErrorCode, text: str | None = None) -> None:
         """End here for good, with a sentence for the user; only closing follows."""
         if code is ErrorCode.FENCED_INSTANCE_ID:
-            self.identity = NOBODY
+            self.identity = NO_IDENTITY
         if self.state in ENDING:
             return
         self.state = State.FATAL
@@ -415,7 +415,7 @@ class ClassicMember(MemberBase):
             self._sync({}, failure=event.text)
             return
         self.leave("the leader could not assign")
-        self.identity = NOBODY
+        self.identity = NO_IDENTITY
         text = f"this member leads the group and could not assign: {event.text}"
         self.fail(ErrorCode.UNKNOWN_SERVER_ERROR, text)
 
@@ -622,7 +622,7 @@ class ClassicMember(MemberBase):
         """Be gone: nothing follows."""
         self.state = State.CLOSED
         self.is_closed = True
-        self.identity = NOBODY
+        self.identity = NO_IDENTITY
         self.session.end()
         self.session.mark_poll_entered()
         self.do(effects.Ended())

@@ -26,7 +26,7 @@ class Identity(NamedTuple):
         return self.generation != NO_GENERATION and bool(self.member_id)
 
 
-NOBODY = Identity()
+NO_IDENTITY = Identity()
 """What a member is before it joins, and after the coordinator has forgotten it."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from kohort.member.member_state import NOBODY, Identity
+from kohort.member.member_state import NO_IDENTITY, Identity
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.picture import Picture
@@ -19,7 +19,7 @@ class Participant(NamedTuple):
     group_id: str = "g"
     kind: str = "eager"
     instance_id: str | None = None
-    identity: Identity = NOBODY
+    identity: Identity = NO_IDENTITY
 
 
 class Drawn:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kohort.client.arguments import by_partition, check_text, whole_number
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.errors import PartitionErrors
-from kohort.member.member_state import NOBODY, Identity
+from kohort.member.member_state import NO_IDENTITY, Identity
 from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
@@ -66,7 +66,7 @@ def commit_request(
     group_id: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     *,
-    identity: Identity = NOBODY,
+    identity: Identity = NO_IDENTITY,
     instance_id: str | None = None,
     topic_ids: Mapping[str, bytes],
 ) -> OffsetCommitRequest:
@@ -114,7 +114,7 @@ def fetch_request(
     partitions: Iterable[TopicPartition] | None,
     *,
     is_stable: bool = True,
-    identity: Identity = NOBODY,
+    identity: Identity = NO_IDENTITY,
     topic_ids: Mapping[str, bytes],
 ) -> OffsetFetchRequest:
     """Return OffsetFetch, for all partitions with None. With an `identity` the coordinator checks it (KIP-848)."""
@@ -176,7 +176,7 @@ async def commit_offsets(
     group_id: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     *,
-    identity: Identity = NOBODY,
+    identity: Identity = NO_IDENTITY,
     instance_id: str | None = None,
     topic_ids: Mapping[str, bytes] | None = None,
 ) -> None:
@@ -206,7 +206,7 @@ async def fetch_committed(
     partitions: Iterable[TopicPartition] | None,
     *,
     is_stable: bool = True,
-    identity: Identity = NOBODY,
+    identity: Identity = NO_IDENTITY,
     topic_ids: Mapping[str, bytes] | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the committed offsets of a group, of all its partitions with None. What was never committed is left out.

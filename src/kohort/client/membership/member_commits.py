@@ -18,7 +18,7 @@ from kohort.client.errors import CommitFailed, PartitionErrors
 from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver
 from kohort.client.observer import Answer
 from kohort.member import Identity, inputs
-from kohort.member.member_state import NOBODY
+from kohort.member.member_state import NO_IDENTITY
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -134,7 +134,7 @@ class MemberCommits:
         while True:
             driver = self._active.driver
             is_native = driver.name == "consumer" and driver.member.identity.is_valid
-            identity = driver.member.identity if is_native else NOBODY
+            identity = driver.member.identity if is_native else NO_IDENTITY
             try:
                 return await fetch_committed(
                     self._cluster,

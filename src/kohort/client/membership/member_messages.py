@@ -228,7 +228,7 @@ def metadata_seen(view: ClusterView, followed: Iterable[str]) -> MetadataChanged
 def topics_seen(view: ClusterView, known: dict[bytes, str]) -> TopicsSeen:
     """Return the input of a member of the consumer protocol. `known` has all names it ever received, and is added to.
 
-    A topic is gone where the cluster says so of its name, and where its name is another topic's by now.
+    A topic is gone if the metadata reports that its name does not exist, or shows another id for that name.
     """
     names = {
         topic.topic_id: topic.name

@@ -98,7 +98,7 @@ class Membership:
         self._subscription = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
         self._link = CoordinatorLink(cluster, group_id)
         self._switch = ProtocolSwitch(protocol)
-        own_id = member_id or new_member_id() if self._switch.first == "consumer" else ""
+        own_id = (member_id or new_member_id()) if self._switch.first == "consumer" else ""
         first = new_driver(self._switch.first, self._link, self.config, assignors, own_id)
         self._active = ActiveDriver(first)
         self._commits = MemberCommits(cluster, group_id, config.instance_id, self._active)

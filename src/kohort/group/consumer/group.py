@@ -167,11 +167,11 @@ class ConsumerGroup:
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
         """Return the epoch of the member that has a partition, -1 when no member has it."""
-        holder = self.owners.get(topic_id, _NOBODY).get(partition)
+        holder = self.owners.get(topic_id, _NO_OWNERS).get(partition)
         return -1 if holder is None else max(self.members[holder].epoch, 0)
 
 
-_NOBODY: dict[int, str] = {}
+_NO_OWNERS: dict[int, str] = {}
 
 
 def topic_ids_of(group: ConsumerGroup, member: ConsumerMember, image: TopicImage) -> frozenset[bytes]:

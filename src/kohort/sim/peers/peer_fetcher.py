@@ -23,7 +23,7 @@ from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.consumer.batch import visible_batches
 from kohort.member import ConsumerMember, inputs
 from kohort.member.deadlines import Backoff
-from kohort.member.member_state import MOVED, NOBODY
+from kohort.member.member_state import MOVED, NO_IDENTITY
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, error_for
 from kohort.model.ids import TopicPartition
@@ -172,7 +172,7 @@ class PeerFetcher:
 
     def _ask_committed(self, fresh: list[FetchPosition]) -> None:
         member = self._member
-        identity = member.identity if self._is_native and member.identity.is_valid else NOBODY
+        identity = member.identity if self._is_native and member.identity.is_valid else NO_IDENTITY
         ids = {entry.partition.topic: entry.topic_id for entry in fresh if entry.topic_id is not None}
         if (
             not self._is_native

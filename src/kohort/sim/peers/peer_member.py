@@ -12,7 +12,7 @@ from collections.abc import Callable
 from kohort.member import ClassicMember, ConsumerMember, Identity, effects, inputs
 from kohort.member.callback_contract import ContractBroken
 from kohort.member.contract_checker import ConsumerContractChecker, ContractChecker
-from kohort.member.member_state import NOBODY
+from kohort.member.member_state import NO_IDENTITY
 from kohort.model.assignment import Partitions
 from kohort.sim.kernel.host import Alarm
 from kohort.sim.kernel.world_observer import Observer, request_of, response_of
@@ -90,7 +90,7 @@ class PeerMember:
     @property
     def identity(self) -> Identity:
         """Its member id with the generation or epoch that it shows; empty before it joined."""
-        return NOBODY if self.is_over else self.machine.identity
+        return NO_IDENTITY if self.is_over else self.machine.identity
 
     @property
     def owned(self) -> Partitions:
