@@ -10,7 +10,7 @@ from tests.replay.cleaned_log import loaded
 
 from kohort.fleet.generator import generate, read_truth
 from kohort.fleet.generator.ground_truth import Known, Truth
-from kohort.fleet.generator.healthy_groups import grown
+from kohort.fleet.generator.scenarios import grown
 from kohort.fleet.generator.simulated_group import SimulatedGroup, topic_token
 from kohort.fleet.log_check.checked_files import check_partition, segments_of
 from kohort.fleet.log_check.load_check import KAFKA_17306
@@ -119,7 +119,7 @@ def test_groups_that_are_well_load_in_every_kafka_that_is_no_preview(home: Path)
 
 def test_what_a_topic_that_grows_brings_about_comes_after_the_rest_before_it() -> None:
     scene = SimulatedGroup(1, {topic_token(0): 4})
-    grown(scene)
+    grown()(scene)
     _, later = scene.pieces()
     replay = Replay()
     told = [replay.event_of(record) for record in later.records]

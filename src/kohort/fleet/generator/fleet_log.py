@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
 from pathlib import Path
 from random import Random
 
 from kohort.broker.os_disk import OsDisk
-from kohort.fleet.generator.faulty_groups import EXPIRING, faulty_groups
-from kohort.fleet.generator.generated_commits import DAY_MS, Batch
+from kohort.fleet.generator.generated_commits import DAY_MS, CommitStyle
 from kohort.fleet.generator.ground_truth import Known, Truth
-from kohort.fleet.generator.group_log import GeneratedGroup, ScenarioTemplate, construct, simple, simulate
-from kohort.fleet.generator.group_scenario import CommitStyle, Scenario, topics
-from kohort.fleet.generator.healthy_groups import ordinary_groups, resembling_groups
+from kohort.fleet.generator.group_log import GeneratedGroup, Template, construct, simple, simulate
+from kohort.fleet.generator.scenarios import (
+    EXPIRING,
+    UNLOADABLE,
+    Scenario,
+    faulty_groups,
+    ordinary_groups,
+    resembling_groups,
+    topics,
+)
 from kohort.fleet.generator.share_and_streams import ShareGroup, StreamsGroup
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
@@ -62,27 +67,29 @@ def generate(
         raise ValueError(f"{home} is not empty: a fleet is written into a directory of its own")
     random = Random(seed)
     ended_ms = BEGAN_MS + days * DAY_MS
-    made = [each for each in _made_up(seed) if not scenarios or each.scenario.name in scenarios]
-    played = [scenario for scenario in _played() if not scenarios or scenario.name in scenarios][
-        : max(0, groups - len(made))
-    ]
-    if not made and not played:
+    simulated = [*ordinary_groups(), *resembling_groups(), *faulty_groups()]
+    templates = _constructed(seed)
+    if scenarios:
+        templates = [each for each in templates if each.scenario.name in scenarios]
+        simulated = [each for each in simulated if each.name in scenarios]
+    simulated = simulated[: max(0, groups - len(templates))]
+    if not templates and not simulated:
         raise ValueError(f"scenarios={sorted(scenarios)}: there are no such scenarios")
-    steps = len(played) + groups
-    for done, scenario in enumerate(played):
+    steps = len(simulated) + groups
+    for done, scenario in enumerate(simulated):
         progress(done, steps)
-        made.append(simulate(scenario, seed))
+        templates.append(simulate(scenario, seed))
     fleet: dict[int, list[GeneratedGroup]] = {}
     known: dict[str, Known] = {}
     named: dict[str, tuple[bytes, int]] = {}
-    for each in _drawn(made, groups, random):
-        written = GeneratedGroup(each, Random(random.getrandbits(64)), BEGAN_MS, ended_ms, DAY_MS // commits_per_day)
-        if written.group in known:
+    for template in _drawn(templates, groups, random):
+        made = GeneratedGroup(template, Random(random.getrandbits(64)), BEGAN_MS, ended_ms, DAY_MS // commits_per_day)
+        if made.group in known:
             continue
-        scenario = each.scenario
-        known[written.group] = Known(scenario.name, scenario.expected, scenario.permitted, scenario.near)
-        named |= written.copy.topics
-        fleet.setdefault(group_partition(written.group, partitions), []).append(written)
+        scenario = made.scenario
+        known[made.group] = Known(scenario.name, scenario.expected, scenario.permitted, scenario.near)
+        named |= made.topics
+        fleet.setdefault(group_partition(made.group, partitions), []).append(made)
     records = 0
     disk = OsDisk(home)
     for partition in range(partitions):
@@ -96,54 +103,44 @@ def generate(
     return truth
 
 
-def _played() -> Iterator[Scenario]:
-    yield from ordinary_groups()
-    yield from resembling_groups()
-    yield from faulty_groups()
-
-
-def _made_up(seed: int) -> Iterator[ScenarioTemplate]:
-    """Yield scenarios that are not simulated: groups without members, and types that our coordinator lacks."""
-    yield simple(Scenario("simple", _nothing, topics(6), weight=3))
-    yield simple(Scenario("expiring by itself", _nothing, topics(3), EXPIRING, commits=CommitStyle.EXPIRING))
-    share, streams = (
-        Scenario("share", _nothing, topics(8), weight=3, commits=CommitStyle.NONE),
-        partial(construct, seed=seed),
-    )
-    yield construct(share, ShareGroup, seed)
-    yield streams(Scenario("streams", _nothing, topics(6), weight=3), StreamsGroup)
-    refused = frozenset({"unloadable_log"})
-    cleaned = Scenario("streams, cleaned", _nothing, topics(6), refused, commits=CommitStyle.FIRST)
-    yield streams(cleaned, StreamsGroup)
+def _constructed(seed: int) -> list[Template]:
+    """Return the scenarios that are not simulated: groups without members, and types that our coordinator lacks."""
+    return [
+        simple(Scenario("simple", _nothing, topics(6), weight=3)),
+        simple(Scenario("expiring by itself", _nothing, topics(3), EXPIRING, commits=CommitStyle.EXPIRING)),
+        construct(Scenario("share", _nothing, topics(8), weight=3, commits=CommitStyle.NONE), ShareGroup, seed),
+        construct(Scenario("streams", _nothing, topics(6), weight=3), StreamsGroup, seed),
+        construct(
+            Scenario("streams, cleaned", _nothing, topics(6), UNLOADABLE, commits=CommitStyle.FIRST), StreamsGroup, seed
+        ),
+    ]
 
 
 def _nothing(_: object) -> None:
     """The script of a scenario that is not simulated."""
 
 
-def _drawn(made: list[ScenarioTemplate], groups: int, random: Random) -> Iterator[ScenarioTemplate]:
+def _drawn(templates: list[Template], groups: int, random: Random) -> Iterator[Template]:
     """Yield `groups` groups: one of each scenario at least, the rest by weight."""
-    yield from made[:groups]
-    yield from random.choices(made, [each.scenario.weight for each in made], k=max(0, groups - len(made)))
+    yield from templates[:groups]
+    weights = [each.scenario.weight for each in templates]
+    yield from random.choices(templates, weights, k=max(0, groups - len(templates)))
 
 
 def _write(disk: OsDisk, partition: int, groups: list[GeneratedGroup], segment_bytes: int) -> int:
+    """Write the log of a partition; return the number of its records."""
     config = LogConfig(segment_bytes=segment_bytes, cleanup_policy="compact", segment_ms=1 << 50)
-    batches: list[Batch] = []
-    for written in groups:
-        batches.extend(written.batches())
+    batches = [batch for group in groups for batch in group.batches()]
     batches.sort(key=lambda batch: batch.at_ms)
     log = PartitionLog.open(disk, f"{TOPIC}-{partition}", config, BEGAN_MS)
     pending: list[bytes] = []
     size = 0
-    for at_ms, content in batches:
+    for place, (at_ms, content) in enumerate(batches, 1):
         pending.append(content)
         size += len(content)
-        if size >= _APPENDED_BYTES:
+        if size >= _APPENDED_BYTES or place == len(batches):
             log.append(pending, leader_epoch=0, now_ms=at_ms)
             pending, size = [], 0
-    if pending:
-        log.append(pending, leader_epoch=0, now_ms=batches[-1].at_ms)
     count = log.log_end_offset
     log.close()
     return count

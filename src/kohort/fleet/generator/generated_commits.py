@@ -7,12 +7,12 @@ rates follow the time of day.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from functools import partial
 from math import cos, pi
 from random import Random
 from typing import NamedTuple
 
-from kohort.fleet.generator.group_scenario import CommitStyle
 from kohort.group.events import OffsetCommitted
 from kohort.log.group_records import offset_key_head, offset_value, partition_bytes
 from kohort.wire.record_batches import ControlType, Record, control_record, encode_batch
@@ -28,6 +28,28 @@ OFTEN_MS = 4 * 60_000
 """How often they do then."""
 SOON_MS = 60_000
 """Delay of a new member's first commit, of all its partitions; later it commits its halves in turn."""
+
+
+class CommitStyle(StrEnum):
+    """Style of a group's commits."""
+
+    STEADY = "steady"
+    """By day more often than by night."""
+    OFFICE = "office"
+    """From eight to eighteen only."""
+    HALTED = "halted"
+    """Steady, and for the last hours not at all."""
+    ZOMBIE = "zombie"
+    """Steady, and for an hour two processes commit for the same partitions, one of them far behind."""
+    RESET = "reset"
+    """Steady; whenever the group is empty its offsets are reset backwards."""
+    EXPIRING = "expiring"
+    """Steady, and each commit has an expiry time, soon after the log's end."""
+    TRANSACTIONAL = "transactional"
+    """Steady, in transactions; one in twenty is aborted."""
+    FIRST = "first"
+    """Steady, and once before the group's first record, as if records of its former type had been compacted."""
+    NONE = "none"
 
 
 class Batch(NamedTuple):
@@ -61,6 +83,7 @@ class Committer:
         """Records per second and partition."""
         self._offsets = [random.randrange(1_000_000) for _ in self._parts]
         self._producer_id = random.randrange(1000, 1_000_000)
+        self._all = range(len(self._parts))
 
     def batches(self, spans: Sequence[Span], end_ms: int) -> Iterator[Batch]:
         """Yield all commits."""
@@ -68,7 +91,7 @@ class Committer:
         if style is CommitStyle.NONE:
             return
         if style is CommitStyle.FIRST:
-            yield self._batch(spans[0].from_ms - HOUR_MS, range(len(self._parts)), end_ms)
+            yield self._batch(spans[0].from_ms - HOUR_MS, self._all, end_ms)
         zombie_from_ms = end_ms
         if style is CommitStyle.ZOMBIE:
             longest = max(spans, key=lambda span: span.until_ms - span.from_ms)
@@ -76,9 +99,8 @@ class Committer:
         turn = 0
         for number, span in enumerate(spans):
             if style is CommitStyle.RESET and number:
-                for place in range(len(self._parts)):
-                    self._offsets[place] = max(0, self._offsets[place] - 5_000)
-                yield self._batch(span.from_ms - 60_000, range(len(self._parts)), end_ms)
+                self._offsets = [max(0, offset - 5_000) for offset in self._offsets]
+                yield self._batch(span.from_ms - 60_000, self._all, end_ms)
             at_ms = last_ms = span.from_ms
             is_first = True
             while True:
@@ -92,7 +114,7 @@ class Committer:
                     continue
                 self._advance(at_ms - last_ms)
                 last_ms = at_ms
-                half = [place for place in range(len(self._parts)) if is_first or place % 2 == turn % 2] or [0]
+                half = [place for place in self._all if is_first or place % 2 == turn % 2] or [0]
                 turn, is_first = turn + 1, False
                 if style is CommitStyle.TRANSACTIONAL:
                     yield from self._transaction(at_ms, half)
@@ -107,7 +129,7 @@ class Committer:
         return 1.0 + 0.7 * cos((at_ms % DAY_MS / DAY_MS - 0.6) * 2 * pi)
 
     def _advance(self, elapsed_ms: int) -> None:
-        for place in range(len(self._parts)):
+        for place in self._all:
             self._offsets[place] += 1 + int(self._rate * elapsed_ms / 1000 * self._random.random())
 
     def _records(self, at_ms: int, places: Sequence[int], end_ms: int, behind: int = 0) -> list[Record]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 FILE = "truth.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """The findings that are true of one group."""
 
     scenario: str
@@ -71,25 +72,18 @@ class Truth:
     def mistakes(self, found: Iterable[tuple[str, str]]) -> list[str]:
         """Return false and missed findings as sentences, counted by scenario."""
         pairs = set(found)
-        lines: dict[str, int] = {}
+        lines: Counter[str] = Counter()
         for group, known in self.groups.items():
             named = {name for other, name in pairs if other == group}
-            for name in sorted(named - known.expected - known.permitted):
-                line = f"{name} found in {known.scenario!r}"
-                lines[line] = lines.get(line, 0) + 1
-            for name in sorted(known.expected - named):
-                line = f"{name} missed in {known.scenario!r}"
-                lines[line] = lines.get(line, 0) + 1
-        strangers = {group for group, _ in pairs} - set(self.groups)
-        lines |= dict.fromkeys((f"an unknown group: {group!r}" for group in sorted(strangers)), 1)
+            lines.update(f"{name} found in {known.scenario!r}" for name in named - known.expected - known.permitted)
+            lines.update(f"{name} missed in {known.scenario!r}" for name in known.expected - named)
+        strangers = {group for group, _ in pairs} - self.groups.keys()
+        lines.update(f"an unknown group: {group!r}" for group in strangers)
         return [f"{line} ({count} groups)" for line, count in sorted(lines.items())]
 
     def write(self, directory: Path) -> None:
         """Write it beside the log."""
-        groups = {
-            group: [known.scenario, *(sorted(each) for each in (known.expected, known.permitted, known.near))]
-            for group, known in self.groups.items()
-        }
+        groups = {name: [known.scenario, *map(sorted, known[1:])] for name, known in self.groups.items()}
         content = {"began_ms": self.began_ms, "ended_ms": self.ended_ms, "records": self.records, "groups": groups}
         (directory / FILE).write_text(json.dumps(content, indent=1) + "\n")
 
@@ -97,8 +91,5 @@ class Truth:
 def read_truth(directory: Path) -> Truth:
     """Return what `Truth.write` wrote. Raises FileNotFoundError."""
     content = json.loads((directory / FILE).read_text())
-    groups = {
-        group: Known(scenario, frozenset(expected), frozenset(permitted), frozenset(near))
-        for group, (scenario, expected, permitted, near) in content["groups"].items()
-    }
+    groups = {name: Known(scenario, *map(frozenset, sets)) for name, (scenario, *sets) in content["groups"].items()}
     return Truth(groups, content["began_ms"], content["ended_ms"], content["records"])

@@ -7,10 +7,9 @@ cuts. Names are tokens of a fixed length (see `group_template`), which copies re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from kohort.group.events import GroupStored, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.log.group_replay import records_of
@@ -30,6 +29,9 @@ from kohort.what_if.virtual_broker import KAFKA_BEHAVIOR
 from kohort.wire.record_batches import Record
 
 SECOND_US = 1_000_000
+PATIENCE_S = 900
+"""How long the members of a scene may take to converge."""
+ADDRESS = ("n1", 9092)
 GROUP = "group-000000000000000000"
 """The name of the group in every scene."""
 SETTINGS = {
@@ -52,13 +54,19 @@ JAVAS = {
 """Kafka's defaults, except that members fetch more rarely: nothing depends on it, and it is most of a scene's cost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """The records between two cuts. `began_ms` is on the scene's wall clock."""
+class Piece(NamedTuple):
+    """The records between two cuts. Times are on the scene's wall clock."""
 
     began_ms: int
     ended_ms: int
-    records: tuple[Record, ...]
+    is_occupied: bool
+    """Whether the group has members at its end."""
+    records: Sequence[Record]
+
+    @property
+    def duration_ms(self) -> int:
+        """How long it takes."""
+        return self.ended_ms - self.began_ms
 
 
 Edit = Callable[[HardEvent], HardEvent]
@@ -67,90 +75,128 @@ Edit = Callable[[HardEvent], HardEvent]
 class SimulatedGroup:
     """One world with one broker and one group. `topics` are by name, with their partitions."""
 
-    def __init__(self, seed: int, topics: Mapping[str, int], **settings: str) -> None:
-        self.rng = Rng(seed)
+    def __init__(self, seed: int, topics: Mapping[str, int]) -> None:
+        self._rng = Rng(seed)
         self.topics = dict(topics)
         self.scheduler = Scheduler()
         self._observer = Observer()
-        self._network = Network(self.scheduler, self.rng.stream("network"))
+        self._network = Network(self.scheduler, self._rng.stream("network"))
         host = Host("n1", self.scheduler)
-        random = self.rng.stream("n1")
-        self._node = NodeHost(host, self._network, ("n1", 9092), random, self._observer, SETTINGS | settings)
+        self._node = NodeHost(host, self._network, ADDRESS, self._rng.stream("n1"), self._observer, SETTINGS)
         self._node.start()
         assert self._node.node is not None, "a new disk has no objections"
         for name, partitions in self.topics.items():
             self._node.node.topics.create(name, partitions, {}, host.now_ms())
         self.topic_ids = {topic.name: topic.topic_id for topic in self._node.node.topics if not topic.is_internal}
         self.peers: dict[str, Peer] = {}
-        self.hosts: set[str] = set()
         self._births = 0
-        self._cuts = [WALL_MS]
-        self.occupied: list[bool] = []
-        """By piece, whether the group had members at its end."""
+        self._cuts = [(WALL_MS, False)]
+        """The times of cuts, and whether the group had members then."""
         feed = Host("feed", self.scheduler)
-        self._feeder = Feeder(feed, self._network, [("n1", 9092)], self.rng.stream("feed"), self._observer, self.topics)
+        self._feeder = Feeder(feed, self._network, [ADDRESS], self._rng.stream("feed"), self._observer, self.topics)
 
-    # -- steps of a script
+    # -- one member
 
-    def start(self, number: int, kind: str | Kind, **config: Any) -> Peer:
+    def start(self, number: int, kind: str, **config: Any) -> None:
         """Start the member `number` on a new host."""
-        self._births += 1
-        name = member_token(number)
-        host = host_token(self._births)
-        self.hosts.add(host)
-        config = JAVAS | {"topics": tuple(self.topics)} | config
-        peer = self.peers[name] = Peer(
-            name,
-            Host(host, self.scheduler),
-            self._network,
-            [("n1", 9092)],
-            KINDS[kind] if isinstance(kind, str) else kind,
-            self.rng.stream(f"{name}/{self._births}"),
-            self._observer,
-            PeerConfig(GROUP, **config),
-        )
-        peer.start()
-        return peer
+        settings = PeerConfig(GROUP, **JAVAS | {"topics": tuple(self.topics)} | config)
+        self._start(member_token(number), Host(host_token(self._births + 1), self.scheduler), KINDS[kind], settings)
 
-    def again(self, peer: Peer, **config: Any) -> Peer:
+    def again(self, peer: Peer) -> None:
         """Start a member that has ended again, on its former host."""
+        self._start(peer.name, peer.host, peer.made_as, peer.config)
+
+    def _start(self, name: str, host: Host, kind: Kind, config: PeerConfig) -> None:
         self._births += 1
-        config = {**{name: getattr(peer.config, name) for name in peer.config.__slots__}, **config}
-        made = self.peers[peer.name] = Peer(
-            peer.name,
-            peer.host,
-            self._network,
-            [("n1", 9092)],
-            peer.made_as,
-            self.rng.stream(f"{peer.name}/{self._births}"),
-            self._observer,
-            PeerConfig(**config),
-        )
-        made.start()
-        return made
+        random = self._rng.stream(f"{name}/{self._births}")
+        peer = Peer(name, host, self._network, [ADDRESS], kind, random, self._observer, config)
+        self.peers[name] = peer
+        peer.start()
 
-    def pass_s(self, seconds: float) -> None:
-        """Let time pass."""
-        self.scheduler.run_until(self.scheduler.now_us + int(seconds * SECOND_US))
-
-    def converge(self, patience_s: float = 900.0) -> None:
-        """Let time pass until every running member owns its target."""
-        until_us = self.scheduler.now_us + int(patience_s * SECOND_US)
-        while self.scheduler.now_us < until_us:
-            self.pass_s(1)
-            if all(peer.is_settled for peer in self.peers.values() if not peer.is_over):
-                self.pass_s(5)
-                return
-        raise AssertionError("the members of a scene converge")
-
-    def close(self, peer: Peer) -> None:
-        """Stop a member as a deployment does, and wait until it has left."""
-        peer.close()
+    def close(self, peer: Peer, *, leave: bool | None = None) -> None:
+        """Stop a member as a deployment does, and wait until it has ended."""
+        peer.close(leave=leave)
         for _ in range(600):
             if peer.is_over:
                 return
             self.pass_s(0.5)
         raise AssertionError("a member stops when it is closed")
+
+    def crash(self, number: int, away_s: float) -> None:
+        """Kill a member, and start it again after a while on the same host."""
+        peer = self.peers[member_token(number)]
+        peer.kill()
+        self.pass_s(away_s)
+        self.again(peer)
+
+    # -- all members
+
+    @property
+    def running(self) -> list[Peer]:
+        """The running members in order."""
+        return [peer for _, peer in sorted(self.peers.items()) if not peer.is_over]
+
+    def start_all(self, count: int, kind: str, *, static: bool = False, **config: Any) -> None:
+        """Start members 0 to `count`, all at once, and wait."""
+        for number in range(count):
+            self.start(number, kind, instance_id=instance_token(number) if static else None, **config)
+        self.settle()
+
+    def roll(self, kind: str) -> None:
+        """Deploy: replace every member by another process, one after the other."""
+        for peer in self.running:
+            self.close(peer)
+            self.pass_s(8)
+            self.start(number_of(peer), kind, instance_id=peer.config.instance_id, topics=peer.config.topics)
+            self.converge()
+        self.cut()
+
+    def scale(self, kind: str, count: int) -> None:
+        """Scale to `count` members, by starting new ones or stopping the last."""
+        before = self.running
+        for peer in reversed(before[count:]):
+            self.close(peer)
+        for number in range(len(before), count):
+            self.start(number, kind)
+        self.settle()
+
+    def stop_all(self) -> None:
+        """Stop all members."""
+        for peer in self.running:
+            self.close(peer)
+        self.pass_s(5)
+        self.cut()
+
+    # -- time
+
+    def pass_s(self, seconds: float) -> None:
+        """Let time pass."""
+        self.scheduler.run_until(self.scheduler.now_us + int(seconds * SECOND_US))
+
+    def converge(self) -> None:
+        """Let time pass until every running member owns its target."""
+        for _ in range(PATIENCE_S):
+            self.pass_s(1)
+            if all(peer.is_settled for peer in self.running):
+                self.pass_s(5)
+                return
+        raise AssertionError("the members of a scene converge")
+
+    def cut(self) -> None:
+        """Mark a moment at which the group is stable."""
+        self._cuts.append((self.now_ms, bool(self.running)))
+
+    def settle(self) -> None:
+        """Wait for a stable group, and mark it."""
+        self.converge()
+        self.cut()
+
+    @property
+    def now_ms(self) -> int:
+        """The scene's wall clock."""
+        return self._node.host.now_ms()
+
+    # -- topics
 
     def feed(self, count: int) -> None:
         """Write `count` records to each topic."""
@@ -168,16 +214,6 @@ class SimulatedGroup:
         node.tick(self.now_ms)
         node.topics.grow(found, partitions, self.now_ms)
 
-    def cut(self) -> None:
-        """Mark a moment at which the group is stable."""
-        self._cuts.append(self.now_ms)
-        self.occupied.append(any(not peer.is_over for peer in self.peers.values()))
-
-    @property
-    def now_ms(self) -> int:
-        """The scene's wall clock."""
-        return self._node.host.now_ms()
-
     # -- the log
 
     def pieces(self, edit: Edit | None = None, *, as_kafka: bool = True) -> list[Piece]:
@@ -185,7 +221,7 @@ class SimulatedGroup:
 
         Kafka stores a generation when its leader has synced; ours also when it forms, which `as_kafka` leaves out.
         """
-        if self._cuts[-1] != self.now_ms:
+        if self._cuts[-1][0] != self.now_ms:
             self.cut()
         disk = self._node.disk.clone()
         log = PartitionLog.open(disk, "__consumer_offsets-0", LogConfig(), self.now_ms)
@@ -201,11 +237,17 @@ class SimulatedGroup:
             if edit is not None:
                 key, value = record_of(edit(event))
             kept.append(record._replace(key=key, value=value, headers=()))
-        bounds = [*self._cuts[:-1], self._cuts[-1] + 1]
+        ended_ms, is_occupied = self._cuts[-1]
+        cuts = [*self._cuts[:-1], (ended_ms + 1, is_occupied)]
         return [
-            Piece(began, ended, tuple(each for each in kept if began <= each.timestamp_ms < ended))
-            for began, ended in pairwise(bounds)
+            Piece(began, ended, is_occupied, [each for each in kept if began <= each.timestamp_ms < ended])
+            for (began, _), (ended, is_occupied) in pairwise(cuts)
         ]
+
+
+def number_of(peer: Peer) -> int:
+    """Return the number of a member."""
+    return int(peer.name[-2:])
 
 
 def member_token(number: int) -> str:
