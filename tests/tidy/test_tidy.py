@@ -34,7 +34,7 @@ OFFENCES: list[tuple[Callable[[Tree], None], str, str]] = [
     (names.test_no_name_uses_a_word_that_says_nothing, GROUP + "a.py", "class TopicInfo: pass\n"),
     (names.test_no_name_uses_a_word_that_says_nothing, GROUP + "a.py", "def f(info): pass\n"),
     (names.test_no_module_is_named_after_nothing, GROUP + "utils.py", "x = 1\n"),
-    (names.test_only_node_apis_handle, GROUP + "a.py", "def handle(): pass\n"),
+    (names.test_no_function_is_named_handle, GROUP + "a.py", "def handle(): pass\n"),
     (names.test_units_come_last, GROUP + "a.py", "ms_timeout = 1\n"),
     (sizes.test_no_function_is_longer_than_70_lines, GROUP + "a.py", "def f():\n" + "    x = 1\n" * 70),
     (sizes.test_every_module_opens_with_at_most_ten_lines_of_docstring, GROUP + "a.py", "x = 1\n"),

@@ -1,8 +1,8 @@
 """Refused joins: which answers they are, why in words, and which members of the group stand in the way.
 
 A client may end for good on such an answer and print nothing but a number, so the refusal is an event of the group. It
-changes no group. What it says beyond the answer is worked out only if the event is written (see `node/refused_joins`),
-since any client can send joins that are refused.
+changes no group. What it says beyond the answer is worked out only if the event is written (see
+`node/groups/event_topic`), since any client can send joins that are refused.
 """
 
 from __future__ import annotations

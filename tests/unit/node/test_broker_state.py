@@ -10,7 +10,7 @@ from tests.unit.node.desk import Desk
 
 from kohort.log.memory_disk import MemoryDisk
 from kohort.node import broker_state
-from kohort.node.configuration.group_configs import entries
+from kohort.node.broker_state import group_config_entries
 from kohort.node.metadata_log import DIRECTORY
 
 
@@ -50,7 +50,9 @@ def lived() -> Desk:
             desk.node.topics.alter(topic, [("retention.ms", str(start)), ("cleanup.policy", None)], now_ms)
         desk.node.state.alter_broker([("num.partitions", str(start + 1)), ("log.retention.ms", None)], now_ms)
         group_id = f"g-{start % 2}"
-        desk.node.state.write(entries(group_id, [("consumer.session.timeout.ms", str(46_000 + start))], now_ms), now_ms)
+        desk.node.state.write(
+            group_config_entries(group_id, [("consumer.session.timeout.ms", str(46_000 + start))], now_ms), now_ms
+        )
         desk.node.state.next_producer_id(now_ms)
         desk = desk.restart(clean=bool(start % 2))
     return desk

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.node.configuration.test_group_configs import GROUP_TYPE, INTERVAL, SESSION
 from tests.unit.node.consumer_desk import NativeMember, consumer_desk, settle, stable_members, topics_of
 from tests.unit.node.desk import Desk
 from tests.unit.node.group_desk import stable_group
 from tests.unit.node.test_configs_apis import SET, alter
+from tests.unit.node.test_group_configs import GROUP_TYPE, INTERVAL, SESSION
 
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.model.errors import ErrorCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kohort.model.errors import ErrorCode
 from kohort.node.apis.routes import Routes, served
-from kohort.node.error_responses import error_response
+from kohort.node.route import error_response
 from kohort.wire.apis import VERSIONS, request_class
 from kohort.wire.codec import encode
 from kohort.wire.messages import (

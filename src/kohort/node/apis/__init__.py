@@ -1,14 +1,14 @@
-"""One module per API key, named kNN_name: the list of these files is the list of what the broker serves.
+"""The APIs that the broker serves, by key: the numbers in a module's name are its APIs, so `ls` is the list of them.
 
-Each has `handle(context, request, message)`, which returns the response or None (parked: `request.reply` comes
-later). `refuse(message, code, text, version)` returns an error response, where `node.error_responses` does not suffice.
+Each API has a function of its name, `join_group(context, request, message)`, which returns the response or None
+(parked: `request.reply` comes later). `refuse_join_group(message, code, text, version)` returns an error response,
+where `node.route.error_response` does not suffice.
 """
 
 from __future__ import annotations
 
+import re
 from pkgutil import iter_modules
 
-MODULES: dict[int, str] = {
-    int(module.name[1:].partition("_")[0]): module.name for module in iter_modules(__path__) if module.name[0] == "k"
-}
+MODULES = {int(key): module.name for module in iter_modules(__path__) for key in re.findall(r"\d+", module.name)}
 """Module names by API key."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kohort.assign.server.spec import ServerAssignor
-from kohort.node.fetch.fetch_sessions import FetchSessions
+from kohort.node.fetch_sessions import FetchSessions
 from kohort.node.services import Services
 from kohort.wire.apis import Api
 

@@ -1,24 +1,29 @@
-"""Fetch: read record batches, and wait for them.
+"""Fetch: read record batches, and wait for them (KIP-41's long poll, KIP-74's limits).
 
 v7 adds sessions (KIP-227); v9 fences by leader epoch (KIP-320); v12 finds diverged logs; v13 names topics by id
 (KIP-516); v15 moves the replica's id into a tagged field; v16 hints at new leaders; v18 is for followers only.
+Records are views of what the log holds and are never copied. A fetch that waits is counted down by appends and reads
+again when it wakes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from kohort.log.disk import StorageError
+from kohort.log.partition_log import OffsetOutOfRange
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.fetch.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, Fetched
-from kohort.node.fetch.long_poll import Fetch
+from kohort.node.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, Fetched, FetchSession
+from kohort.node.route import set_error
+from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
-from kohort.wire.apis import Api
+from kohort.node.topics.topic import Partition
 from kohort.wire.messages import FetchRequest, FetchResponse
 
-API = Api.FETCH
 
-
-def handle(context: ApiContext, request: Request, message: FetchRequest) -> Steps[FetchResponse | None]:
+def fetch(context: ApiContext, request: Request, message: FetchRequest) -> Steps[FetchResponse | None]:
     """Answer at once when there is enough to read or something is wrong, else wait."""
     state = message.replica_state
     if message.replica_id >= 0 or (state is not None and state.replica_id >= 0):
@@ -30,7 +35,7 @@ def handle(context: ApiContext, request: Request, message: FetchRequest) -> Step
     return None
 
 
-def refuse(message: FetchRequest, code: ErrorCode, text: str, version: int) -> FetchResponse:
+def refuse_fetch(message: FetchRequest, code: ErrorCode, text: str, version: int) -> FetchResponse:
     """Return an error at the top, where v7+ has a field for it, and for every partition before."""
     if version >= 7:
         return FetchResponse(error_code=code)
@@ -68,3 +73,161 @@ def _begin(context: ApiContext, request: Request, message: FetchRequest) -> Step
             fetched[key, asked.partition] = Fetched(key, asked)
             yield 1
     return Fetch(context.services, request, message, fetched.values(), None, is_incremental=False)
+
+
+_Result = FetchResponse.Response.Partition
+_READ_COMMITTED = 1
+
+
+class Fetch:
+    """A fetch under way: `attempt` once, and park if it has not found enough."""
+
+    def __init__(
+        self,
+        services: Services,
+        request: Request,
+        message: FetchRequest,
+        fetched: Iterable[Fetched],
+        session: FetchSession | None,
+        *,
+        is_incremental: bool,
+    ) -> None:
+        self._topics = services.topics
+        self._timers = services.timers
+        self._durability = services.durability
+        self._request = request
+        self._message = message
+        self._fetched = list(fetched)
+        self._session = session
+        self._is_incremental = is_incremental
+        self._max_bytes = min(message.max_bytes, services.config.fetch_max_bytes)
+        self._ends: dict[Partition, int] = {}
+        """The partitions that could be read, and where they ended."""
+        self._results: list[tuple[Fetched, _Result, int]] = []
+        self._has_error = False
+        self.missing_bytes = 0
+        """How many bytes must still arrive before the fetch is answered."""
+
+    def attempt(self) -> Steps[bool]:
+        """Read every partition; return whether that is enough to answer."""
+        left, total = self._max_bytes, 0
+        self._results, self._ends, self._has_error = [], {}, False
+        for fetched in self._fetched:
+            result, size = self._read(fetched, left, is_first=total == 0)
+            total += size
+            left -= size
+            self._results.append((fetched, result, size))
+            yield 1
+        self.missing_bytes = self._message.min_bytes - total
+        return self.missing_bytes <= 0 or self._has_error or not self._fetched
+
+    def has_grown(self) -> bool:
+        """Whether there is more to read by now."""
+        return any(partition.log.high_watermark > end for partition, end in self._ends.items())
+
+    def park(self) -> None:
+        """Wait for records, for at most the time that the client allows."""
+        for partition in self._ends:
+            partition.waiters[self] = None
+        self._request.dropped = self._leave
+        self._timers.arm(self, self._request.now_ms + self._message.max_wait_ms, self.complete)
+
+    def complete(self, now_ms: int) -> None:  # noqa: ARG002
+        """Answer with what there is now."""
+        self._leave()
+        self._request.server.proceed(self._request, self._answer())
+
+    def _answer(self) -> Steps[FetchResponse]:
+        yield from self.attempt()
+        return (yield from self.response())
+
+    def response(self) -> Steps[FetchResponse]:
+        """Return the answer; an incremental one leaves out the partitions about which there is nothing new."""
+        by_topic: dict[bytes | str, list[_Result]] = {}
+        session = self._session
+        for fetched, result, size in self._results:
+            yield 1
+            if self._is_incremental and not size and not result.error_code and not _is_news(fetched, result):
+                continue
+            if session is not None:
+                fetched.high_watermark = -2 if result.error_code else result.high_watermark
+                fetched.log_start_offset = result.log_start_offset
+                if size:
+                    # What was served goes to the end, so that a busy partition does not starve the others.
+                    key = (fetched.topic, fetched.partition)
+                    if session.partitions.pop(key, None) is not None:
+                        session.partitions[key] = fetched
+            by_topic.setdefault(fetched.topic, []).append(result)
+        topic = FetchResponse.Response
+        return FetchResponse(
+            session_id=0 if session is None else session.session_id,
+            responses=[
+                topic(topic_id=key, partitions=results)
+                if isinstance(key, bytes)
+                else topic(topic=key, partitions=results)
+                for key, results in by_topic.items()
+            ],
+        )
+
+    def _leave(self) -> None:
+        self._timers.disarm(self)
+        self._durability.woken.pop(self, None)
+        for partition in self._ends:
+            partition.waiters.pop(self, None)
+
+    def _read(self, fetched: Fetched, left: int, *, is_first: bool) -> tuple[FetchResponse.Response.Partition, int]:
+        result = _Result(partition_index=fetched.partition, high_watermark=-1, records=b"")
+        try:
+            partition = self._topics.find_partition(fetched.topic, fetched.partition)
+            return result, self._read_log(partition, fetched.asked, result, left, is_first)
+        except (KafkaError, StorageError) as error:
+            set_error(result, error)
+        self._has_error = True
+        return result, 0
+
+    def _read_log(
+        self,
+        partition: Partition,
+        asked: FetchRequest.Topic.Partition,
+        result: FetchResponse.Response.Partition,
+        left: int,
+        is_first: bool,
+    ) -> int:
+        partition.check_leader_epoch(asked.current_leader_epoch)
+        log = partition.log
+        end = log.high_watermark
+        if asked.last_fetched_epoch >= 0 and self._diverges(partition, asked, result):
+            return 0
+        if not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
+            raise OffsetOutOfRange
+        result.high_watermark = result.last_stable_offset = end
+        result.log_start_offset = log.log_start_offset
+        if self._message.isolation_level != _READ_COMMITTED:
+            result.aborted_transactions = None
+        self._ends[partition] = end
+        max_bytes = min(asked.partition_max_bytes, left)
+        if asked.fetch_offset >= end or (max_bytes <= 0 and not is_first):
+            return 0
+        views = log.read(asked.fetch_offset, max_bytes, up_to=end, at_least_one=is_first)
+        result.records = views  # type: ignore[assignment]
+        return sum(map(len, views))
+
+    def _diverges(
+        self, partition: Partition, asked: FetchRequest.Topic.Partition, result: FetchResponse.Response.Partition
+    ) -> bool:
+        epoch, end = partition.log.end_offset_for_epoch(asked.last_fetched_epoch)
+        if epoch < 0:
+            raise OffsetOutOfRange
+        if epoch == asked.last_fetched_epoch and end >= asked.fetch_offset:
+            return False
+        result.diverging_epoch = FetchResponse.Response.Partition.DivergingEpoch(epoch=epoch, end_offset=end)
+        self._has_error = True
+        return True
+
+
+def _is_news(fetched: Fetched, result: FetchResponse.Response.Partition) -> bool:
+    return (
+        fetched.high_watermark != result.high_watermark
+        or fetched.log_start_offset != result.log_start_offset
+        or (result.diverging_epoch is not None and result.diverging_epoch.epoch >= 0)
+    )

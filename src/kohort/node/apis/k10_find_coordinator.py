@@ -11,25 +11,25 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
-from kohort.wire.apis import Api
 from kohort.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 
-API = Api.FIND_COORDINATOR
 _GROUP = 0
 _KINDS = {1: "transaction", 2: "share"}
 
 
-def handle(context: ApiContext, request: Request, message: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
+def find_coordinator(
+    context: ApiContext, request: Request, message: FindCoordinatorRequest
+) -> Steps[FindCoordinatorResponse]:
     """Answer with this node; the offsets topic is created at the first request."""
     version = request.api_version
     if message.key_type != _GROUP:
         kind = _KINDS.get(message.key_type, "unknown")
         text = f"This broker coordinates groups only, not keys of type {message.key_type} ({kind})."
-        return refuse(message, ErrorCode.INVALID_REQUEST, text, version)
+        return refuse_find_coordinator(message, ErrorCode.INVALID_REQUEST, text, version)
     try:
         context.coordinator.ensure_topic(context.clock.now_ms)
     except (KafkaError, StorageError) as error:
-        return refuse(message, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error), version)
+        return refuse_find_coordinator(message, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error), version)
     node_id, (host, port) = context.config.node_id, context.advertised
     if version < 4:
         return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
@@ -41,7 +41,9 @@ def handle(context: ApiContext, request: Request, message: FindCoordinatorReques
     return response
 
 
-def refuse(message: FindCoordinatorRequest, code: ErrorCode, text: str, version: int) -> FindCoordinatorResponse:
+def refuse_find_coordinator(
+    message: FindCoordinatorRequest, code: ErrorCode, text: str, version: int
+) -> FindCoordinatorResponse:
     """Return a response with an error for every key."""
     if version < 4:
         return FindCoordinatorResponse(error_code=code, error_message=text, node_id=-1, port=-1)

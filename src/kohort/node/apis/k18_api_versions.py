@@ -17,22 +17,21 @@ from kohort.node.client_connection import Request
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
-API = Api.API_VERSIONS
 _NO_BOUNDS: Mapping[int, int] = {}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(context: ApiContext, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Answer with every API that has a handler, and the features that clients look for."""
+def api_versions(context: ApiContext, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Answer with every Api.API_VERSIONS that has a handler, and the features that clients look for."""
     if request.api_version >= 3:
         software = (message.client_software_name, message.client_software_version)
         if not all(map(_SOFTWARE.fullmatch, software)):
-            return refuse(message, ErrorCode.INVALID_REQUEST, "", request.api_version)
+            return refuse_api_versions(message, ErrorCode.INVALID_REQUEST, "", request.api_version)
         request.connection.client_software = software
     stray_cluster = message.cluster_id is not None and message.cluster_id != context.state.cluster_id
     stray_node = message.node_id not in (-1, context.config.node_id)
     if request.api_version >= 5 and (stray_cluster or stray_node):
-        return refuse(message, ErrorCode.REBOOTSTRAP_REQUIRED, "", request.api_version)
+        return refuse_api_versions(message, ErrorCode.REBOOTSTRAP_REQUIRED, "", request.api_version)
     newest = context.config.newest_versions
     response = ApiVersionsResponse(api_keys=_ranges(served(), newest) if newest else _everything())
     if context.config.kohort_extensions:
@@ -52,9 +51,11 @@ def handle(context: ApiContext, request: Request, message: ApiVersionsRequest) -
     return response
 
 
-def refuse(message: ApiVersionsRequest | None, code: ErrorCode, text: str, version: int) -> ApiVersionsResponse:
+def refuse_api_versions(
+    message: ApiVersionsRequest | None, code: ErrorCode, text: str, version: int
+) -> ApiVersionsResponse:
     """Return an error response; with UNSUPPORTED_VERSION the range of ApiVersions itself lets the client step down."""
-    ranges = _ranges([API]) if code == ErrorCode.UNSUPPORTED_VERSION else []
+    ranges = _ranges([Api.API_VERSIONS]) if code == ErrorCode.UNSUPPORTED_VERSION else []
     return ApiVersionsResponse(error_code=code, api_keys=ranges)
 
 

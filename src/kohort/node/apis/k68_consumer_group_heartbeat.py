@@ -17,14 +17,12 @@ from kohort.model.id_partitions import id_partitions
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.parking.parked_heartbeat import MARGIN_MS, OTHERS_MARGIN_MS, Follower
-from kohort.wire.apis import Api
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
-API = Api.CONSUMER_GROUP_HEARTBEAT
 _Assignment = ConsumerGroupHeartbeatResponse.Assignment
 
 
-def handle(
+def consumer_group_heartbeat(
     context: ApiContext, request: Request, message: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | None:
     """Pass the heartbeat to the member's group, where it may wait for news."""

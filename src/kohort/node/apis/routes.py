@@ -25,21 +25,12 @@ class Routes:
     def get(self, api_key: int, version: int) -> Route | None:
         """Return the route, or None when this broker does not serve the API in that version."""
         route = self.known.get(api_key << 16 | version)
-        if route is None and version <= self._newest.get(api_key, version) and is_served(api_key, version):
-            route = self.known[api_key << 16 | version] = self._load(Api(api_key), version)
+        if route is None and api_key in apis.MODULES and version <= self._newest.get(api_key, version):
+            api = Api(api_key)
+            if VERSIONS[api].lowest <= version <= VERSIONS[api].highest:
+                module = import_module(f"kohort.node.apis.{apis.MODULES[api]}")
+                route = self.known[api_key << 16 | version] = Route(api, version, module)
         return route
-
-    @staticmethod
-    def _load(api: Api, version: int) -> Route:
-        return Route(api, version, import_module(f"kohort.node.apis.{apis.MODULES[api]}"))
-
-
-def is_served(api_key: int, version: int) -> bool:
-    """Whether this broker answers the API in that version."""
-    if api_key not in apis.MODULES:
-        return False
-    versions = VERSIONS[Api(api_key)]
-    return versions.lowest <= version <= versions.highest
 
 
 def served() -> list[Api]:

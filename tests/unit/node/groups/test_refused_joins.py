@@ -13,7 +13,7 @@ from tests.unit.node.groups.test_coordinator import events
 from kohort.group.explain.explain import explain
 from kohort.group.explain.explain_text import Names, refusal
 from kohort.model.subscription import Subscription
-from kohort.node.groups.refused_joins import GROUP_CLIENTS, NODE_CLIENTS, WINDOW_MS
+from kohort.node.groups.event_topic import GROUP_CLIENTS, NODE_CLIENTS, WINDOW_MS
 from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.messages import JoinGroupRequest
 

@@ -1,6 +1,8 @@
-"""SaslAuthenticate: one PLAIN token (RFC 4616), after SaslHandshake.
+"""SASL: agree on a mechanism, then check one PLAIN token (RFC 4616). PLAIN is the only one, where the broker has users.
 
-v1 adds the session's lifetime (KIP-368): unlimited here. A wrong password is answered, then the connection closed.
+SaslHandshake: v0 would be followed by raw tokens; like every broker that speaks v1, we expect SaslAuthenticate instead.
+SaslAuthenticate: v1 adds the session's lifetime (KIP-368), unlimited here. A wrong password is answered, then the
+connection closed.
 """
 
 from __future__ import annotations
@@ -10,13 +12,29 @@ from hmac import compare_digest
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import NO_REPLY, Request, Silence
-from kohort.wire.apis import Api
-from kohort.wire.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.wire.messages import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
-API = Api.SASL_AUTHENTICATE
+PLAIN = "PLAIN"
 
 
-def handle(
+def sasl_handshake(context: ApiContext, request: Request, message: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    """Take the mechanism for this connection."""
+    if not context.users or request.connection.is_authenticated:
+        raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
+    if message.mechanism != PLAIN:
+        return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[PLAIN])
+    if request.api_version == 0:
+        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+    request.connection.sasl_mechanism = message.mechanism
+    return SaslHandshakeResponse(mechanisms=[PLAIN])
+
+
+def sasl_authenticate(
     context: ApiContext, request: Request, message: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse | Silence:
     """Let the client in when its name and password are those of a user."""

@@ -1,7 +1,8 @@
-"""Produce: append record batches.
+"""Produce: append record batches; InitProducerId: an id for an idempotent producer. There are no transactions here.
 
-v3 is the first with format v2 only; v7 allows zstd; v8 names bad records; v10 hints at a new leader; v13 names
+Produce: v3 is the first with format v2 only; v7 allows zstd; v8 names bad records; v10 hints at a new leader; v13 names
 topics by id (KIP-516). The broker checks a batch by its header and CRC, and the keys of records on compacted topics.
+InitProducerId: v3 lets a producer raise its own epoch (KIP-360); v6, two-phase commit, is unstable in Kafka.
 """
 
 from __future__ import annotations
@@ -14,20 +15,18 @@ from kohort.log.segments import PIECE_RECORDS, PIECE_STEPS
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import NO_REPLY, Request, Silence
-from kohort.node.error_responses import set_error
+from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import Partition
-from kohort.wire.apis import Api
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Compression
-from kohort.wire.messages import ProduceRequest, ProduceResponse
+from kohort.wire.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
 from kohort.wire.record_batches import BatchHeader, TimestampType, check_batch, read_header, sound_pieces
 
-API = Api.PRODUCE
 _Result = ProduceResponse.Response.PartitionResponse
 
 
-def handle(context: ApiContext, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | Silence | None]:
+def produce(context: ApiContext, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | Silence | None]:
     """Append each partition's batch; the response waits for the disk where the topic promises it."""
     if message.acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -199,3 +198,10 @@ def _check_timestamps(partition: Partition, header: BatchHeader, now_ms: int) ->
     if header.base_timestamp >= 0 and behind_ms > partition.max_behind_ms:
         text = f"A timestamp is {behind_ms} ms behind the broker's clock; message.timestamp.before.max.ms forbids it."
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
+
+
+def init_producer_id(context: ApiContext, request: Request, message: InitProducerIdRequest) -> InitProducerIdResponse:
+    """Answer with an id that was never given before, at epoch 0."""
+    if message.transactional_id is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Transactions are not supported by this broker.")
+    return InitProducerIdResponse(producer_id=context.state.next_producer_id(request.now_ms), producer_epoch=0)

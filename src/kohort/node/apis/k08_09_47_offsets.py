@@ -1,0 +1,283 @@
+"""Committed offsets of groups: commit, fetch, delete (KIP-496). Which partitions exist is not known to the groups.
+
+OffsetCommit: v2–v4 may name a retention, v6 adds the leader epoch (KIP-320), v7 GroupInstanceId (KIP-345), v8 is
+flexible, v9 has the errors that members of the consumer protocol need (KIP-848), v10 names topics by id.
+OffsetFetch: v2 may ask for all partitions and has an error for the whole answer, v5 adds the leader epoch, v6 is
+flexible, v7 adds RequireStable (KIP-447; no transaction is ever open here, so it changes nothing), v8 asks for many
+groups (KIP-709), v9 adds the member and its epoch (KIP-848), which a consumer group checks, v10 names topics by id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from kohort.group.commands import CommitOffsets, DeleteOffsets, OffsetToCommit
+from kohort.group.events import OffsetCommitted
+from kohort.group.results import CommitResult, DeleteOffsetsResult, Result
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.node.apis.context import ApiContext
+from kohort.node.client_connection import Request
+from kohort.node.step_scheduler import TURN_STEPS, Steps, result_of
+from kohort.wire.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+
+_CommittedTopic = OffsetCommitResponse.Topic
+_CommittedPartition = OffsetCommitResponse.Topic.Partition
+
+MOST_OFFSETS = 1000
+"""Of one command to a group; a request with more is carried out in several, each of which is decided alone."""
+
+
+def offset_commit(
+    context: ApiContext, request: Request, message: OffsetCommitRequest
+) -> Steps[OffsetCommitResponse | None]:
+    """Pass the offsets of existing partitions to the group, and answer for those of others."""
+    version = request.api_version
+    command, topics, answers = yield from _read_commit(context, message, version)
+    response = OffsetCommitResponse(topics=topics)
+    offsets = command.offsets
+    if not offsets:
+        return response
+    waiting = len(range(0, len(offsets), MOST_OFFSETS))
+
+    def ticket(first: int, result: Result) -> None:
+        nonlocal waiting
+        waiting -= 1
+        if result.error or result.too_large:  # type: ignore[union-attr]
+            _mark(result, answers[first : first + MOST_OFFSETS], version)
+        if not waiting:
+            request.reply(response)
+
+    for first in range(0, len(offsets), MOST_OFFSETS):
+        if first:
+            yield TURN_STEPS
+        part = (
+            command if len(offsets) <= MOST_OFFSETS else replace(command, offsets=offsets[first : first + MOST_OFFSETS])
+        )
+        context.coordinator.submit(part, partial(ticket, first), context.clock.now_ms)
+    request.blocks = False  # if it waits at all it waits for the disk
+    return None
+
+
+def offset_commit_overtakes(context: ApiContext, blocker: Request, message: OffsetCommitRequest, version: int) -> bool:
+    """Whether a member commits while its own JoinGroup or SyncGroup waits, and the group takes it now.
+
+    When that is answered its generation will be over, and the commit would be refused.
+    """
+    if context.overtaken_member(blocker, message.group_id) is None:
+        return False
+    return context.coordinator.takes(result_of(_read_commit(context, message, version))[0])
+
+
+def _read_commit(
+    context: ApiContext, message: OffsetCommitRequest, version: int
+) -> Steps[tuple[CommitOffsets, list[_CommittedTopic], list[tuple[_CommittedPartition, str]]]]:
+    """Return the command about the partitions that exist, the answer for all, and the part of it about those."""
+    offsets: list[OffsetToCommit] = []
+    topics: list[_CommittedTopic] = []
+    answers: list[tuple[_CommittedPartition, str]] = []
+    for asked in message.topics:
+        yield 1
+        topic = context.topics.get(asked.name) if version < 10 else context.topics.by_id(asked.topic_id)
+        partitions: list[_CommittedPartition] = []
+        topics.append(_CommittedTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
+        if topic is None:
+            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
+            for each in asked.partitions:
+                partitions.append(_CommittedPartition(partition_index=each.partition_index, error_code=missing))
+                yield 1
+            continue
+        name, count, topic_id = topic.name, len(topic.partitions), topic.topic_id
+        for each in asked.partitions:
+            yield 1
+            index = each.partition_index
+            answer = _CommittedPartition(partition_index=index)
+            partitions.append(answer)
+            if 0 <= index < count:
+                metadata = each.committed_metadata or ""
+                offset = each.committed_offset
+                offsets.append(OffsetToCommit(name, index, offset, each.committed_leader_epoch, metadata, topic_id))
+                answers.append((answer, name))
+            else:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    command = CommitOffsets(
+        message.group_id,
+        message.member_id,
+        message.group_instance_id,
+        message.generation_id_or_member_epoch,
+        offsets,
+        message.retention_time_ms,
+        version >= 9,
+    )
+    return command, topics, answers
+
+
+def _mark(result: Result, answers: list[tuple[_CommittedPartition, str]], version: int) -> None:
+    """Write a result's errors into the answers of the partitions they are about."""
+    assert isinstance(result, CommitResult), "a commit is answered by a commit's result"
+    error = result.error
+    if error is ErrorCode.GROUP_ID_NOT_FOUND and version < 9:
+        error = ErrorCode.ILLEGAL_GENERATION
+    for answer, topic in answers:
+        if error:
+            answer.error_code = error
+        elif (topic, answer.partition_index) in result.too_large:
+            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+_FetchedTopic = OffsetFetchResponse.Topic
+_FetchedGroup = OffsetFetchResponse.Group
+TopicT = TypeVar("TopicT", _FetchedTopic, _FetchedGroup.Topic)
+PartitionT = TypeVar("PartitionT", _FetchedTopic.Partition, _FetchedGroup.Topic.Partition)
+
+
+def offset_fetch(context: ApiContext, request: Request, message: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
+    """Read the committed offsets of one group, or of several."""
+    version = request.api_version
+    if version >= 8:
+        response = OffsetFetchResponse(groups=[])
+        for group in message.groups:
+            response.groups.append((yield from _fetch_group(context, group, version)))
+        return response
+    if error := context.coordinator.load_error(message.group_id):
+        return refuse_offset_fetch(message, error, "", version)
+    topics = yield from _fetch_topics(context, message.group_id, message.topics, version, _FetchedTopic)
+    return OffsetFetchResponse(topics=topics)
+
+
+def refuse_offset_fetch(message: OffsetFetchRequest, code: ErrorCode, text: str, version: int) -> OffsetFetchResponse:
+    """Return a response with an error for each group, the whole answer, or (v1) each partition."""
+    if version >= 8:
+        return OffsetFetchResponse(
+            groups=[_FetchedGroup(group_id=group.group_id, topics=[], error_code=code) for group in message.groups]
+        )
+    if version >= 2:
+        return OffsetFetchResponse(topics=[], error_code=code)
+    response = OffsetFetchResponse(topics=[])
+    for topic in message.topics or ():
+        partitions = [_no_offset(_FetchedTopic.Partition, index, code) for index in topic.partition_indexes]
+        response.topics.append(_FetchedTopic(name=topic.name, partitions=partitions))
+    return response
+
+
+def _fetch_group(context: ApiContext, asked: OffsetFetchRequest.Group, version: int) -> Steps[_FetchedGroup]:
+    yield 1
+    group_id = asked.group_id
+    coordinator = context.coordinator
+    error = coordinator.load_error(group_id) or coordinator.fetch_error(group_id, asked.member_id, asked.member_epoch)
+    if error:
+        return _FetchedGroup(group_id=group_id, topics=[], error_code=error)
+    topics = yield from _fetch_topics(context, group_id, asked.topics, version, _FetchedGroup.Topic)
+    if asked.topics is None:
+        for topic in topics:
+            found = context.topics.get(topic.name)
+            topic.topic_id = NO_TOPIC_ID if found is None else found.topic_id
+        if version >= 10:  # it has no way to name a topic that is gone
+            topics = [topic for topic in topics if topic.topic_id != NO_TOPIC_ID]
+    elif version >= 10:
+        # As Kafka orders them: topics whose id is unknown come last.
+        topics.sort(key=lambda topic: not topic.name)
+    return _FetchedGroup(group_id=group_id, topics=topics)
+
+
+def _fetch_topics(
+    context: ApiContext, group_id: str, asked: list[Any] | None, version: int, cls: type[TopicT]
+) -> Steps[list[TopicT]]:
+    """Return the offsets of the topics that are asked for, of all topics where none is named."""
+    if asked is None:
+        return (yield from _all_topics(context, group_id, cls))
+    topics = []
+    for each in asked:
+        yield 1
+        name, topic_id, is_known = each.name, NO_TOPIC_ID, True
+        answered = cls(name=name, partitions=[])
+        if version >= 10:
+            topic_id, topic = each.topic_id, context.topics.by_id(each.topic_id)
+            is_known, name = topic is not None, "" if topic is None else topic.name
+            answered = cls(name=name, topic_id=topic_id, partitions=[])  # type: ignore[call-arg]
+        for index in each.partition_indexes:
+            if is_known:
+                partition = _fetched(cls.Partition, index, context.coordinator.offset(group_id, name, index, topic_id))
+            else:
+                partition = _no_offset(cls.Partition, index, ErrorCode.UNKNOWN_TOPIC_ID)
+            answered.partitions.append(partition)
+            yield 1
+        topics.append(answered)
+    return topics
+
+
+def _all_topics(context: ApiContext, group_id: str, cls: type[TopicT]) -> Steps[list[TopicT]]:
+    topics: dict[str, TopicT] = {}
+    for committed in context.coordinator.offsets(group_id):
+        topic = topics.get(committed.topic)
+        if topic is None:
+            topic = topics[committed.topic] = cls(name=committed.topic, partitions=[])
+        topic.partitions.append(_fetched(cls.Partition, committed.partition, committed))
+        yield 1
+    return list(topics.values())
+
+
+def _fetched(cls: type[PartitionT], index: int, committed: OffsetCommitted | None) -> PartitionT:
+    if committed is None:
+        return _no_offset(cls, index)
+    return cls(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _no_offset(cls: type[PartitionT], index: int, error: ErrorCode = ErrorCode.NONE) -> PartitionT:
+    return cls(partition_index=index, committed_offset=-1, metadata="", error_code=error)
+
+
+_Topic = OffsetDeleteResponse.Topic
+_Partition = OffsetDeleteResponse.Topic.Partition
+
+
+def offset_delete(
+    context: ApiContext, request: Request, message: OffsetDeleteRequest
+) -> Steps[OffsetDeleteResponse | None]:
+    """Pass the existing partitions to the group, and answer for the others."""
+    topics = []
+    partitions: list[tuple[str, int]] = []
+    for asked in message.topics:
+        yield 1
+        found = context.topics.get(asked.name)
+        count = 0 if found is None else len(found.partitions)
+        answers = []
+        for each in asked.partitions:
+            answer = _Partition(partition_index=each.partition_index)
+            if 0 <= each.partition_index < count:
+                partitions.append((asked.name, each.partition_index))
+            else:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answers.append(answer)
+            yield 1
+        topics.append(_Topic(name=asked.name, partitions=answers))
+
+    def ticket(result: Result) -> None:
+        assert isinstance(result, DeleteOffsetsResult), "an offset deletion is answered by its result"
+        if result.error:
+            request.reply(OffsetDeleteResponse(error_code=result.error, topics=[]))
+            return
+        for topic in topics:
+            if topic.name in result.subscribed:
+                for answer in topic.partitions:
+                    answer.error_code = answer.error_code or ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        request.reply(OffsetDeleteResponse(topics=topics))
+
+    context.coordinator.submit(
+        DeleteOffsets(message.group_id, tuple(dict.fromkeys(partitions))), ticket, context.clock.now_ms
+    )
+    return None
