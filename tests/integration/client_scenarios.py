@@ -101,7 +101,7 @@ async def a_revocation_waits_for_its_listener_which_may_commit(bootstrap: str, n
 
 
 @scenario
-async def a_member_that_was_put_out_cannot_commit_and_joins_again(bootstrap: str, name: str) -> None:
+async def a_removed_member_cannot_commit_and_rejoins(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     recorder = Recorder()
     async with Cluster(bootstrap) as cluster:
@@ -225,7 +225,9 @@ async def what_was_in_hand_when_the_program_failed_is_read_again(bootstrap: str,
 
 
 @scenario
-async def a_user_that_stays_away_is_put_out_and_told_when_it_is_back(bootstrap: str, name: str) -> None:
+async def a_consumer_that_exceeds_max_poll_interval_leaves_and_loses_its_partitions_at_the_next_poll(
+    bootstrap: str, name: str
+) -> None:
     await create(bootstrap, name, 1)
     await produce(bootstrap, name, 5)
     recorder = Recorder()

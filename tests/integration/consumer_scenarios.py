@@ -197,7 +197,7 @@ async def one_expression_follows_another_and_then_names(bootstrap: str, name: st
 
 
 @scenario
-async def an_expression_leaves_the_topics_of_brokers_alone_unless_told(bootstrap: str, name: str) -> None:
+async def a_pattern_matches_internal_topics_only_if_they_are_not_excluded(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     both = re.compile(f"{name}|__consumer_offsets")
     async with reader(bootstrap, name, name) as consumer:
@@ -244,7 +244,9 @@ async def what_was_finished_is_committed_at_the_end_and_before_a_rebalance(boots
 
 
 @scenario
-async def commits_without_waiting_keep_their_order_and_tell_how_they_went(bootstrap: str, name: str) -> None:
+async def asynchronous_commits_keep_their_order_and_pass_their_outcome_to_the_callback(
+    bootstrap: str, name: str
+) -> None:
     await create(bootstrap, name, 1)
     await produce(bootstrap, name, 10)
     only = TopicPartition(name, 0)

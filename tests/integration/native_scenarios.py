@@ -148,7 +148,7 @@ async def a_pattern_of_the_clients_own_is_followed_by_names(bootstrap: str, name
 
 
 @scenario
-async def a_member_that_was_put_out_loses_all_and_is_back_under_its_id(bootstrap: str, name: str) -> None:
+async def a_removed_member_loses_all_partitions_and_rejoins_under_its_id(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
     recorder = Recorder()
     async with reader(bootstrap, name, name, listener=recorder) as consumer:
@@ -173,7 +173,7 @@ async def an_unknown_assignor_ends_the_member_with_advice(bootstrap: str, name: 
 
 
 @scenario
-async def a_static_member_comes_back_to_its_partitions_and_nobody_notices(bootstrap: str, name: str) -> None:
+async def a_static_member_returns_to_its_partitions_without_a_new_epoch(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 4)
     recorder = Recorder()
     async with reader(bootstrap, name, name, group_instance_id="one", listener=recorder) as first:
@@ -189,7 +189,7 @@ async def a_static_member_comes_back_to_its_partitions_and_nobody_notices(bootst
 
 
 @scenario
-async def a_user_that_stays_away_is_out_and_told_when_it_is_back(bootstrap: str, name: str) -> None:
+async def a_stale_member_loses_its_partitions_at_the_next_poll(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     await produce(bootstrap, name, 5)
     recorder = Recorder()

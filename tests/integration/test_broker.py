@@ -184,7 +184,7 @@ GARBAGE = [
 ]
 
 
-def test_ten_thousand_garbage_connections_disturb_nobody(
+def test_ten_thousand_garbage_connections_do_not_disturb_other_clients(
     broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)

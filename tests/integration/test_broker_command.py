@@ -200,7 +200,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def test_a_full_disk_is_said_by_broker_and_producer_and_writing_goes_on_when_there_is_room(small_disk: Path) -> None:
+def test_a_full_disk_is_reported_by_broker_and_producer_and_writes_resume_when_there_is_space(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     with running("--data", str(small_disk / "data")) as (process, address), Wire(address) as wire:
         wire.call(create("orders"), 7)

@@ -50,7 +50,7 @@ async def until(holds: Callable[[], bool], *consumers: Consumer) -> None:
                 await consumer.poll(timeout_ms=10)
 
 
-def test_each_rebalance_is_told_with_its_cause_and_its_cost(kohort: Commands) -> None:
+def test_each_rebalance_is_printed_with_its_cause_and_its_cost(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "shown"))
     kohort.until_state("shown", "Empty")
     lines = kohort("explain", "shown").out.splitlines()
@@ -94,7 +94,7 @@ def test_last_and_since_choose(kohort: Commands) -> None:
     assert (refused.status, "how long ago, such as 30m or 2h" in refused.err) == (2, True)
 
 
-def test_a_group_that_no_event_tells_of_is_unknown(kohort: Commands) -> None:
+def test_a_group_without_events_is_unknown(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "known"))
     kohort.until_state("known", "Empty")
     outcome = kohort("explain", "knwon")
@@ -102,7 +102,7 @@ def test_a_group_that_no_event_tells_of_is_unknown(kohort: Commands) -> None:
     assert "there is no group 'knwon': did you mean 'known'?" in outcome.err
 
 
-def test_following_tells_a_rebalance_when_it_is_over(kohort: Commands) -> None:
+def test_follow_prints_a_rebalance_when_it_is_over(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "watched"))
     with kohort.start("explain", "watched", "--follow", "--last", "0", "--json") as process:
         try:
@@ -126,7 +126,7 @@ async def shared_until_state(address: str, process: subprocess.Popen[bytes]) -> 
     assert (told["group"], told["cause"]["kind"] in ("member_joined", "member_left")) == ("watched", True)
 
 
-def test_what_a_broker_left_behind_is_told_without_one_and_without_touching_it(
+def test_explain_reads_the_data_directory_of_a_stopped_broker_without_writing_to_it(
     tmp_path: Path, kohort: Commands
 ) -> None:
     with EmbeddedBroker(tmp_path / "data", group_initial_rebalance_delay_ms=0) as broker:
@@ -150,7 +150,7 @@ def kohort_at(kohort: Commands, address: str) -> Commands:
     return Commands(address, kohort.capture, kohort.directory, kohort.monkeypatch)
 
 
-def test_events_that_were_saved_as_lines_are_told_as_well(tmp_path: Path, kohort: Commands) -> None:
+def test_events_saved_as_json_lines_are_explained_as_well(tmp_path: Path, kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "saved"))
     kohort.until_state("saved", "Empty")
     alive = kohort("explain", "saved").out
@@ -170,7 +170,7 @@ def test_a_directory_without_events_is_refused(tmp_path: Path, kohort: Commands)
     assert (missing.status, "there is no directory" in missing.err) == (2, True)
 
 
-def test_a_cluster_that_writes_no_events_is_told_from_one_that_knows_no_such_group(kohort: Commands) -> None:
+def test_explain_distinguishes_a_broker_without_events_from_an_unknown_group(kohort: Commands) -> None:
     with EmbeddedBroker() as broker:
         silent = kohort_at(kohort, broker.bootstrap_servers)
         assert silent("topics", "create", "quiet", "--partitions", "1").status == 0
@@ -183,7 +183,7 @@ def test_a_cluster_that_writes_no_events_is_told_from_one_that_knows_no_such_gro
         assert (unknown.status, "did you mean 'quiet'?" in unknown.err) == (2, True)
 
 
-def test_refused_joins_are_told_with_the_members_in_the_way_by_every_command(kohort: Commands) -> None:
+def test_every_command_reports_refused_joins_with_the_members_that_block_them(kohort: Commands) -> None:
     asyncio.run(refused_because_of_an_old_member(kohort))
 
 

@@ -80,7 +80,9 @@ def test_every_restart_moves_what_the_plan_predicted_and_a_watch_ends_with_the_l
     assert told.count("the conversion itself revoked nothing") == 4, "each conversion, in its sentence and in its chain"
 
 
-def test_consumer_group_is_told_from_what_its_broker_left_behind(kohort: Commands, tmp_path: Path) -> None:
+def test_explain_reads_a_consumer_group_from_the_data_directory_of_a_stopped_broker(
+    kohort: Commands, tmp_path: Path
+) -> None:
     with EmbeddedBroker(tmp_path / "data", group_initial_rebalance_delay_ms=0) as broker:
         there = at(kohort, broker.bootstrap_servers)
 

@@ -128,7 +128,7 @@ def test_a_consumer_without_options_sees_only_what_comes_after_it(kohort: Comman
     assert kohort("consume", "quiet", "--timeout-ms", "300").out == ""
 
 
-def test_a_reader_that_goes_away_ends_it_quietly_and_commits_nothing_unseen(kohort: Commands) -> None:
+def test_a_closed_pipe_ends_consume_without_an_error_and_commits_no_unread_record(kohort: Commands) -> None:
     sent(kohort, "piped", *["x" * 1000] * 3000)
     process = kohort.start("consume", "piped", "--from-beginning", "--group", "pipers")
     assert process.stdout is not None

@@ -197,7 +197,7 @@ class Greedy(RangeAssignor):
         }
 
 
-def test_a_custom_assignor_that_breaks_the_two_step_rule_is_refused_and_every_member_is_told(bootstrap: str) -> None:
+def test_a_custom_assignor_that_breaks_the_two_step_rule_fails_the_assignment_of_every_member(bootstrap: str) -> None:
     async def scenario(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 2)
         async with Cluster(bootstrap) as cluster:
@@ -331,7 +331,7 @@ def test_a_cooperative_group_reads_on_over_the_crash_of_its_coordinator(tmp_path
         run(scenario, broker.bootstrap_servers, "crash")
 
 
-def test_a_user_that_stays_away_is_warned_then_put_out_and_loses_all(
+def test_a_consumer_that_exceeds_max_poll_interval_is_warned_then_leaves_and_loses_all_partitions(
     bootstrap: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(bootstrap: str, name: str) -> None:

@@ -144,7 +144,7 @@ def test_case_1_before_the_generation_is_stored_all_members_join_again(broker: E
     play(broker, end, scene)
 
 
-def test_case_2_after_the_generation_is_stored_who_missed_its_answer_is_told_again(
+def test_case_2_after_the_generation_is_stored_a_member_that_missed_its_response_receives_it_again(
     broker: EmbeddedBroker, end: str
 ) -> None:
     """The leader synchronizes at once while another member still asks for its generation: nothing is aborted."""

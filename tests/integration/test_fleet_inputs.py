@@ -40,7 +40,7 @@ def test_a_cluster_is_read_in_ranges_from_where_the_last_run_ended() -> None:
         assert bronze.plan(inputs, {"here": {split.partition: split.stop}}) == []
 
 
-def test_a_cluster_that_is_not_there_is_told_before_anything_is_read() -> None:
+def test_an_unreachable_cluster_is_reported_before_anything_is_read() -> None:
     with EmbeddedBroker() as broker:
         gone = broker.bootstrap_servers
     with pytest.raises(KafkaError):

@@ -118,7 +118,7 @@ def test_a_commit_of_what_the_new_epoch_took_away_has_failed() -> None:
     in_group(scenario)
 
 
-def test_a_commit_of_a_member_that_was_put_out_has_failed() -> None:
+def test_a_commit_of_a_fenced_member_fails() -> None:
     async def scenario(group: Group, member: Membership, broker: ScriptedBroker) -> None:
         group.epoch, group.error = 9, ErrorCode.FENCED_MEMBER_EPOCH
 

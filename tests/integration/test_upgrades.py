@@ -240,7 +240,7 @@ def by_turns(spec: GroupSpec) -> dict[str, Assignment]:
 
 
 @pytest.mark.parametrize("one", [CooperativeStickyAssignor(), by_turns], ids=["kafkas", "users"])
-def test_an_old_member_that_comes_after_the_upgrade_gets_nothing_and_everybody_is_told(
+def test_an_old_member_that_joins_after_the_upgrade_gets_no_partition_and_every_member_reports_the_error(
     bootstrap: str, one: Assignor
 ) -> None:
     def cooperative() -> Sequence[Assignor]:

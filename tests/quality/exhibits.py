@@ -322,7 +322,7 @@ EXHIBITS = (
         ),
         caught_by=("StandstillBounded",),
         budget=20,
-        mutation=wrong_coordinator.told_at_once,
+        mutation=wrong_coordinator.round_announced_without_waiting,
         is_compared=True,
     ),
     Exhibit(

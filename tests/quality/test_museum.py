@@ -19,14 +19,14 @@ def test_bug_is_found_within_its_budget(exhibit: Exhibit) -> None:
     assert hunt(exhibit.name, STARTS[0]).is_found
 
 
-def test_exhibits_are_told_in_three_sentences_and_caught_by_what_there_is() -> None:
+def test_stories_of_exhibits_have_three_sentences_and_name_known_invariants() -> None:
     names = {invariant.name for invariant in CATALOGUE} | {NO_DEFECT}
     for exhibit in EXHIBITS:
         assert exhibit.story.count(". ") == 2, exhibit.name
         assert set(exhibit.caught_by) <= names, exhibit.name
 
 
-def test_page_tells_each_story_as_it_stands() -> None:
+def test_page_contains_the_current_story_of_each_exhibit() -> None:
     text = (ROOT / "docs/museum.md").read_text(encoding="utf-8")
     for exhibit in EXHIBITS:
         assert story(exhibit) in text, f"docs/museum.md is stale for {exhibit.name}: run `make museum`"

@@ -88,7 +88,7 @@ def last_awaited_member_leaves() -> None:
     assert not again.is_waiting
 
 
-def who_is_out_of_a_classic_group_is_heard() -> None:
+def former_member_of_a_classic_group_sends_a_heartbeat() -> None:
     world = World()
     world.stable(1)
     gone, _ = world.enter()
@@ -97,7 +97,7 @@ def who_is_out_of_a_classic_group_is_heard() -> None:
     assert world.submit(Heartbeat("g", gone, None, world.group().generation)).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def who_is_out_of_a_consumer_group_is_heard() -> None:
+def former_member_of_a_consumer_group_sends_a_heartbeat() -> None:
     world = ConsumerWorld()
     world.stable_with("a", "b")
     epoch = world.member("b").epoch
@@ -188,13 +188,13 @@ def log_is_cleaned_while_a_converted_group_is_read() -> None:
 # -- assignors
 
 
-def leader_hears_two_generations_claim_one_partition() -> None:
+def leader_receives_one_partition_claimed_in_two_generations() -> None:
     spec = group({"a": member("t", "t-0", generation=4), "b": member("t", "t-0 t-1", generation=5)}, t=2)
     made = CooperativeStickyAssignor().assign(spec)
     assert not made["a"].partitions & made["b"].partitions
 
 
-def leader_hears_of_an_older_generation() -> None:
+def leader_receives_owned_partitions_of_an_older_generation() -> None:
     members = {"a": member("t", "t-0 t-1", generation=4), "b": member("t", "t-2 t-3", generation=5)}
     spec = group({**members, "c": member("t")}, t=4)
     assert not broken_rules(spec, CooperativeStickyAssignor().assign(spec))
@@ -267,18 +267,18 @@ PAIRS: list[tuple[Mutation, Callable[[], None]]] = [
     (wrong_coordinator.kafka_12759, static_member_comes_back_with_other_topics),
     (wrong_coordinator.crabka_534, known_member_id_comes_under_another_instance),
     (wrong_coordinator.redpanda_3300, last_awaited_member_leaves),
-    (wrong_coordinator.heartbeat_after_eviction, who_is_out_of_a_classic_group_is_heard),
-    (wrong_coordinator.heartbeat_after_eviction, who_is_out_of_a_consumer_group_is_heard),
+    (wrong_coordinator.heartbeat_after_eviction, former_member_of_a_classic_group_sends_a_heartbeat),
+    (wrong_coordinator.heartbeat_after_eviction, former_member_of_a_consumer_group_sends_a_heartbeat),
     (wrong_coordinator.commit_one_epoch_late, commit_of_the_generation_before),
     (wrong_coordinator.commit_one_epoch_late, commit_of_the_epoch_before_it_was_granted),
-    (wrong_coordinator.told_at_once, eager_member_has_no_heartbeat_here_when_a_round_begins),
+    (wrong_coordinator.round_announced_without_waiting, eager_member_has_no_heartbeat_here_when_a_round_begins),
     (wrong_coordinator.causes_by_bytes, leader_asks_for_a_round_with_what_it_owns_by_now),
     (wrong_replay.kafka_17306, log_holds_only_tombstones_of_a_member),
     (wrong_replay.kafka_19862, log_is_cleaned_while_a_partition_moves),
     (wrong_replay.kafka_20254, log_begins_with_offsets),
     (wrong_replay.kafka_21117, log_is_cleaned_while_a_converted_group_is_read),
-    (wrong_assignors.kafka_12984, leader_hears_two_generations_claim_one_partition),
-    (wrong_assignors.kafka_14639, leader_hears_of_an_older_generation),
+    (wrong_assignors.kafka_12984, leader_receives_one_partition_claimed_in_two_generations),
+    (wrong_assignors.kafka_14639, leader_receives_owned_partitions_of_an_older_generation),
     (wrong_assignors.librdkafka_4783, partitions_are_fewer_than_members_that_differ),
     (wrong_members.librdkafka_4059, commit_is_refused_while_its_sender_joins),
     (wrong_members.close_in_a_round_loses, member_closes_while_its_group_gathers),

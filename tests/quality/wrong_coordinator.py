@@ -186,7 +186,7 @@ def commit_one_epoch_late() -> Mutation:
 # -- rounds and their causes
 
 
-def told_at_once() -> Mutation:
+def round_announced_without_waiting() -> Mutation:
     """Heartbeats that are kept when an eager round begins are answered at once, also of members without one here."""
 
     def announce(_parking: ClassicParking[Any, Any], *_: object) -> None:

@@ -181,7 +181,7 @@ def test_a_query_that_bears_no_losses_ends_with_the_name_of_a_topic_that_was_del
     topic.run(scenario())
 
 
-def test_a_query_that_bears_no_losses_ends_also_where_the_group_hears_first_that_a_topic_was_deleted(
+def test_a_query_that_fails_on_data_loss_ends_also_if_the_group_learns_first_that_a_topic_was_deleted(
     topic: Topic, doomed: Topic
 ) -> None:
     """Its partitions are lost to the member before it looks up their ends."""

@@ -101,7 +101,7 @@ def test_a_run_finds_what_the_rules_find_in_the_same_log(
     assert all(row["evidence"] for row in rows)
 
 
-def test_what_a_brokers_groups_left_is_told_from_its_files(
+def test_groups_of_a_stopped_broker_are_decoded_from_its_files(
     spark: SparkSession, live_group: str, tables: Tables
 ) -> None:
     def of(table: Table) -> DataFrame:

@@ -68,8 +68,8 @@ def a_life() -> list[dict]:
     group.goes("b").epoch(4)
     rows = []
     for each in group.records:
-        told = {"record_type": each.record_type, "tombstone": each.tombstone, "fields": each.fields}
-        rows.append(row(0, each.at_ms, member=each.member, **told))
+        rows_of = {"record_type": each.record_type, "tombstone": each.tombstone, "fields": each.fields}
+        rows.append(row(0, each.at_ms, member=each.member, **rows_of))
         rows.append(commit(0, each.at_ms, 100 + each.offset))
     return rows
 
@@ -109,7 +109,7 @@ def nothing_found(spark, _):
     return spark.createDataFrame([], FINDINGS.ddl)
 
 
-def told(spark, directory: Path, table) -> list[str]:
+def rows_of(spark, directory: Path, table) -> list[str]:
     return sorted(repr(each.asDict()) for each in Tables(directory).frame(spark, table).collect())
 
 
@@ -136,19 +136,19 @@ def test_a_log_that_is_read_in_runs_one_of_them_killed_says_what_one_run_says(sp
     assert Tables(parts).positions == {"cluster": {7: 19}}
     pipeline.run(spark, [], parts, read=reader(rows, "after"), find=nothing_found)
     for table in DERIVED:
-        assert told(spark, parts, table) == told(spark, once, table), table.path
+        assert rows_of(spark, parts, table) == rows_of(spark, once, table), table.path
     assert Tables(parts).frame(spark, QUARANTINE).count() == 1
     lines = Tables(parts).frame(spark, STATE_CHANGES).collect()
     assert sorted(each.text for each in lines) == ["after", "before"], "a broker's log was rotated"
 
-    said_of_groups(spark, once)
+    check_group_tables(spark, once)
     before = files(once)
     again = pipeline.run(spark, [], once, read=reader(rows, "after"), find=nothing_found)
     assert (again.run, again.is_new) == (1, False)
     assert files(once) == before
 
 
-def said_of_groups(spark, directory: Path) -> None:
+def check_group_tables(spark, directory: Path) -> None:
     """Hold the tables against what happened."""
     payments, group = sorted(Tables(directory).frame(spark, GROUPS).collect(), key=lambda group: group.state)[::-1]
     assert (payments.state, payments.committed_partitions, payments.last_commit_ms) == ("Simple", 1, START)

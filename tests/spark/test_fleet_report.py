@@ -209,7 +209,7 @@ def test_a_group_without_members_leaves_no_partition_without_an_owner(spark: Spa
     assert "00:30:00 for 1 min" in page(report)
 
 
-def test_what_was_read_and_put_aside_is_said(spark: SparkSession) -> None:
+def test_report_counts_records_tombstones_and_quarantined_input(spark: SparkSession) -> None:
     report = gathered(
         spark,
         groups=[group("a")],
@@ -224,7 +224,7 @@ def test_what_was_read_and_put_aside_is_said(spark: SparkSession) -> None:
     assert "2 × CRC does not match" in page(report)
 
 
-def test_a_partition_that_nobody_had_in_all_that_hour_is_drawn_empty(spark: SparkSession) -> None:
+def test_a_partition_without_an_owner_for_the_whole_hour_is_drawn_empty(spark: SparkSession) -> None:
     report = gathered(
         spark,
         groups=[group("a")],

@@ -79,7 +79,7 @@ def test_a_batch_that_the_application_says_is_done_is_committed_before_the_next_
     topic.run(scenario())
 
 
-def test_a_commit_that_nobody_answers_leaves_the_batch_open_for_who_says_next_that_it_is_done(
+def test_a_batch_stays_open_after_a_failed_commit_and_a_later_call_commits_it(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark is done with it: its rows must not come again because a listener was the first to say so."""
@@ -335,7 +335,7 @@ def test_the_group_is_right_where_another_job_has_read_on(topic: Topic) -> None:
     topic.run(scenario())
 
 
-def test_offsets_that_were_reset_end_the_query_unless_it_is_told_who_is_right(topic: Topic) -> None:
+def test_offsets_that_were_reset_end_the_query_unless_on_offset_mismatch_is_set(topic: Topic) -> None:
     topic.fill(30)
 
     async def scenario() -> None:

@@ -26,14 +26,6 @@ CODE = ("src/", "demo/", "tests/", "bench/", "examples/", "interop/", "scripts/"
 SAMPLES = ("tests/tidy/test_tidy.py",)
 """Strings with offences, by which each test of tidy is tested."""
 
-NOT_YET_NAMES = (
-    "tests/integration/",
-    "tests/quality/",
-    "tests/spark/",
-    "tests/unit/",
-)
-"""Where functions, classes and tests still have such names."""
-
 USER_NAMES = {"interop/postgres.py"}
 """`nobody` is a user of the operating system."""
 
@@ -96,7 +88,6 @@ def test_names_of_modules_functions_and_tests_use_plain_words(tree: Tree) -> Non
     found = [
         f"{path}: {name}"
         for path, module in tree.modules(*CODE)
-        if not path.startswith(NOT_YET_NAMES)
         for name in [
             PurePosixPath(path).stem,
             *(

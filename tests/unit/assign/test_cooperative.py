@@ -27,7 +27,7 @@ def test_a_partition_is_withheld_until_its_owner_has_revoked_it() -> None:
     assert texts(two_step(spec, intended(a="t-0", b="t-1"))) == {"a": "t-0", "b": ""}
 
 
-def test_a_partition_that_nobody_owns_migrates_at_once() -> None:
+def test_an_unowned_partition_is_assigned_at_once() -> None:
     spec = group({"a": member("t", "t-0"), "b": member("t")}, t=2)
     assert texts(two_step(spec, intended(a="t-0", b="t-1"))) == {"a": "t-0", "b": "t-1"}
 

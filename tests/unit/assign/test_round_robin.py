@@ -26,7 +26,7 @@ def test_static_members_are_dealt_to_first() -> None:
     assert assigned({"a": ("t",), "z": ("t",)}, {"t": 1}, z="i") == {"a": [], "z": ["t-0"]}
 
 
-def test_topics_that_nobody_wants_are_left_out() -> None:
+def test_topics_without_subscribers_are_left_out() -> None:
     assert assigned({"a": ("t",)}, {"s": 3, "t": 1}) == {"a": ["t-0"]}
 
 

@@ -60,7 +60,7 @@ def test_a_member_gives_up_some_of_every_topic() -> None:
     assert sticky(spec) == {"a": "t-0 u-0", "b": "t-1 u-1"}
 
 
-def test_whoever_owns_more_anyway_keeps_the_one_that_does_not_divide() -> None:
+def test_the_member_that_owns_more_keeps_the_partition_that_does_not_divide_evenly() -> None:
     spec = group({"a": member("t", "t-0"), "b": member("t", "t-1 t-2")}, t=3)
     assert sticky(spec) == {"a": "t-0", "b": "t-1 t-2"}
 
@@ -71,7 +71,7 @@ def test_a_deleted_topic_is_not_assigned_by_sticky_and_left_with_its_owner_by_co
     assert cooperative(spec) == {"a": "gone-0 t-0", "b": "t-1"}
 
 
-def test_a_stale_generation_s_claims_count_only_where_nobody_else_claims() -> None:
+def test_owned_partitions_of_a_stale_generation_count_only_where_no_other_member_claims_them() -> None:
     # testOwnedPartitionsAreInvalidatedForConsumerWithStaleGeneration
     spec = group(
         {
@@ -115,7 +115,7 @@ def test_the_highest_of_three_generations_wins() -> None:
         assert [len(each.split()) for each in found.values()] == [3, 3, 3]
 
 
-def test_what_one_generation_claims_twice_belongs_to_nobody_and_waits_a_round() -> None:
+def test_a_partition_claimed_twice_in_one_generation_has_no_owner_and_waits_a_round() -> None:
     # testPartitionsTransferringOwnershipIncludeThePartitionClaimedByMultipleConsumersInSameGeneration
     spec = group({"a": member("t", "t-0 t-1"), "b": member("t", "t-0 t-2"), "c": member("t")}, t=3)
     first = CooperativeStickyAssignor().assign(spec)

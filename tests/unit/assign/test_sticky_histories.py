@@ -23,8 +23,8 @@ both = pytest.mark.parametrize("assignor", ASSIGNORS, ids=lambda assignor: assig
 everywhere = pytest.mark.parametrize("is_uniform", [True, False], ids=["all subscribe alike", "each as it likes"])
 
 
-def said(spec: GroupSpec) -> GroupSpec:
-    """Return the group saying what it owns both ways: in the subscription and in sticky's user data."""
+def reporting_ownership(spec: GroupSpec) -> GroupSpec:
+    """Return the group with owned partitions in both places: in the subscription and in the user data of sticky."""
     members = {}
     for name, entry in spec.members.items():
         held = entry.subscription
@@ -37,7 +37,7 @@ def said(spec: GroupSpec) -> GroupSpec:
 def settled(assignor: Assignor, spec: GroupSpec, rounds: int = 2) -> dict[str, Partitions]:
     """Return what every member owns when nothing is withheld any more; each step on the way must be valid."""
     for generation in range(100, 100 + rounds):
-        found = assignor.assign(said(spec))
+        found = assignor.assign(reporting_ownership(spec))
         quality = measure(spec, found)
         assert quality.is_valid, quality.faults
         if not quality.unassigned:
@@ -159,9 +159,9 @@ def test_quotas_are_filled_from_what_each_owns(assignor: Assignor, case: str) ->
 
 @both
 def test_every_partition_goes_when_its_only_topic_is_gone(assignor: Assignor) -> None:
-    first = assignor.assign(said(group({"a": member("t")}, t=3)))
+    first = assignor.assign(reporting_ownership(group({"a": member("t")}, t=3)))
     spec = GroupSpec({"a": owning("t", first["a"].partitions, 1)}, {})
-    found = assignor.assign(said(spec))["a"].partitions
+    found = assignor.assign(reporting_ownership(spec))["a"].partitions
     # Cooperative-sticky leaves what it does not know with its owner (KIP-429), who loses it with its metadata.
     assert found == (frozenset() if assignor.name == "sticky" else first["a"].partitions)
 

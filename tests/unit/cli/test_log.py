@@ -31,7 +31,9 @@ def test_every_record_is_a_line_with_its_bytes(tmp_path: Path, capfdbinary: pyte
     assert lines[3]["value"] is None
 
 
-def test_a_broken_batch_ends_its_file_and_is_told(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_broken_batch_ends_its_file_and_is_reported(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     broken = bytearray(batch_of(COMMITS, 3))
     broken[70] ^= 1
     segment(tmp_path, batch_of(COMMITS) + bytes(broken))

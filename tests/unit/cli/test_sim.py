@@ -39,7 +39,7 @@ def test_a_plan_is_printed_and_nothing_runs(capsys: pytest.CaptureFixture[str]) 
     assert shown(capsys).startswith(f"seed 5: {len(draw_plan(5).steps)} steps")
 
 
-def test_a_world_that_passes_is_told_and_its_last_line_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_passes_is_printed_and_its_last_line_reports_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "--seed", "5", *NOTHING]) == 0
     lines = shown(capsys).splitlines()
     assert lines[0].split() == ["TIME", "EVENT", "WHO", "WHAT", "REST"]
@@ -53,7 +53,7 @@ def test_a_picture_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert len(shown(capsys).splitlines()) == 1
 
 
-def test_a_failure_is_told_with_the_line_that_brings_it_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_printed_with_the_command_that_reproduces_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert sim.print_outcome(options("--seed", "5"), outcome(5), "kohort sim --seed 5 --only 2") == 1
     assert shown(capsys).splitlines() == [
         "seed 5: Withholding broken at 5.000000 s, event 70",

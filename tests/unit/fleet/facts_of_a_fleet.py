@@ -44,7 +44,7 @@ def findings_of(directory: Path, now_ms: int, settings: Thresholds = DEFAULTS) -
         stories: dict[str, Story] = {}
         rows: list[Row] = []
         for record, producer_id in _effective(b"".join(file.read_bytes() for file in files)):
-            _tell(partition, record, producer_id, stories, rows)
+            _add_record(partition, record, producer_id, stories, rows)
         for group_id, story in stories.items():
             yield from judge(_facts(partition, group_id, story, now_ms, settings), settings)
         yield from find(rows, settings)
@@ -65,7 +65,7 @@ def _effective(content: bytes) -> Iterator[tuple[Record, int]]:
             yield from ((record, -1) for record in records)
 
 
-def _tell(partition: int, record: Record, producer_id: int, stories: dict[str, Story], rows: list[Row]) -> None:
+def _add_record(partition: int, record: Record, producer_id: int, stories: dict[str, Story], rows: list[Row]) -> None:
     key, value = record.key or b"", record.value
     step = step_of(record.offset, record.timestamp_ms, key, value)
     is_first = step.group not in stories

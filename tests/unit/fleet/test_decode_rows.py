@@ -114,7 +114,7 @@ def test_a_record_of_every_type_is_read_in_every_version(kind):
     assert quarantine_of(content) == []
 
 
-def test_what_members_of_a_classic_group_tell_each_other_is_shown():
+def test_subscriptions_and_assignments_of_a_classic_group_are_decoded():
     subscription = Subscription(("t",), owned=(TopicPartition("t", 1),), generation=4, rack="r", version=3)
     member = GroupMetadataValue.Member(
         member_id="m",
@@ -177,7 +177,7 @@ def test_ids_of_topics_are_shown_as_kafka_shows_them():
 
 
 @pytest.mark.parametrize("kind", [9, 18, 24, 32767, -1])
-def test_a_type_that_nobody_knows_is_a_row_all_the_same(kind):
+def test_a_record_of_an_unknown_type_is_a_row_as_well(kind):
     (row,) = records_of(batch_of([(short(kind) + b"\xff" * 9, b"\x00\x01anything")]))
     assert (row["record_type"], row["group"], row["fields"], row["value_version"]) == (kind, None, None, 1)
 

@@ -98,7 +98,7 @@ def test_stays_on_different_hosts_are_a_deployment() -> None:
     assert names(stays(8, 310_000, hosts=8)) == set()
 
 
-def test_whoever_stays_away_long_was_down() -> None:
+def test_long_absences_between_joins_are_no_poll_loop() -> None:
     assert names(stays(6, 310_000, absence_ms=HOUR)) == set()
 
 
@@ -197,7 +197,7 @@ def test_members_beyond_the_partitions_are_idle() -> None:
     assert finding.sentence == "2 of 6 members have nothing: there are 4 partitions"
 
 
-def test_one_member_of_which_something_is_said_is_one() -> None:
+def test_sentences_about_one_member_use_the_singular() -> None:
     (idle,) = judge(shares(members=2, partitions=1, idle_members=1, largest_share=1), DEFAULTS)
     assert idle.sentence == "1 of 2 members has nothing: there is 1 partition"
     (uneven,) = judge(shares(members=3, partitions=6, idle_members=1, largest_share=5, subscriptions=["a"]), DEFAULTS)
@@ -282,7 +282,7 @@ def test_connect_and_streams_have_other_ways() -> None:
     assert "Kafka Streams application" in readiness(classic(strategy="stream", data="00"))[0][1]
 
 
-def test_an_eager_group_that_rebalances_all_day_is_told_what_it_would_gain() -> None:
+def test_an_eager_group_that_rebalances_all_day_gets_a_forecast_of_its_gain() -> None:
     told = classic()
     busy = Facts(**{**told.__dict__, "hours": [hour(NOW - n * HOUR, rebalances=2) for n in range(48, 0, -1)]})
     found = {finding.finding: finding for finding in judge(busy, DEFAULTS)}
@@ -381,7 +381,7 @@ def test_a_members_partitions_are_read_from_its_fields() -> None:
     assert "t-0 goes to n in epoch 6 and is owned in epoch 7" in finding.sentence
 
 
-def test_lengths_of_time_are_told_in_words() -> None:
+def test_durations_are_formatted_in_words() -> None:
     assert [duration_text(each * MINUTE) for each in (0.2, 1, 90, 150, 60 * 49)] == [
         "less than a minute", "1 minute", "90 minutes", "2 hours", "2 days"
     ]  # fmt: skip

@@ -21,7 +21,7 @@ def test_a_first_generation_is_joined_by_its_members_who_own_what_it_assigns() -
     assert state_of(written.group) == "Stable"
 
 
-def test_a_log_whose_beginning_is_gone_tells_of_nobody_who_came() -> None:
+def test_members_at_the_beginning_of_a_truncated_log_are_not_counted_as_joined() -> None:
     written = Written().generation(40, {"a": (0,)})
     assert [each.cause for each in written.events if each.event == "joined"] == ["log_begins"]
     assert [hour.joined for hour in written.all_hours()] == [0]
@@ -57,7 +57,7 @@ def test_generations_that_are_missing_formed_in_vain() -> None:
     assert [hour.rebalances_failed for hour in written.all_hours()] == [2]
 
 
-def test_generations_that_may_have_vanished_between_two_runs_failed_nobody() -> None:
+def test_generations_that_may_be_missing_between_two_runs_are_not_counted_as_failed() -> None:
     written = Written().generation(1, {"a": (0,)}).after(60).generation(4, {"a": (0,), "b": ()}, is_gap=True)
     assert [hour.rebalances_failed for hour in written.all_hours()] == [0]
 
@@ -121,7 +121,7 @@ def test_a_clock_that_was_set_forward_and_back_counts_nothing() -> None:
     assert written.group.clock_ms == START + 60_000
 
 
-def test_a_record_whose_fields_are_not_what_they_should_be_is_told_and_passed_over() -> None:
+def test_a_record_with_unexpected_fields_is_reported_as_unreadable_and_skipped() -> None:
     written = Written().append(2, None, '{"members": [7]}').append(2, None, "[]").append(8, "x", '{"memberEpoch": {}}')
     assert [each.event for each in written.events if each.event == "unreadable"] == ["unreadable"] * 2
     written.generation(1, {"a": (0,)})

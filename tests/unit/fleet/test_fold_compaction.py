@@ -83,7 +83,9 @@ def folded(records: list[Record]) -> tuple[Group, set[Any], int]:
 
 @pytest.mark.parametrize("make", [a_consumer_group, a_classic_group])
 @pytest.mark.parametrize("keeps_tombstones", [True, False])
-def test_what_is_told_of_a_cleaned_log_happened_and_the_group_ends_as_it_is(make: Any, keeps_tombstones: bool) -> None:
+def test_events_of_a_compacted_log_happened_and_its_group_ends_in_the_same_state(
+    make: Any, keeps_tombstones: bool
+) -> None:
     for seed in range(150):
         random = Random(seed)
         records = make(random)

@@ -96,7 +96,7 @@ def test_a_static_member_that_pauses_gives_up_what_it_had_and_its_successor_has_
     assert (hour.partitions_moved, hour.partitions_kept) == (0, 2)
 
 
-def test_a_classic_group_becomes_a_consumer_group_without_anybody_leaving() -> None:
+def test_a_classic_group_becomes_a_consumer_group_without_a_member_leaving() -> None:
     written = Written().generation(3, {"a": (0, 1)}).after(60).deleted()
     written.joins("a").epoch(3).targets(3, a=(0, 1)).has("a", 3, 0, 1)
     assert written.summary("left", "deleted", "converted", "lost", "joined")[1:] == [("converted", 3, None, ())]
@@ -105,14 +105,14 @@ def test_a_classic_group_becomes_a_consumer_group_without_anybody_leaving() -> N
     assert state_of(written.group) == "Stable"
 
 
-def test_a_consumer_group_becomes_a_classic_one_without_anybody_leaving() -> None:
+def test_a_consumer_group_becomes_a_classic_one_without_a_member_leaving() -> None:
     written = formed().after(60).goes("a").append(3, None, None).generation(1, {"a": (0, 1, 2)})
     assert written.summary("left", "deleted", "converted", "lost") == [("converted", 1, None, ())]
     assert written.ended == []
     assert (written.group.kind, state_of(written.group)) == ("classic", "Stable")
 
 
-def test_a_log_whose_beginning_is_gone_tells_of_nothing_that_is_not_in_it() -> None:
+def test_a_truncated_log_yields_no_event_that_it_does_not_contain() -> None:
     written = Written().joins("a").has("a", 9, 0).targets(9, a=(0,)).epoch(9)
     assert [(each.event, each.cause) for each in written.events] == [("joined", "log_begins")]
     assert [hour.rebalances for hour in written.all_hours()] == [0]

@@ -118,7 +118,7 @@ def test_files_are_known_by_what_is_in_them_not_by_their_names(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["nowhere", "no/such/file", "host", "host:port", "name=/no/such:9092", ""])
-def test_what_is_neither_file_nor_cluster_is_said_to_be_neither(text):
+def test_an_input_that_is_neither_file_nor_cluster_is_refused(text):
     with pytest.raises(WrongInput, match="no file, no directory, and no cluster"):
         parse_inputs([text])
 
@@ -209,7 +209,7 @@ def test_an_export_holds_every_byte_of_keys_and_values(tmp_path):
     assert told == held
 
 
-def test_a_line_that_tells_of_no_record_is_a_fault(tmp_path):
+def test_a_line_that_is_no_record_is_a_fault(tmp_path):
     good = next(export_lines(COMMITS, 5))
     bad = [
         '{"partition": 5}',
@@ -303,7 +303,7 @@ def topic(name: str, *leaders: int) -> TopicView:
     )
 
 
-def test_a_topic_that_cannot_tell_its_end_keeps_no_other_from_it():
+def test_a_topic_without_end_offsets_does_not_hide_those_of_others():
     b0 = TopicPartition("b", 0)
     offline = PartitionErrors("offsets could not be listed", {b0: ErrorCode.LEADER_NOT_AVAILABLE})
     cluster = Cluster(UnknownTopic("c"), offline, UnknownPartition(TopicPartition("d", 1), 1))
@@ -312,7 +312,7 @@ def test_a_topic_that_cannot_tell_its_end_keeps_no_other_from_it():
     assert sorted(ends) == [TopicPartition("a", 0), TopicPartition("b", 1), TopicPartition("d", 0)]
 
 
-def test_a_partition_that_nobody_leads_is_put_aside_and_asked_for_again():
+def test_a_partition_without_a_leader_is_quarantined_and_requested_again():
     split = Split("cluster", "a", "nowhere:1", 3, 40, cluster_input.UNLED)
     fault, end = pa.Table.from_batches(list(rows_of(split))).to_pylist()
     assert (fault["partition"], fault["offset"], fault["reason"][:26]) == (3, 40, "no broker leads this parti")

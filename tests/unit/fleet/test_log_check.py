@@ -182,7 +182,7 @@ def test_a_half_written_end_is_no_damage(tmp_path: Path) -> None:
     assert (checked.records, checked.damage) == (1, None)
 
 
-def test_a_path_without_a_log_is_said(tmp_path: Path) -> None:
+def test_a_path_without_a_log_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NothingToCheck, match="no segment"):
         segments_of([tmp_path])
 
@@ -203,7 +203,7 @@ def test_the_command_ends_with_nought_for_a_version_that_loads_it(
     assert "nothing at which a Kafka would fail" in capfd.readouterr().out
 
 
-def test_the_command_tells_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data_directory(tmp_path, encode_batch([OFFSET, STREAMS]))
     assert main(["log", "check", str(tmp_path), "--json"]) == 1
     said = capfd.readouterr().out

@@ -49,7 +49,7 @@ def test_what_cannot_be_seen_is_spelled_out(name: str, shown: str) -> None:
         (86_400_000, "1,000 d"),
     ],
 )
-def test_a_duration_is_said_in_its_two_largest_units(seconds: float, text: str) -> None:
+def test_a_duration_is_formatted_in_its_two_largest_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 

@@ -142,11 +142,11 @@ class ConsumerWorld(World):
 
     def enters(self, member_id: str, *names: str, **changes: Any) -> ConsumerHeartbeatResult:
         """Join, and get in."""
-        return told(self.comes(member_id, *names, **changes))
+        return heartbeat_result(self.comes(member_id, *names, **changes))
 
     def beats(self, member_id: str, owned: str | None = None, **changes: Any) -> ConsumerHeartbeatResult:
         """Send a heartbeat at the member's epoch that is answered well; `owned` is what it says it owns."""
-        return told(self.tries(member_id, owned, **changes))
+        return heartbeat_result(self.tries(member_id, owned, **changes))
 
     def tries(self, member_id: str, owned: str | None = None, **changes: Any) -> Answer:
         """Send a heartbeat at the member's epoch, whatever is answered."""
@@ -163,7 +163,7 @@ class ConsumerWorld(World):
             for member_id in sorted(self.consumer_group().unsettled):
                 member = self.member(member_id)
                 if member.epoch >= 0:
-                    told(self.heartbeat_of(member_id, member.epoch, owned=ids_of(member.assigned)))
+                    heartbeat_result(self.heartbeat_of(member_id, member.epoch, owned=ids_of(member.assigned)))
         assert not {m for m in self.consumer_group().unsettled if self.member(m).epoch >= 0}
 
     def stable_with(self, *member_ids: str) -> None:
@@ -189,10 +189,8 @@ class ConsumerWorld(World):
 
     def commit_outside(self, group_id: str) -> None:
         """Commit an offset to a group that has no members."""
-        told_commit = self.submit(
-            CommitOffsets(group_id, "", None, -1, [OffsetToCommit("foo", 0, 7, -1, "", bytes(16))])
-        )
-        assert told_commit.error is ErrorCode.NONE
+        result = self.submit(CommitOffsets(group_id, "", None, -1, [OffsetToCommit("foo", 0, 7, -1, "", bytes(16))]))
+        assert result.error is ErrorCode.NONE
 
     # -- asking
 
@@ -251,7 +249,7 @@ def read_as_kafka(log: Any) -> None:
                 assert not members | owning | aiming, "members go before their group"
 
 
-def told(answer: Answer) -> ConsumerHeartbeatResult:
+def heartbeat_result(answer: Answer) -> ConsumerHeartbeatResult:
     """Return a heartbeat's result, which must be there and good."""
     assert answer.error is ErrorCode.NONE, answer.result
     result = answer.result

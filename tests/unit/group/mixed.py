@@ -212,7 +212,7 @@ class ClassicClient:
         elif result.error is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = result.member_id
         else:
-            self._hear(result.error)
+            self._receive_error(result.error)
 
     def lose_connection(self) -> None:
         """Lose the outstanding response; the request is sent again."""
@@ -243,10 +243,10 @@ class ClassicClient:
         beat = Heartbeat("g", self.member_id, self.instance_id, self.generation)
         error: ErrorCode = self.world.submit(beat).error
         if error:
-            self._hear(error)
+            self._receive_error(error)
         return error
 
-    def _hear(self, error: ErrorCode) -> None:
+    def _receive_error(self, error: ErrorCode) -> None:
         match error:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self.is_synced, self.leads = False, None

@@ -125,8 +125,8 @@ class Story:
 
     # -- asking
 
-    def told(self, now_ms: int | None = None) -> GroupReport:
+    def report(self, now_ms: int | None = None) -> GroupReport:
         return explain(self.events, "g", self.at_ms if now_ms is None else now_ms)
 
     def last(self) -> Rebalance:
-        return self.told().rebalances[-1]
+        return self.report().rebalances[-1]

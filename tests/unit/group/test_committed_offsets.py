@@ -298,7 +298,7 @@ def test_offsets_of_an_empty_group_expire_by_when_it_became_empty() -> None:
     assert not world.shard.offsets
 
 
-def test_stable_group_forgets_only_what_nobody_subscribes_to() -> None:
+def test_stable_group_expires_only_offsets_of_topics_without_subscribers() -> None:
     world = World()
     (member,) = world.stable(1)
     world.commit(member, 1, offsets=[OffsetToCommit(topic, 0, 1, -1, "", ID) for topic in ("topics", "old")])

@@ -77,7 +77,7 @@ def test_full_group_says_how_many_it_takes() -> None:
     assert refused(world)[1].text == "2 members are in already, which is the limit of this broker"
 
 
-def test_old_process_of_an_instance_is_told_which_one_is_newer() -> None:
+def test_refused_join_of_a_replaced_instance_names_the_newer_member() -> None:
     world = World()
     waiting = world.join(instance_id="i")
     world.gather()
@@ -112,7 +112,7 @@ def test_native_member_that_meets_old_metadata_is_refused_for_the_sake_of_the_ol
     assert f"member {member_id} has embedded protocol version 0 where 3 is needed" in why.text
 
 
-def test_old_client_that_joins_a_consumer_group_is_told_its_version() -> None:
+def test_refused_join_of_an_old_client_names_its_subscription_version() -> None:
     world = Mixed()
     world.native("n", 0, owned=(), subscribed_topic_names=("t",))
     old = encode_subscription(Subscription(("t",), version=0))

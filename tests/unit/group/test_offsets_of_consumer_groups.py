@@ -242,7 +242,7 @@ def test_offsets_of_topics_subscribed_by_name_or_expression_stay() -> None:
     ]
 
 
-def test_expression_that_nobody_uses_any_more_keeps_nothing() -> None:
+def test_regex_without_subscribers_keeps_no_offset() -> None:
     shard = group(RegexStored("g", "r.*", ("r1",), 1, NOW, CAUSE), stored("r1"))
     assert records(list(decide(shard, DeleteOffsets("g", (("r1", 0),)), NOW)))
 
@@ -293,7 +293,7 @@ def expired(shard: Shard, at_ms: int) -> list[HardEvent]:
     return records(list(decide(shard, ExpireOffsets("g"), at_ms)))
 
 
-def test_offsets_that_nobody_reads_expire_by_their_commit_in_any_state() -> None:
+def test_offsets_of_unsubscribed_topics_expire_by_their_commit_in_any_state() -> None:
     reconciling = replace(HOLDS, state=MemberState.UNREVOKED_PARTITIONS)
     for shard in (group(stored("t"), stored("u")), group(reconciling, stored("t"), stored("u"))):
         assert expired(shard, NOW + RETENTION_MS - 1) == []

@@ -80,7 +80,7 @@ def test_batch_of_which_everything_stays_keeps_its_bytes() -> None:
     assert cleaned(whole) == [whole]
 
 
-def test_batch_of_which_something_stays_says_of_itself_what_it_said() -> None:
+def test_batch_with_remaining_records_keeps_its_header() -> None:
     before = batch(
         10, (b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"b", b"4"), (b"x", None),
         compression=Compression.GZIP, leader_epoch=3, producer_id=9, producer_epoch=2, base_sequence=40,
@@ -180,7 +180,7 @@ def test_records_of_a_committed_transaction_supersede_what_lies_before_them() ->
     assert all_rows(cleaned(*log)[:3]) == [(2, b"a", b"2"), (4, b"b", b"3")]
 
 
-def test_transactions_of_a_producer_are_told_apart() -> None:
+def test_transactions_of_a_producer_are_distinguished() -> None:
     log = (
         of_transaction(0, (b"a", b"1")),
         marker(1, ControlType.ABORT),

@@ -231,7 +231,7 @@ def test_batch_whose_bytes_were_damaged_says_where_it_is() -> None:
     assert caught.value.offset == 70
 
 
-def test_what_the_operator_gave_up_is_left_out_and_told() -> None:
+def test_offsets_that_the_operator_ignores_are_skipped_and_reported() -> None:
     batch = encode_batch([record(*record_of(OFFSET)), record(None), record(b"\x00\x02\x00\x09group")], base_offset=70)
     replay = Replay(ignored={71, 72})
     assert list(replay.read(batch)) == [OFFSET]
@@ -308,14 +308,14 @@ NEWER = OFFSET._replace(offset=43)
 FORGOTTEN = OffsetDeleted("group", "topic", 3, LOADED)
 
 
-def test_load_hears_of_the_last_record_of_each_key_in_the_order_of_the_log() -> None:
+def test_load_returns_the_last_record_of_each_key_in_the_order_of_the_log() -> None:
     found, replay = load(plain(0, OFFSET, OTHER), plain(2, STORED, NEWER))
     assert found == [OTHER, STORED, NEWER]
     assert replay.offset == 3
     assert list(replay.events()) == [], "they are forgotten once they are returned"
 
 
-def test_load_hears_nothing_of_what_is_no_more() -> None:
+def test_load_returns_no_deleted_record() -> None:
     assert load(plain(0, OFFSET, STORED), plain(2, FORGOTTEN))[0] == [STORED]
     assert load(plain(0, FORGOTTEN), plain(1, OFFSET))[0] == [OFFSET]
 

@@ -16,7 +16,7 @@ from kohort.node.step_scheduler import result_of
 from kohort.wire.record_batches import Record, TimestampType, encode_batch, read_header
 
 
-def test_a_log_that_nobody_wrote_to_costs_no_file(disk: Disk) -> None:
+def test_a_log_without_records_costs_no_file(disk: Disk) -> None:
     log = open_log(disk)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark, log.size) == (0, 0, 0, 0)
     assert log.read(0, 1000) == []

@@ -69,7 +69,7 @@ def test_one_batch_comes_through_even_when_it_is_too_large(log: PartitionLog) ->
     assert len(list(iter_batches(view, strict=True))) == 1
 
 
-def test_a_read_ends_at_the_offset_it_is_told(log: PartitionLog) -> None:
+def test_a_read_ends_at_the_requested_offset(log: PartitionLog) -> None:
     borders = [row.offset for row in everything(log) if row.key]
     for up_to in borders[:40]:
         (header, _), *_ = iter_batches(log.read(up_to, 1)[0])

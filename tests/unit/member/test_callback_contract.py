@@ -23,7 +23,7 @@ BEGIN: Trace = [
 """The first round of either protocol: the member comes to own t-0 and t-1."""
 
 
-def told(protocol: RebalanceProtocol, *traces: Trace, sees_facts: bool = True) -> Contract:
+def contract_after(protocol: RebalanceProtocol, *traces: Trace, sees_facts: bool = True) -> Contract:
     contract = Contract(protocol, sees_facts=sees_facts)
     for trace in traces:
         for act, names in trace:
@@ -126,7 +126,7 @@ LEGAL: list[tuple[str, RebalanceProtocol, Trace]] = [
 @pytest.mark.parametrize("sees_facts", [True, False])
 @pytest.mark.parametrize(("protocol", "trace"), [case[1:] for case in LEGAL], ids=[case[0] for case in LEGAL])
 def test_the_timelines_of_the_specification_pass(protocol: RebalanceProtocol, trace: Trace, sees_facts: bool) -> None:
-    told(protocol, BEGIN, trace, sees_facts=sees_facts)
+    contract_after(protocol, BEGIN, trace, sees_facts=sees_facts)
 
 
 MOVING: Trace = [(Act.USER_DATA, TWO), (Act.SYNCED, T0 | T2)]
@@ -191,7 +191,7 @@ ILLEGAL: list[tuple[str, RebalanceProtocol, Trace]] = [
 
 @pytest.mark.parametrize(("rule", "protocol", "trace"), ILLEGAL, ids=[case[0] for case in ILLEGAL])
 def test_a_departure_is_refused_with_the_rule_it_breaks(rule: str, protocol: RebalanceProtocol, trace: Trace) -> None:
-    contract = told(protocol, BEGIN, trace[:-1])
+    contract = contract_after(protocol, BEGIN, trace[:-1])
     with pytest.raises(ContractBroken, match=rule):
         contract.record(*trace[-1])
 
@@ -199,24 +199,24 @@ def test_a_departure_is_refused_with_the_rule_it_breaks(rule: str, protocol: Reb
 def test_eager_calls_revoked_even_where_nothing_is_owned() -> None:
     empty = [(act, NOTHING) for act, _ in BEGIN]
     with pytest.raises(ContractBroken, match="EAGER calls revoked before every round, even with nothing"):
-        told(EAGER, empty, [(Act.USER_DATA, NOTHING)])
+        contract_after(EAGER, empty, [(Act.USER_DATA, NOTHING)])
 
 
 def test_a_broken_contract_shows_what_led_to_it() -> None:
-    contract = told(COOPERATIVE, BEGIN)
+    contract = contract_after(COOPERATIVE, BEGIN)
     with pytest.raises(ContractBroken, match=r"assigned\(t-0, t-1\) → done\(\) → lost\(t-2\)"):
         contract.record(Act.LOST, T2)
 
 
 def test_what_was_revoked_for_another_member_does_not_come_back_in_the_same_round() -> None:
-    contract = told(COOPERATIVE, BEGIN, MOVING, [(Act.REVOKED, T1), (Act.DONE, NOTHING)], sees_facts=False)
+    contract = contract_after(COOPERATIVE, BEGIN, MOVING, [(Act.REVOKED, T1), (Act.DONE, NOTHING)], sees_facts=False)
     contract.record(Act.ON_ASSIGNMENT, TWO)
     with pytest.raises(ContractBroken, match="comes back in the next round"):
         contract.record(Act.ASSIGNED, T1)
 
 
 def test_a_second_round_is_due_until_the_member_joins() -> None:
-    contract = told(COOPERATIVE, BEGIN, MOVING, [(Act.REVOKED, T1), (Act.DONE, NOTHING)])
+    contract = contract_after(COOPERATIVE, BEGIN, MOVING, [(Act.REVOKED, T1), (Act.DONE, NOTHING)])
     assert contract.is_second_round_due
     contract.record(Act.ON_ASSIGNMENT, T0 | T2)
     contract.record(Act.ASSIGNED, T2)
@@ -227,12 +227,12 @@ def test_a_second_round_is_due_until_the_member_joins() -> None:
 
 
 def test_a_revocation_that_never_ran_may_be_asked_for_again() -> None:
-    contract = told(EAGER, BEGIN, [(Act.REVOKED, TWO), (Act.ABANDONED, NOTHING), (Act.REVOKED, TWO)])
+    contract = contract_after(EAGER, BEGIN, [(Act.REVOKED, TWO), (Act.ABANDONED, NOTHING), (Act.REVOKED, TWO)])
     assert contract.owned == TWO
 
 
-def test_who_is_put_out_while_it_is_told_of_nothing_has_nothing_to_lose() -> None:
+def test_member_that_is_fenced_without_partitions_has_none_to_lose() -> None:
     empty = [(act, NOTHING) for act in (Act.USER_DATA, Act.SYNCED, Act.ON_ASSIGNMENT, Act.ASSIGNED, Act.OUT, Act.DONE)]
     again = [(Act.USER_DATA, NOTHING), *((act, TWO) for act in (Act.SYNCED, Act.ON_ASSIGNMENT, Act.ASSIGNED))]
-    contract = told(COOPERATIVE, empty, [*again, (Act.DONE, NOTHING), (Act.USER_DATA, TWO)])
+    contract = contract_after(COOPERATIVE, empty, [*again, (Act.DONE, NOTHING), (Act.USER_DATA, TWO)])
     assert contract.owned == TWO

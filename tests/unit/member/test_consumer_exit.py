@@ -32,7 +32,7 @@ OUT = [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID]
 
 
 @pytest.mark.parametrize("error", OUT)
-def test_a_member_that_is_put_out_loses_all_and_joins_again_under_its_id(error: ErrorCode) -> None:
+def test_a_fenced_member_loses_all_partitions_and_joins_again_under_its_id(error: ErrorCode) -> None:
     script = stable()
     script.beat()
     [lose] = script.refused(error)
@@ -95,7 +95,7 @@ def test_a_static_member_whose_place_is_anothers_fails_also_after_a_join_that_wa
     assert isinstance(script.refused(ErrorCode.UNRELEASED_INSTANCE_ID)[0], effects.Fail)
 
 
-def test_a_member_that_wants_nothing_when_it_is_put_out_stays_out() -> None:
+def test_a_fenced_member_without_subscription_does_not_rejoin() -> None:
     script = stable()
     script.subscribe()
     script.refused(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -224,7 +224,7 @@ def test_closing_in_the_middle_of_a_reconciliation_lets_its_callback_finish_and_
 
 
 @pytest.mark.parametrize("error", OUT)
-def test_a_member_that_is_put_out_while_it_closes_sends_no_leave(error: ErrorCode) -> None:
+def test_a_member_that_is_fenced_while_it_closes_sends_no_leave(error: ErrorCode) -> None:
     script = stable()
     script.beat()
     script.take(inputs.CloseRequested("bye"))

@@ -82,7 +82,7 @@ def test_one_heartbeat_is_under_way_at_a_time() -> None:
     assert script.wait(60_000) == []
 
 
-def test_a_changed_subscription_is_said_at_once_and_alone() -> None:
+def test_a_changed_subscription_is_sent_at_once_and_alone() -> None:
     script = stable()
     assert script.subscribe("t", "u") == [ConsumerHeartbeat(3, "m", 1, topics=("t", "u"))]
     script.answered(2)
@@ -97,7 +97,7 @@ def test_what_is_urgent_hurries_the_heartbeat_under_way_once() -> None:
     assert one_heartbeat(script.answered(1)).topics == ("t", "u", "v")
 
 
-def test_an_expression_is_said_and_an_empty_text_takes_it_back() -> None:
+def test_a_regex_is_sent_and_an_empty_one_removes_it() -> None:
     script = Script()
     assert one_heartbeat(script.subscribe(regex="t.*")).regex == "t.*"
     script.answered(1, ids(0))
@@ -121,7 +121,7 @@ def test_an_expression_may_stand_beside_names() -> None:
         ErrorCode.REQUEST_TIMED_OUT,
     ],
 )
-def test_after_a_failed_heartbeat_the_coordinator_is_looked_up_and_told_everything(error: ErrorCode) -> None:
+def test_after_a_failed_heartbeat_the_coordinator_is_looked_up_and_receives_a_full_request(error: ErrorCode) -> None:
     script = stable(CONFIG)
     script.beat()
     assert script.refused(error) == [effects.Rediscover(error)]
@@ -166,7 +166,7 @@ def test_an_answer_to_an_older_heartbeat_changes_nothing() -> None:
     assert script.member.state is ConsumerState.STABLE
 
 
-def test_a_topic_that_may_not_be_read_is_told_and_the_member_stays() -> None:
+def test_a_topic_without_authorization_is_raised_in_poll_and_the_member_stays() -> None:
     script = stable()
     script.beat()
     asked = script.refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no")
@@ -175,7 +175,7 @@ def test_a_topic_that_may_not_be_read_is_told_and_the_member_stays() -> None:
     assert one_heartbeat(script.wait(1_000)).topics == ("t",)
 
 
-def test_an_assignor_that_failed_is_told_and_the_target_in_force_stays() -> None:
+def test_a_failed_assignor_is_raised_in_poll_and_the_assignment_stays() -> None:
     script = stable()
     script.beat()
     assert script.answered(1, text="the assignor failed: no") == [
@@ -233,7 +233,7 @@ def test_a_refused_commit_asks_for_the_newest_epoch_at_once() -> None:
 ONE = partitions(7)
 
 
-def test_lags_are_said_with_a_join_and_then_only_for_a_reason() -> None:
+def test_lags_are_sent_with_a_join_and_then_only_for_a_reason() -> None:
     script = Script()
     far = dict.fromkeys(ONE, 50_000)
     script.lags(far)
@@ -245,7 +245,7 @@ def test_lags_are_said_with_a_join_and_then_only_for_a_reason() -> None:
     assert script.beat().lags is None
 
 
-def test_a_copy_that_has_caught_up_is_said_at_once_with_all_lags() -> None:
+def test_a_standby_that_has_caught_up_is_sent_at_once_with_all_lags() -> None:
     script = stable()
     script.lags(dict.fromkeys(ONE, 20_000))
     heartbeat = one_heartbeat(script.lags(dict.fromkeys(ONE, 10_000)))
@@ -270,7 +270,7 @@ def test_a_function_of_lags_is_asked_for_the_join_and_each_heartbeat_that_carrie
     assert (heartbeat.reason, heartbeat.lags) == (HeartbeatReason.STANDBY_CAUGHT_UP, ((*ONE, 10_000),))
 
 
-def test_a_reason_whose_heartbeat_failed_is_said_again() -> None:
+def test_a_reason_whose_heartbeat_failed_is_sent_again() -> None:
     script = stable()
     script.lags(dict.fromkeys(ONE, 1))
     script.refused(ErrorCode.NETWORK_EXCEPTION)

@@ -63,7 +63,7 @@ def test_heartbeats_are_counted_when_they_are_answered() -> None:
     assert script.read("last-heartbeat-seconds-ago") == [3]
 
 
-def test_a_rebalance_whose_member_is_put_out_has_failed() -> None:
+def test_a_rebalance_whose_member_is_fenced_has_failed() -> None:
     script = stable()
     script.beat()
     script.answered(1, ids(0))

@@ -95,7 +95,7 @@ def test_an_acknowledgement_waits_for_the_heartbeat_under_way() -> None:
     assert one_heartbeat(script.answered(1)).owned == ids(0)
 
 
-def test_an_acknowledgement_that_was_lost_is_said_again() -> None:
+def test_a_lost_acknowledgement_is_sent_again() -> None:
     script = revoking()
     script.finished(REVOKED)
     script.finished(ASSIGNED)
@@ -236,7 +236,7 @@ def test_a_full_heartbeat_in_the_middle_of_taking_over_claims_what_is_taken_over
 
 
 @pytest.mark.parametrize("error", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
-def test_a_reconciliation_is_discarded_when_its_member_is_put_out(error: ErrorCode) -> None:
+def test_a_reconciliation_is_discarded_when_its_member_is_fenced(error: ErrorCode) -> None:
     script = revoking()
     script.beat()
     assert script.refused(error) == [], "one callback at a time"

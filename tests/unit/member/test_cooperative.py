@@ -47,7 +47,7 @@ def test_a_heartbeat_that_says_rebalance_in_progress_is_a_join_at_once() -> None
     assert join.reason == "group is already rebalancing"
 
 
-def test_the_same_assignment_again_is_told_with_nothing_added() -> None:
+def test_the_same_assignment_again_calls_back_with_no_added_partition() -> None:
     script = rejoining()
     script.joined(2)
     told, assigned = script.synced(TWO)
@@ -66,7 +66,7 @@ def test_what_is_added_is_assigned_and_what_stays_is_not_touched() -> None:
     assert script.member.owned == TWO | T2
 
 
-def test_what_moves_is_revoked_then_the_assignor_is_told_then_assigned_then_the_member_joins_again() -> None:
+def test_partitions_are_revoked_then_on_assignment_is_called_then_assigned_then_the_member_rejoins() -> None:
     script = rejoining()
     script.joined(2)
     [revoke] = script.synced(T0 | T2)
@@ -92,7 +92,7 @@ def test_losing_everything_to_others_still_ends_with_assigned() -> None:
     assert script.callbacks() == [(REVOKED, TWO), (ASSIGNED, frozenset())]
 
 
-def test_a_rebalance_heard_of_during_callbacks_is_joined_after_them() -> None:
+def test_a_rebalance_that_starts_during_callbacks_is_joined_after_them() -> None:
     script = rejoining()
     script.joined(2)
     script.synced(TWO | T2)
@@ -182,7 +182,7 @@ def test_a_topic_that_matches_the_users_pattern_is_taken_though_the_member_had_n
     ("error", "identity"),
     [(ErrorCode.UNKNOWN_MEMBER_ID, Identity(-1, "")), (ErrorCode.ILLEGAL_GENERATION, Identity(-1, "m"))],
 )
-def test_a_member_put_out_loses_all_and_joins_with_nothing(error: ErrorCode, identity: Identity) -> None:
+def test_a_fenced_member_loses_all_partitions_and_joins_with_none(error: ErrorCode, identity: Identity) -> None:
     script = cooperative()
     [lose] = script.commit_answered(error)
     assert isinstance(lose, RunCallback)
@@ -216,7 +216,7 @@ def test_a_coordinator_that_hands_a_member_another_id_has_forgotten_what_it_owns
     assert join.identity == Identity(-1, "n")
 
 
-def test_put_out_while_it_gives_up_a_partition_it_loses_the_rest() -> None:
+def test_a_member_that_is_fenced_during_a_revocation_loses_the_rest() -> None:
     script = rejoining()
     script.joined(2)
     script.synced(T0 | T2)
@@ -270,7 +270,7 @@ def test_a_topic_made_anew_with_fewer_partitions_loses_those_that_are_no_more() 
     assert script.callbacks() == [(LOST, T1)]
 
 
-def test_a_topic_that_a_broker_has_not_heard_of_yet_is_not_lost() -> None:
+def test_a_topic_that_a_broker_does_not_know_yet_is_not_lost() -> None:
     script = cooperative()
     assert script.take(inputs.MetadataChanged({}, gone=frozenset("t"))) == []
     assert script.member.owned == TWO
@@ -385,7 +385,7 @@ def test_closing_while_deleted_partitions_are_lost_gives_the_rest_back() -> None
 # A leader that cannot assign, and one that says what is wrong
 
 
-def test_a_leader_tells_the_group_why_it_cannot_assign_where_the_broker_passes_it_on() -> None:
+def test_a_leader_sends_its_assignment_failure_where_the_broker_forwards_it() -> None:
     script = cooperative_leader()
     script.take(inputs.RejoinRequested("try"))
     script.joined(2, leader="m", members={"m": MemberSpec(Subscription(("t",)))})

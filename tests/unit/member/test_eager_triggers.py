@@ -81,7 +81,7 @@ def test_a_leader_computes_and_syncs_every_assignment() -> None:
     assert script.take(computed) == [Sync(Identity(1, "m"), "range", made)]
 
 
-def test_a_static_leader_told_to_skip_takes_the_metadata_and_syncs_nothing() -> None:
+def test_a_static_leader_with_skip_assignment_takes_the_metadata_and_syncs_nothing() -> None:
     script = Script(MemberConfig(instance_id="i"))
     script.subscribe("t")
     [compute] = script.joined(3, leader="m", members={"m": MemberSpec(Subscription(("t",)), "i")}, is_skip=True)
@@ -150,7 +150,7 @@ def test_a_leader_that_sees_a_topic_vanish_joins_again() -> None:
     joins_again_as_itself(script, script.take(inputs.MetadataChanged({})))
 
 
-def test_a_leader_ignores_topics_that_nobody_in_the_group_reads() -> None:
+def test_a_leader_ignores_topics_without_subscribers_in_the_group() -> None:
     script = stable_leader()
     assert script.take(inputs.MetadataChanged({"t": TopicSpec(2), "other": TopicSpec(9)})) == []
 
@@ -183,7 +183,7 @@ def test_racks_mean_nothing_to_a_group_of_members_without() -> None:
     assert script.take(inputs.MetadataChanged({"t": TopicSpec(1, (frozenset("xyz"),))})) == []
 
 
-def test_a_static_leader_told_to_skip_watches_the_metadata_all_the_same() -> None:
+def test_a_static_leader_with_skip_assignment_still_watches_the_metadata() -> None:
     script = Script(MemberConfig(instance_id="i"))
     script.subscribe("t")
     script.joined(3, leader="m", members={"m": MemberSpec(Subscription(("t",)), "i")}, is_skip=True)
@@ -419,7 +419,7 @@ def test_a_join_that_got_no_answer_is_made_again_blindly(error: ErrorCode) -> No
     assert join.reason == "blind"
 
 
-def test_a_leader_that_saw_topics_change_says_so_again_until_it_is_heard() -> None:
+def test_a_leader_repeats_a_change_of_topics_until_its_join_succeeds() -> None:
     script = stable_leader()
     script.take(inputs.MetadataChanged({"t": TopicSpec(3)}))
     script.finished(REVOKED)
@@ -430,7 +430,7 @@ def test_a_leader_that_saw_topics_change_says_so_again_until_it_is_heard() -> No
         assert join.reason == "topic_metadata_change"
 
 
-def test_a_change_of_topics_outranks_a_rebalance_that_is_heard_of_before_it() -> None:
+def test_a_change_of_topics_outranks_a_rebalance_that_was_announced_before_it() -> None:
     script = Script()
     script.subscribe("t")
     script.joined(1, leader="m", members={"m": MemberSpec(Subscription(("t",)))})
@@ -444,7 +444,7 @@ def test_a_change_of_topics_outranks_a_rebalance_that_is_heard_of_before_it() ->
     assert join.reason == "topic_metadata_change"
 
 
-def test_a_member_that_was_put_out_says_by_what() -> None:
+def test_a_fenced_member_rejoins_with_the_error_as_its_reason() -> None:
     script = stable()
     heartbeat_says(script, ErrorCode.UNKNOWN_MEMBER_ID)
     [join] = script.finished(LOST)

@@ -43,7 +43,7 @@ def test_a_user_that_does_not_come_back_leaves_the_group() -> None:
     assert script.wait(60_000) == []
 
 
-def test_a_user_that_stays_away_is_warned_before_the_deadline_and_told_when_it_passes() -> None:
+def test_a_late_poll_is_reported_before_max_poll_interval_and_a_missed_one_after_it() -> None:
     script = stable(POLLING)
     assert script.member.poll_state is PollState.HERE
     script.take(inputs.PollReturned())
@@ -120,7 +120,7 @@ def test_a_static_member_closes_without_leaving() -> None:
 
 
 @pytest.mark.parametrize(("instance_id", "leave", "leaves"), [("i", True, True), (None, False, False)])
-def test_whoever_closes_may_say_whether_to_leave(instance_id: str | None, leave: bool, leaves: bool) -> None:
+def test_close_may_choose_whether_to_leave(instance_id: str | None, leave: bool, leaves: bool) -> None:
     script = stable(MemberConfig(instance_id=instance_id))
     script.take(inputs.CloseRequested("bye", leave=leave))
     [asked] = script.finished(REVOKED)

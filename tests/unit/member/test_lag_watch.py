@@ -14,7 +14,7 @@ def watch() -> LagWatch:
     return LagWatch(acceptable_recovery_lag=100, growth_ms=1_000)
 
 
-def test_a_lag_that_falls_to_the_threshold_is_said_once() -> None:
+def test_a_lag_that_falls_to_the_threshold_is_reported_once() -> None:
     lags = watch()
     assert lags.report({P: 500}, 0) is None
     assert lags.report({P: 101}, 10) is None
@@ -27,7 +27,7 @@ def test_a_copy_that_is_close_when_it_is_first_reported_has_caught_up() -> None:
     assert watch().report({P: 7}, 0) is CAUGHT_UP
 
 
-def test_a_lag_that_grows_for_a_while_is_said_and_again_after_as_long() -> None:
+def test_a_lag_that_keeps_growing_is_reported_once_per_interval() -> None:
     lags = watch()
     said = [lags.report({P: 200 + at_ms}, at_ms) for at_ms in range(0, 2_600, 500)]
     assert said == [None, None, BEHIND, None, BEHIND, None]

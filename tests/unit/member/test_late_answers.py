@@ -147,7 +147,7 @@ def test_a_group_that_is_full_ends_the_member_and_says_so(make: Callable[..., Sc
 
 
 @either
-def test_a_reason_is_said_once_and_not_again_in_the_next_round(make: Callable[..., Script]) -> None:
+def test_a_reason_is_sent_once_and_not_again_in_the_next_round(make: Callable[..., Script]) -> None:
     script = make()
     script.take(inputs.RejoinRequested("a test"))
     if script.member.running is not None:
@@ -162,7 +162,7 @@ def test_a_reason_is_said_once_and_not_again_in_the_next_round(make: Callable[..
     assert reasons == ["a test", "offset commit failed since group is already rebalancing"]
 
 
-def test_a_leader_that_was_away_for_too_long_hears_that_it_leads_and_leaves() -> None:
+def test_a_leader_that_missed_max_poll_interval_computes_and_leaves() -> None:
     script = cooperative(MemberConfig(max_poll_interval_ms=10_000))
     script.take(inputs.PollReturned())
     script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -25,7 +25,7 @@ def test_a_topic_that_the_leader_saw_first_is_wanted_too_and_no_reason_to_rejoin
     assert script.member.state is State.STABLE
 
 
-def test_a_topic_that_does_not_match_makes_the_assignment_somebody_else_s() -> None:
+def test_an_assignment_with_a_topic_that_does_not_match_is_discarded() -> None:
     script = matching("t")
     script.synced(partitions(0, topic="other"))
     [join] = script.finished(Callback.REVOKED)
@@ -41,7 +41,7 @@ def test_what_is_seen_later_by_the_member_itself_is_no_change() -> None:
     assert script.take(inputs.Subscribed(("t", "t2"), script.member.matches)) == []
 
 
-def test_wanting_nothing_any_more_is_told_to_the_group() -> None:
+def test_an_empty_subscription_is_sent_to_the_group() -> None:
     script = matching("t")
     script.synced(partitions(0))
     script.finished(Callback.ASSIGNED)

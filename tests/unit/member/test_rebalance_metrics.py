@@ -156,7 +156,7 @@ def test_heartbeats_are_counted_when_answered_and_dated_when_sent() -> None:
     assert script.read("last-heartbeat-seconds-ago", "heartbeat-rate") == [2, 1 / 30]
 
 
-def test_commits_are_measured_by_whoever_sends_them() -> None:
+def test_commits_are_measured_when_their_response_is_reported() -> None:
     script = stable()
     script.metrics.commit_answered(30, script.now_ms)
     script.metrics.commit_answered(10, script.now_ms)
@@ -209,7 +209,7 @@ def test_a_leader_that_cannot_assign_is_counted() -> None:
     assert script.read("assignment-failures-total") == [1]
 
 
-def test_members_that_are_told_of_the_leader_s_failure_count_it_once() -> None:
+def test_members_that_receive_the_leaders_failure_count_it_once() -> None:
     for leader in ("m", "other"):
         script = Measured()
         script.subscribe("t")

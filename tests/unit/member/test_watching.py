@@ -41,7 +41,7 @@ def rejoins(script: Script, **topics: TopicSpec) -> bool:
     return bool(script.callbacks())
 
 
-def test_a_leader_that_was_told_to_skip_watches_the_topics_of_others_too() -> None:
+def test_a_leader_with_skip_assignment_watches_the_topics_of_others_too() -> None:
     others = {"n": MemberSpec(Subscription(("u",)), "j")}
     both = {"t": TopicSpec(2), "u": TopicSpec(1)}
     script = leader(MemberConfig(instance_id="i"), both, others, is_skip=True)

@@ -36,7 +36,7 @@ def test_a_broker_of_another_age_is_named_with_what_it_speaks(theirs: tuple[int,
     assert old.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_an_api_that_a_broker_does_not_have_is_said_to_be_missing() -> None:
+def test_an_api_that_a_broker_does_not_have_is_reported_as_missing() -> None:
     with pytest.raises(KafkaError, match="no version of CONSUMER_GROUP_DESCRIBE"):
         BrokerVersions("h:1", answer(FIRST_VERSION), FIRST_VERSION).newest(Api.CONSUMER_GROUP_DESCRIBE)
 
@@ -57,7 +57,7 @@ def test_a_broker_that_refuses_and_says_nothing_is_asked_in_version_0() -> None:
     assert retry_version(answer(0, error=ErrorCode.UNSUPPORTED_VERSION)) == 0
 
 
-def test_what_is_no_answer_at_all_is_said_to_be_none() -> None:
+def test_bytes_that_are_no_response_are_reported_as_another_protocol() -> None:
     with pytest.raises(KafkaError, match="does not speak Kafka's protocol"):
         BrokerVersions("h:1", b"\0\0\0\7garbage", FIRST_VERSION)
 

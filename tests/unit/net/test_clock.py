@@ -16,7 +16,7 @@ def test_the_clock_is_wall_time_that_does_not_follow_a_step_back(monkeypatch: py
     assert clock.now_ms() >= before_ms
 
 
-def test_a_manual_clock_moves_only_forward_and_only_when_told() -> None:
+def test_a_manual_clock_moves_only_forward_and_only_by_advance() -> None:
     clock = ManualClock(5)
     assert clock.now_ms() == clock.now_ms() == 5
     assert clock.advance(10) == 15

@@ -66,7 +66,7 @@ def test_eager_members_learn_of_a_round_with_the_last_that_can_be_reached() -> N
     assert codes(one) == codes(other) == codes(absent) == [REBALANCE_IN_PROGRESS]
 
 
-def test_event_tells_how_long_members_waited_to_learn_of_their_round_together() -> None:
+def test_event_has_the_time_that_members_waited_for_the_announcement() -> None:
     desk, (_, _, absent) = settled()
     GroupMember(desk).enter()
     desk.advance(1_000)
@@ -284,7 +284,7 @@ def test_each_member_learns_by_its_own_heartbeat_when_parking_is_off() -> None:
     assert other.heartbeat() == REBALANCE_IN_PROGRESS
 
 
-def heard_once() -> tuple[Desk, list[GroupMember]]:
+def group_with_one_heartbeat_each() -> tuple[Desk, list[GroupMember]]:
     """Return a stable group of which one heartbeat each has come: whether the next needs its answer is not known."""
     desk = group_desk(kohort_group_heartbeat_park=True)
     members = stable_group(desk, 3)
@@ -299,7 +299,7 @@ def heard_once() -> tuple[Desk, list[GroupMember]]:
 
 
 def test_heartbeat_of_an_unknown_pace_waits_for_the_others_within_an_interval_of_the_round() -> None:
-    desk, (one, other, absent) = heard_once()
+    desk, (one, other, absent) = group_with_one_heartbeat_each()
     desk.advance(INTERVAL_MS - 500)
     # If it was answered by now, the next could be a whole interval away, as that of kgo is.
     assert codes(one) == codes(other) == []
@@ -308,6 +308,6 @@ def test_heartbeat_of_an_unknown_pace_waits_for_the_others_within_an_interval_of
 
 
 def test_heartbeat_of_an_unknown_pace_waits_no_longer_than_an_interval_for_a_silent_member() -> None:
-    desk, (one, _, _) = heard_once()
+    desk, (one, _, _) = group_with_one_heartbeat_each()
     desk.advance(INTERVAL_MS + 100)
     assert codes(one) == [0]

@@ -58,7 +58,7 @@ def lived() -> Desk:
     return desk
 
 
-def test_log_that_is_written_anew_says_what_it_said() -> None:
+def test_rewritten_log_restores_the_same_state() -> None:
     desk = lived()
     expected, epoch = state(desk), desk.node.state.epoch
     length = desk.node.state._log.length

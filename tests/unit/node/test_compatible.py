@@ -46,7 +46,7 @@ def test_request_of_a_newer_version_is_answered_as_by_that_kafka() -> None:
     assert peer.closed is not None
 
 
-def test_heartbeats_are_answered_at_once_and_tell_the_configured_interval() -> None:
+def test_heartbeats_are_answered_at_once_with_the_configured_interval() -> None:
     desk = compatible_desk()
     (member,) = stable(desk, 1)
     native = NativeMember(desk, "n", "native")
@@ -76,7 +76,7 @@ def test_leader_that_joins_again_starts_a_round_whatever_its_reason(reason: str,
     assert bool(leader.peer.answers()) is not is_round
 
 
-def test_reason_blind_keeps_the_generation_where_nothing_else_is_said() -> None:
+def test_reason_blind_keeps_the_generation_by_default() -> None:
     leader, _ = stable_group(group_desk())
     leader.peer.send(leader.join_request(reason="blind"), 9)
     (answer,) = leader.peer.answers()

@@ -87,7 +87,7 @@ def test_heartbeat_that_no_group_could_take_gets_kafkas_error(
         ({"instance_id": "i", "member_id": "m1"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_heartbeat_of_somebody_else_or_another_time_is_fenced(fields: dict[str, Any], error: ErrorCode) -> None:
+def test_heartbeat_of_an_unknown_member_or_another_epoch_is_refused(fields: dict[str, Any], error: ErrorCode) -> None:
     desk = consumer_desk()
     member, _ = stable_members(desk)
     answer = member.peer.call(member.request(**fields), 1)
@@ -162,7 +162,7 @@ def test_group_is_described_with_what_its_members_have_and_shall_have() -> None:
     assert describe(desk, version=0).members[0].member_type == -1
 
 
-def test_group_that_is_not_there_or_of_the_other_type_is_said_so() -> None:
+def test_describe_of_a_missing_group_or_of_the_other_type_is_group_id_not_found() -> None:
     desk = consumer_desk(group_initial_rebalance_delay_ms=0)
     stable_group(desk, 1, group_id="classic")
     stable_members(desk, 1)

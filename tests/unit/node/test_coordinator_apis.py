@@ -108,7 +108,7 @@ def test_member_ids_begin_with_the_instance_and_end_in_a_uuid(desk: Desk) -> Non
     assert text[14] == "4"
 
 
-def test_returning_static_leader_is_told_to_skip_only_where_it_can_be(desk: Desk) -> None:
+def test_returning_static_leader_gets_skip_assignment_only_from_version_9(desk: Desk) -> None:
     (member,) = stable_group(desk, 1, instance_id="i")
     old_id, member.member_id = member.member_id, ""
     modern = member.peer.call(member.join_request(), 9)
@@ -127,7 +127,9 @@ def test_every_version_can_sync(desk: Desk, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions(Api.SYNC_GROUP))
-def test_failure_of_a_leader_is_told_where_it_can_be_and_else_sends_back_to_join(desk: Desk, version: int) -> None:
+def test_failure_of_a_leader_is_returned_from_version_4_and_before_as_rebalance_in_progress(
+    desk: Desk, version: int
+) -> None:
     members = stable_group(desk, 2)
     for member in members:
         member.peer.send(member.join_request(), 9)

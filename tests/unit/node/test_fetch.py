@@ -160,7 +160,7 @@ def test_a_session_answers_only_what_is_new(desk: Desk) -> None:
     assert served(proceed(peer, first.session_id, 3, topics=advanced(1, 1))) == []
 
 
-def test_a_session_partition_with_an_error_is_told_every_time(desk: Desk) -> None:
+def test_a_session_partition_with_an_error_is_in_every_response(desk: Desk) -> None:
     peer = desk.connect()
     first = begin(peer, 0, 9)
     for epoch in (1, 2):

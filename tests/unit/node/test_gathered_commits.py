@@ -213,7 +213,7 @@ def vars_of(message: Any) -> dict[str, Any]:
     return {name: getattr(message, name) for name in message.__slots__}
 
 
-def told(requests: list[tuple[str, int, int, int]], *, is_gathered: bool) -> tuple[list[Any], list[Any]]:
+def answers_and_state(requests: list[tuple[str, int, int, int]], *, is_gathered: bool) -> tuple[list[Any], list[Any]]:
     """Return every answer, and what a new start finds."""
     desk, members = crowd()
     desk.flushes_by_hand = is_gathered
@@ -233,4 +233,4 @@ def told(requests: list[tuple[str, int, int, int]], *, is_gathered: bool) -> tup
 @settings(max_examples=60, deadline=None)
 @given(REQUESTS)
 def test_gathering_changes_no_answer_and_no_state(requests: list[tuple[str, int, int, int]]) -> None:
-    assert told(requests, is_gathered=True) == told(requests, is_gathered=False)
+    assert answers_and_state(requests, is_gathered=True) == answers_and_state(requests, is_gathered=False)

@@ -40,7 +40,7 @@ def test_partition_is_as_large_as_its_records() -> None:
     assert sizes(desk) == {"orders": {0: 0, 1: size}}
 
 
-def test_partition_that_nobody_has_opened_since_the_start_has_its_size() -> None:
+def test_partition_that_was_not_opened_since_the_start_has_its_size() -> None:
     desk, size = desk_with_records()
     later = desk.restart()
     assert sizes(later) == {"orders": {0: 0, 1: size}}
@@ -69,7 +69,7 @@ def test_directory_that_cannot_be_read_has_an_error_of_its_own() -> None:
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_produce_is_advertised_from_version_0_on_though_nobody_may_send_it() -> None:
+def test_produce_is_advertised_from_version_0_though_older_versions_are_refused() -> None:
     """librdkafka sends batches uncompressed to a broker whose Produce begins later (KAFKA-18659)."""
     desk = Desk()
     keys = desk.connect().call(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4).api_keys

@@ -52,7 +52,7 @@ def test_an_api_versions_request_from_the_future_is_answered_in_v0() -> None:
     assert peer.closed is None
 
 
-def test_a_client_that_believes_it_talks_to_another_cluster_is_told_to_bootstrap_again() -> None:
+def test_a_client_with_another_cluster_or_node_id_gets_rebootstrap_required() -> None:
     desk = Desk()
     peer = desk.connect()
     known = {"client_software_name": "tester", "client_software_version": "1.0"}
@@ -169,7 +169,7 @@ def test_connections_beyond_the_limit_are_closed_at_once() -> None:
     assert desk.connect().closed is None
 
 
-def test_a_reached_limit_of_connections_is_said_once_a_minute_and_when_it_is_over(
+def test_a_reached_limit_of_connections_is_logged_once_a_minute_and_when_it_is_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

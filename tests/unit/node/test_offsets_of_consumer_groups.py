@@ -71,7 +71,9 @@ def fetch(desk: Desk, peer: Peer, version: int, member_id: str | None, epoch: in
 
 
 @pytest.mark.parametrize("version", [2, 5, 8])
-def test_native_member_is_told_that_the_version_cannot_serve_it(desk: Desk, peer: Peer, version: int) -> None:
+def test_commit_of_a_native_member_in_an_old_version_is_unsupported_version(
+    desk: Desk, peer: Peer, version: int
+) -> None:
     assert commit(desk, peer, version, 2) is ErrorCode.UNSUPPORTED_VERSION
     assert fetch(desk, peer, 9, None, -1) == (ErrorCode.NONE, [-1, -1])
 

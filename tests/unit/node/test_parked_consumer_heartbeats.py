@@ -74,7 +74,7 @@ def test_all_members_own_what_they_should_without_any_time_passing() -> None:
     assert sorted(member.partitions for member in members) == [[0], [1], [2]]
 
 
-def test_member_whose_target_is_what_it_was_hears_of_the_new_epoch_with_its_next_heartbeat() -> None:
+def test_member_with_an_unchanged_target_receives_the_new_epoch_with_its_next_heartbeat() -> None:
     desk, members = parked(3)
     assert {member.epoch for member in members} == {3, 4}
     desk.advance(PARK_MS)
@@ -82,7 +82,7 @@ def test_member_whose_target_is_what_it_was_hears_of_the_new_epoch_with_its_next
     assert {member.epoch for member in members} == {4}
 
 
-def test_member_that_must_give_up_a_partition_hears_it_the_moment_a_member_joins() -> None:
+def test_member_that_must_revoke_is_answered_at_once_when_a_member_joins() -> None:
     desk, (first, second) = parked()
     before = first.partitions, second.partitions
     NativeMember(desk, "m3").join()
@@ -92,7 +92,7 @@ def test_member_that_must_give_up_a_partition_hears_it_the_moment_a_member_joins
     assert (first.partitions, second.partitions) != before
 
 
-def test_member_that_waits_for_a_partition_hears_it_the_moment_it_is_given_up() -> None:
+def test_member_that_waits_for_a_partition_is_answered_at_once_when_it_is_released() -> None:
     desk, (first, second, *_) = parked()
     newcomer = NativeMember(desk, "m3")
     newcomer.join()
@@ -107,7 +107,7 @@ def test_member_that_waits_for_a_partition_hears_it_the_moment_it_is_given_up() 
     assert len(newcomer.partitions) == 1
 
 
-def test_others_hear_at_once_that_a_member_left() -> None:
+def test_leave_of_a_member_answers_the_others_at_once() -> None:
     _, (first, second) = parked()
     first.peer.send(first.request(member_epoch=-1), 1)
     (answer,) = second.answers()
@@ -115,7 +115,7 @@ def test_others_hear_at_once_that_a_member_left() -> None:
     assert second.partitions == [0, 1, 2]
 
 
-def test_others_hear_at_once_that_a_member_fell_silent() -> None:
+def test_eviction_of_a_silent_member_answers_the_others_at_once() -> None:
     desk, (first, second) = parked()
     for _ in range(45):
         desk.advance(PARK_MS)
@@ -126,7 +126,7 @@ def test_others_hear_at_once_that_a_member_fell_silent() -> None:
     assert first.partitions == [0, 1, 2]
 
 
-def test_member_whom_nothing_concerns_is_left_alone() -> None:
+def test_member_without_a_changed_assignment_receives_only_the_new_epoch() -> None:
     desk = parking_desk()
     desk.create("invoices", 1)
     reader = NativeMember(desk, "m1", subscribed_topic_names=["invoices"])
@@ -140,7 +140,7 @@ def test_member_whom_nothing_concerns_is_left_alone() -> None:
     assert reader.partitions == [0]
 
 
-def test_only_those_whom_a_change_concerns_are_roused() -> None:
+def test_only_members_that_a_change_concerns_are_woken() -> None:
     desk = parking_desk()
     for number in range(5):
         desk.create(f"t{number}", 1)
@@ -315,7 +315,7 @@ def test_groups_that_are_given_up_answer_their_parked_heartbeats() -> None:
     assert parking_of(desk)._senders == {}
 
 
-def test_topic_that_grows_is_heard_of_at_once() -> None:
+def test_new_partitions_of_a_topic_are_assigned_at_once() -> None:
     desk, (first, second) = parked()
     topic = desk.node.topics.get("orders")
     assert topic is not None
@@ -326,7 +326,7 @@ def test_topic_that_grows_is_heard_of_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["orders-2", "orders-x"])
-def test_topic_that_comes_to_match_an_expression_is_heard_of_at_once(name: str) -> None:
+def test_new_topic_that_matches_a_regex_is_assigned_at_once(name: str) -> None:
     desk = parking_desk()
     member = NativeMember(desk, "m1", subscribed_topic_names=None, subscribed_topic_regex="orders.*")
     join(member, [])
@@ -338,7 +338,7 @@ def test_topic_that_comes_to_match_an_expression_is_heard_of_at_once(name: str) 
     assert member.owned[topic_id] == [0]
 
 
-def test_without_parking_a_member_is_told_the_groups_interval_once_it_has_settled() -> None:
+def test_without_parking_a_member_receives_the_groups_interval_once_it_has_settled() -> None:
     desk = consumer_desk()
     member = NativeMember(desk, "m1")
     assert member.join().heartbeat_interval_ms == 500

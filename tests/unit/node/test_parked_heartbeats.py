@@ -43,7 +43,7 @@ def test_parked_heartbeat_is_answered_the_moment_a_member_joins() -> None:
     assert codes(leader) == codes(follower) == [REBALANCE_IN_PROGRESS]
 
 
-def test_id_issued_to_a_newcomer_is_no_round_and_answers_nobody() -> None:
+def test_id_issued_to_a_newcomer_is_no_round_and_answers_no_parked_heartbeat() -> None:
     desk, (leader, follower) = settled()
     newcomer = GroupMember(desk)
     newcomer.peer.send(newcomer.join_request(), 9)
@@ -66,7 +66,7 @@ def test_heartbeat_is_answered_before_the_request_behind_it() -> None:
     assert codes(leader) == []
 
 
-def test_commit_waits_behind_a_parked_heartbeat_for_as_long_as_it_is_told_to() -> None:
+def test_commit_waits_behind_a_parked_heartbeat_for_the_configured_hold() -> None:
     desk = group_desk(kohort_group_heartbeat_park=True, kohort_group_commit_hold_ms=400)
     (member,) = stable_group(desk, 1)
     desk.advance(INTERVAL_MS)

@@ -141,7 +141,7 @@ def test_clients_may_not_produce_to_the_offsets_topic() -> None:
     assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_log_append_time_is_the_brokers_and_is_told_to_the_producer() -> None:
+def test_log_append_time_is_the_brokers_and_is_returned_to_the_producer() -> None:
     desk = Desk()
     desk.create("orders", message_timestamp_type="LogAppendTime")
     peer = desk.connect()

@@ -93,7 +93,7 @@ def test_answered_or_dropped_heartbeat_takes_no_further_part() -> None:
     assert group.timers.next_deadline_ms() is None
 
 
-def test_requests_behind_a_heartbeat_are_told_apart_by_their_sender() -> None:
+def test_requests_behind_a_heartbeat_are_classified_by_their_sender() -> None:
     own = HeartbeatRequest(group_id="g", member_id="a")
     assert follower_of(own, HeartbeatRequest(group_id="g", member_id="a")) is Follower.HEARTBEAT
     assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="a")) is Follower.COMMIT

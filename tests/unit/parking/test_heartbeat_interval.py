@@ -162,7 +162,7 @@ def test_member_that_begins_to_send_less_often_is_followed() -> None:
     assert set(member.uncovered_ms[10:]) == {0}
 
 
-def test_commit_that_has_a_heartbeat_answered_early_tells_nothing_of_its_sender() -> None:
+def test_heartbeat_answered_early_for_a_commit_does_not_change_the_interval() -> None:
     interval = HeartbeatInterval(0)
     interval.begin(0)
     assert interval.beat(3_000, SESSION_MS) == 3_250

@@ -58,7 +58,7 @@ def test_each_members_shortest_time_counts() -> None:
     assert measured(story) == CallbackTime(250, 2), "a in 100, b in 400"
 
 
-def test_session_and_offers_are_those_that_members_said() -> None:
+def test_session_and_offers_are_those_that_members_sent() -> None:
     measuring = EventMeasurement("g")
     joined = {"at_ms": 1, "group": "g", "event": "member_joined", "member": "a", "protocols": ["range", "sticky"]}
     measuring.fold({**joined, "generation": 0, "session_timeout_ms": 9_000, "rebalance_timeout_ms": 70_000})

@@ -32,7 +32,7 @@ def test_change_that_means_nothing_is_refused_with_what_to_do(change: Change, te
         check(change, CLASSIC)
 
 
-def test_group_without_members_has_nobody_to_whom_anything_happens() -> None:
+def test_group_without_members_has_no_forecast() -> None:
     with pytest.raises(Impossible, match="has no members"):
         check(Change(add=1), group())
 

@@ -8,7 +8,7 @@ from kohort.what_if.forecast import Growth, PartitionReaders, UnreadInterval, ba
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_partition_is_unread_from_the_moment_it_is_known_until_somebody_reads_it() -> None:
+def test_partition_is_unread_from_its_discovery_until_a_member_reads_it() -> None:
     reading = PartitionReaders()
     reading.add([P, Q], 100)
     reading.start([P], 300)
@@ -40,6 +40,6 @@ def test_what_piles_up_follows_each_partitions_own_rate() -> None:
     assert growth_of(unread, None) is None
 
 
-def test_balance_tells_the_least_and_the_most_of_a_member() -> None:
+def test_balance_has_the_least_and_the_most_of_a_member() -> None:
     assert balance_of([4, 4, 3])[:4] == (3, 11, 3, 4)
     assert balance_of([])[:4] == (0, 0, 0, 0)

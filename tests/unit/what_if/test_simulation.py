@@ -31,7 +31,7 @@ def test_group_that_is_rolled_is_even_again_and_each_restart_is_two_rebalances(k
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_static_members_that_are_rolled_keep_their_partitions_which_nobody_reads_meanwhile(kind: str) -> None:
+def test_static_members_that_are_rolled_keep_their_partitions_unread_meanwhile(kind: str) -> None:
     assignor = {"cooperative": "cooperative-sticky"}.get(kind, "")
     native = "consumer" if kind == "consumer" else "classic"
     found = forecast(group(*THREE, kind=native, assignor=assignor, is_static=True), ROLL, away_ms=20_000)
@@ -91,7 +91,7 @@ def test_roll_into_the_consumer_protocol_converts_the_group() -> None:
     assert (found.is_settled, found.failures, found.after.most) == (True, (), 4)
 
 
-def test_roll_into_a_cooperative_assignor_takes_two_restarts_of_everybody() -> None:
+def test_roll_into_a_cooperative_assignor_takes_two_restarts_of_every_member() -> None:
     both = Restarts(kind=Kind.EAGER, offers=("cooperative-sticky", "range"))
     alone = Restarts(kind=Kind.COOPERATIVE, offers=("cooperative-sticky",))
     found = forecast(KINDS["eager"], Change(restarts=(both, alone)))
@@ -106,25 +106,25 @@ def test_restart_of_all_at_once_reads_nothing_while_they_are_away() -> None:
     assert found.after.most == 4
 
 
-def test_pause_between_restarts_lets_members_hear_of_the_next_round_at_once() -> None:
+def test_pause_between_restarts_announces_the_next_round_at_once() -> None:
     hasty = forecast(KINDS["cooperative"], ROLL, heartbeat_interval_ms=3_000)
     calm = forecast(KINDS["cooperative"], ROLL, heartbeat_interval_ms=3_000, pause_ms=10_000)
     assert calm.longest_unread_s < 1 < hasty.longest_unread_s
 
 
-def test_members_of_apache_kafka_hear_of_a_round_with_their_next_heartbeat() -> None:
+def test_members_of_apache_kafka_learn_of_a_round_with_their_next_heartbeat() -> None:
     ours = forecast(KINDS["eager"], Change(stop=("m-1-id",)), heartbeat_interval_ms=3_000)
     theirs = forecast(KINDS["eager"], Change(stop=("m-1-id",)), is_ours=False, heartbeat_interval_ms=3_000)
     assert ours.duration_ms < 500 < theirs.duration_ms <= 3_500
 
 
-def test_user_that_polls_seldom_keeps_everybody_waiting() -> None:
+def test_user_that_polls_seldom_delays_the_whole_group() -> None:
     prompt = forecast(KINDS["eager"], Change(add=1))
     absent = forecast(KINDS["eager"], Change(add=1), poll_ms=10_000)
     assert absent.duration_ms > prompt.duration_ms + 1_000
 
 
-def test_lag_grows_by_what_is_written_while_nobody_reads() -> None:
+def test_lag_grows_by_the_records_written_while_no_member_reads() -> None:
     found = forecast(KINDS["eager"], Change(stop=("m-2-id",)), rate=100.0, revoked_ms=1_000)
     assert found.growth is not None
     assert found.growth.records == pytest.approx(100 * found.unread_partition_s)

@@ -179,7 +179,7 @@ def test_the_brokers_time_is_stamped_with_a_new_crc() -> None:
 # -- several batches
 
 
-def test_batches_are_told_apart_and_a_partial_one_at_the_end_is_left_out() -> None:
+def test_batches_are_split_and_a_partial_one_at_the_end_is_left_out() -> None:
     first, second = encode_batch(ROWS), encode_batch(ROWS[:1], base_offset=3)
     for cut in range(1, len(second)):
         found = list(iter_batches(first + second[:-cut]))

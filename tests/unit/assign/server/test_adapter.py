@@ -175,7 +175,7 @@ def test_the_same_assignor_may_be_given_twice() -> None:
 
 
 @pytest.mark.parametrize("found", [3, "uniform", None, object()])
-def test_what_is_no_assignor_is_said_to_be_none(found: object) -> None:
+def test_an_object_that_is_no_assignor_is_refused(found: object) -> None:
     with pytest.raises(TypeError, match="neither an assignor"):
         as_server_assignor(found)
 

@@ -32,7 +32,7 @@ def test_a_topic_that_does_not_exist_is_nobodys() -> None:
     assert texts(uniform(group({"a": member("gone"), "b": member("gone")}, t=3))) == {"a": "", "b": ""}
 
 
-def test_what_nobody_has_is_dealt_so_that_each_topic_is_spread_over_members() -> None:
+def test_unassigned_partitions_of_each_topic_are_spread_over_members() -> None:
     assert texts(uniform(group({"a": member("t u"), "b": member("t u")}, t=3, u=2))) == {
         "a": "t-0 t-2 u-1",
         "b": "t-1 u-0",
@@ -69,7 +69,7 @@ def test_what_a_member_leaves_behind_is_dealt_and_nothing_else_moves() -> None:
     assert texts(uniform(given)) == {"a": "t-0 t-2 u-0", "b": "t-1 u-1 u-2"}
 
 
-def test_a_topic_nobody_subscribes_to_any_more_is_dropped() -> None:
+def test_a_topic_without_subscribers_is_dropped() -> None:
     given = group({"a": member("u", "t-0 t-2 u-0"), "b": member("u", "t-1 u-1 u-2")}, t=3, u=3)
     assert texts(uniform(given)) == {"a": "u-0", "b": "u-1 u-2"}
 

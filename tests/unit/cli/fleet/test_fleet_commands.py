@@ -87,7 +87,7 @@ def test_a_report_is_html_or_json_by_its_name(tmp_path: Path, capsys: pytest.Cap
     assert "'fleet.pdf' is neither .html nor .json" in capsys.readouterr().err
 
 
-def test_broken_tables_are_said_to_be(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_manifest_is_reported(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tables / MANIFEST).write_text("{")
     assert main(["fleet", "findings", "--tables", str(tables)]) == 1
     assert "is not JSON" in capsys.readouterr().err
@@ -130,7 +130,7 @@ def test_evidence_is_printed_where_it_is_wanted(tables: Path, capsys: pytest.Cap
     assert "7:42 at 2026-11-03T00:00:00.000Z  a generation" in capsys.readouterr().out
 
 
-def test_a_finding_that_is_none_is_told_the_nearest(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_finding_is_refused_with_the_nearest_name(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "findings", "--tables", str(tables), "--finding", "idle_member"]) == 2
     assert "did you mean 'idle_members'?" in capsys.readouterr().err
 
@@ -144,7 +144,7 @@ def test_tables_are_listed_with_how_far_sources_were_read(tables: Path, capsys: 
     assert listed["positions"] == {"prod": {"0": 10, "3": 4}}
 
 
-def test_a_failure_in_an_executor_is_told_by_its_last_line() -> None:
+def test_a_failure_in_an_executor_is_reported_by_its_last_line() -> None:
     told = RuntimeError(
         "org.apache.spark.SparkException: Job aborted\n  File x, line 3\n"
         "kohort.model.errors.KafkaError: no broker answers\n\tat org.apache.spark.Task.run(Task.scala)\n"

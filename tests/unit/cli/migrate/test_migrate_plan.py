@@ -108,7 +108,7 @@ def protocol_of(version: int) -> JoinGroupRequest.Protocol:
     )
 
 
-def test_watch_tells_who_went_and_came_and_what_the_group_became() -> None:
+def test_watch_reports_members_that_left_and_joined_and_the_new_type_of_the_group() -> None:
     progress = Progress(Goal.CONSUMER)
     assert progress.take(classic(member("a"), member("b"))) == []
     assert progress.summary() == "classic, Stable: 0 of 2 members use the consumer protocol, left a, b"
@@ -150,7 +150,7 @@ def test_watch_of_a_group_that_goes_to_cooperative_looks_at_the_assignor_in_forc
     assert progress.is_done
 
 
-def test_watch_expects_as_many_members_as_it_was_told() -> None:
+def test_watch_waits_for_the_expected_number_of_members() -> None:
     progress = Progress(Goal.CONSUMER, expected=3, is_fixed=True)
     progress.take(consumer(*[member(name, is_native=True) for name in "ab"]))
     assert (progress.is_done, progress.summary().endswith("2 of 3 members use the consumer protocol, 1 away")) == (

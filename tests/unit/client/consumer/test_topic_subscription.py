@@ -51,7 +51,7 @@ def test_a_topic_without_partitions_does_not_exist_yet() -> None:
     assert TopicSubscription.of("^t").topics(view) == ()
 
 
-def test_nothing_is_wanted_of_nobody() -> None:
+def test_an_empty_subscription_is_false_and_a_caret_makes_a_pattern() -> None:
     assert not TopicSubscription.of(())
     assert TopicSubscription.of("t").pattern is None
     assert TopicSubscription.of("^t").pattern is not None

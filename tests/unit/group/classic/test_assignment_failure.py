@@ -16,7 +16,7 @@ def text(leader: str, failure: str = "no rack") -> str:
     return f"assignment by leader {leader} (client id c) failed: {failure}"
 
 
-def test_failure_is_told_to_everybody_who_waits_and_to_the_leader() -> None:
+def test_failure_is_returned_to_the_leader_and_to_every_waiting_follower() -> None:
     world = World()
     leader, *followers = world.completing(3)
     waiting = [world.sync(follower) for follower in followers]
@@ -37,7 +37,7 @@ def test_failure_is_an_event_and_stores_nothing() -> None:
     assert len(world.log) == before
 
 
-def test_member_that_asks_after_the_failure_hears_of_it_too() -> None:
+def test_member_that_syncs_after_the_failure_receives_it_too() -> None:
     world = World()
     leader, follower = world.completing()
     world.sync(leader, failure="no rack")
@@ -56,7 +56,7 @@ def test_failure_ends_with_the_next_generation() -> None:
     assert synced(world.sync(leader)).assignment == f"for {leader}".encode()
 
 
-def test_somebody_else_leads_after_a_failure_and_the_first_leader_may_again_after_a_success() -> None:
+def test_another_member_leads_after_a_failure_and_the_first_leader_may_again_after_a_success() -> None:
     world = World()
     first, second = world.completing()
     world.sync(first, failure="no rack")

@@ -73,7 +73,7 @@ def test_members_that_wait_may_join_again_although_the_group_is_full() -> None:
     assert len(world.group().members) == SIZE
 
 
-def test_group_over_its_size_keeps_whoever_rejoins_first() -> None:
+def test_group_over_its_maximum_size_keeps_the_members_that_rejoin_first() -> None:
     world = World()
     ids = world.stable(SIZE + 2)
     world.settings = world.shard.settings = a_world().settings

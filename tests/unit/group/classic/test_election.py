@@ -39,7 +39,7 @@ def test_members_that_read_all_that_matters_are_alike(newcomer: int, other: int)
     assert leader_after_the_leader(newcomer, other) == "newcomer"
 
 
-def test_any_version_may_lead_where_nobody_owns_anything() -> None:
+def test_any_version_may_lead_where_no_member_owns_a_partition() -> None:
     assert leader_after_the_leader(0, 3, owns=False) == "newcomer"
 
 

@@ -48,7 +48,7 @@ def test_case_1_failover_before_the_first_generation_leaves_an_empty_group() -> 
     assert joined(again).generation == 1
 
 
-def test_case_2_failover_after_the_generation_is_stored_gives_it_to_whoever_asks_again() -> None:
+def test_case_2_failover_after_the_generation_is_stored_returns_it_to_members_that_join_again() -> None:
     world = World()
     leader, follower = world.completing()
     world.restart()
@@ -221,7 +221,7 @@ def test_loaded_member_with_another_subscription_starts_a_round() -> None:
     assert world.cause().kind is CauseKind.SUBSCRIPTION_CHANGED
 
 
-def test_newcomer_to_a_loaded_group_is_refused_only_when_everybody_has_said_what_it_offers() -> None:
+def test_newcomer_to_a_loaded_group_is_refused_only_after_every_member_sent_its_protocols() -> None:
     world = World()
     leader, follower = world.stable(2, protocols=TWO)
     world.restart()
@@ -313,7 +313,7 @@ def test_member_that_does_not_come_again_after_a_failed_generation_is_evicted() 
     assert set(world.group().members) == {leader}
 
 
-def test_no_generation_is_told_before_it_is_in_the_log() -> None:
+def test_generation_is_stored_before_its_joins_are_answered() -> None:
     world = World()
     world.completing()
     (stored,) = world.log[-1]

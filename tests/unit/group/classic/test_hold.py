@@ -163,7 +163,7 @@ def test_deadline_of_a_member_that_never_syncs_ends_the_hold() -> None:
     assert (a.world.cause().kind, a.world.cause().member_id) == (CauseKind.SYNC_TIMEOUT, a.newcomer)
 
 
-def test_whoever_is_held_in_a_group_that_moves_looks_for_its_coordinator() -> None:
+def test_held_sync_of_a_group_that_moves_returns_not_coordinator() -> None:
     a = Round()
     held = a.world.sync(a.keeping)
     a.assign()
@@ -191,7 +191,7 @@ def test_leader_that_says_blind_during_the_hold_waits_like_the_others() -> None:
 # -- what is no cooperative round
 
 
-def test_eager_round_moves_partitions_and_holds_nobody() -> None:
+def test_eager_round_moves_partitions_and_holds_no_sync() -> None:
     """An eager assignor gives what one member owned to another: no member must revoke first."""
     a = Round()
     waiting = a.world.sync(a.keeping)
@@ -200,21 +200,21 @@ def test_eager_round_moves_partitions_and_holds_nobody() -> None:
     assert not a.world.group().revoking
 
 
-def test_round_that_takes_nothing_away_holds_nobody() -> None:
+def test_round_that_revokes_nothing_holds_no_sync() -> None:
     a = Round()
     waiting = a.world.sync(a.newcomer)
     a.assign(revoking=b"t-0 t-2")
     assert synced(waiting).assignment == b""
 
 
-def test_assignment_that_cannot_be_read_holds_nobody() -> None:
+def test_assignment_that_cannot_be_decoded_holds_no_sync() -> None:
     a = Round()
     waiting = a.world.sync(a.keeping)
     a.assign(newcomer=b"!")
     assert synced(waiting)
 
 
-def test_opaque_protocol_types_hold_nobody() -> None:
+def test_opaque_protocol_types_hold_no_sync() -> None:
     world = World(sync_hold_ms=HOLD_MS)
     leader, follower = world.completing(protocol_type="connect", protocols=says("t", "t-0"))
     waiting = world.sync(follower)
@@ -222,7 +222,7 @@ def test_opaque_protocol_types_hold_nobody() -> None:
     assert synced(waiting).assignment == b""
 
 
-def test_group_that_holds_nobody_by_its_settings_still_knows_why_the_second_round_starts() -> None:
+def test_group_without_sync_hold_still_records_the_cause_of_the_second_round() -> None:
     a = Round()
     a.world.shard.settings = a.world.settings = World(sync_hold_ms=0).settings
     waiting = a.world.sync(a.keeping)

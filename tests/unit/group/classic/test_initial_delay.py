@@ -75,7 +75,7 @@ def test_issued_id_that_leaves_is_waited_for_no_longer() -> None:
     assert joined(first).generation == 1
 
 
-def test_issued_id_that_nobody_uses_costs_kafkas_delay_and_no_more() -> None:
+def test_unused_issued_id_costs_kafkas_delay_and_no_more() -> None:
     world = quiet_world()
     _, first = world.enter()
     world.join()

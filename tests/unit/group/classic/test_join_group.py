@@ -29,7 +29,7 @@ def a_join(**changes: object) -> Join:
 # -- ids
 
 
-def test_first_member_of_a_new_group_is_told_its_id_and_the_group_is_stored_empty() -> None:
+def test_first_member_of_a_new_group_receives_its_id_and_the_group_is_stored_empty() -> None:
     created = Cause(CauseKind.GROUP_CREATED, NOW, "new")
     issued = Cause(CauseKind.MEMBER_ID_ISSUED, NOW, "new", "hello")
     given().when(a_join(reason="hello")).then(
@@ -76,7 +76,7 @@ def test_group_needs_a_name() -> None:
     assert World().join(group_id="").error is ErrorCode.INVALID_GROUP_ID
 
 
-def test_issued_id_that_nobody_uses_is_dropped_after_one_session() -> None:
+def test_unused_issued_id_is_dropped_after_one_session() -> None:
     world = World()
     member_id = world.join().result.member_id
     world.advance(SESSION_MS)
@@ -84,7 +84,7 @@ def test_issued_id_that_nobody_uses_is_dropped_after_one_session() -> None:
     assert world.join(member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_issued_id_with_an_instance_id_is_nobody_we_know() -> None:
+def test_issued_id_with_an_instance_id_is_refused() -> None:
     world = World()
     member_id = world.join().result.member_id
     assert world.join(member_id, instance_id="i").error is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -109,7 +109,7 @@ def test_protocol_type_is_the_groups() -> None:
     assert world.join(protocol_type="connect").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_member_must_share_a_protocol_with_everybody() -> None:
+def test_member_must_share_a_protocol_with_all_others() -> None:
     world = World()
     world.stable(1, protocols=(("range", b""), ("sticky", b"")))
     assert world.join(protocols=(("roundrobin", b""),)).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -185,7 +185,7 @@ def test_members_of_a_full_group_can_rejoin_while_it_rebalances() -> None:
     assert joined(forced).generation == 2
 
 
-def test_group_over_its_size_sheds_whoever_comes_back_last() -> None:
+def test_group_over_its_maximum_size_refuses_the_member_that_rejoins_last() -> None:
     world = World()
     ids = world.stable(3)
     world.settings = world.shard.settings = World(max_size=2).settings
@@ -323,7 +323,7 @@ def test_round_without_members_leaves_an_empty_group_one_generation_later() -> N
     assert (stored.generation, stored.members, stored.protocol_type) == (1, (), "consumer")
 
 
-def test_round_to_which_nobody_returns_is_extended_while_static_members_live() -> None:
+def test_round_without_rejoins_is_extended_while_static_members_live() -> None:
     world = World()
     world.join(instance_id="i", session_timeout_ms=600_000)
     world.join(instance_id="j", session_timeout_ms=600_000)

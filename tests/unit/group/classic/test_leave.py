@@ -41,7 +41,7 @@ def test_leaving_member_starts_a_round_and_says_why() -> None:
     assert joined(world.join(leader)).generation == 2
 
 
-def test_nobody_leaves_a_group_that_does_not_exist() -> None:
+def test_leaving_a_group_that_does_not_exist_returns_unknown_member_id() -> None:
     assert errors(World().leave(Leaving("m"), Leaving("", "i")).result) == [UNKNOWN, UNKNOWN]
 
 

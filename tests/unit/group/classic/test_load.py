@@ -17,7 +17,7 @@ from kohort.model.errors import ErrorCode
 NONE: frozenset[str] = frozenset()
 
 
-def test_loaded_members_have_a_full_session_to_be_heard_of() -> None:
+def test_loaded_members_have_a_full_session_to_send_a_heartbeat() -> None:
     given(STORED).when(Loaded("g"), at_ms=NOW).then(
         Note(GroupLoaded("g", Cause(CauseKind.COORDINATOR_LOADED, NOW))),
         Arm(session_timer("g", "a"), NOW + SESSION_MS),
@@ -97,7 +97,7 @@ def test_silent_member_of_a_loaded_group_is_evicted() -> None:
     assert world.group().phase is Phase.EMPTY
 
 
-def test_whoever_waits_in_a_group_that_moves_looks_for_its_coordinator() -> None:
+def test_waiting_join_of_a_group_that_moves_returns_not_coordinator() -> None:
     world = World()
     leader, follower = world.stable(2)
     join = world.join(leader)
@@ -106,7 +106,7 @@ def test_whoever_waits_in_a_group_that_moves_looks_for_its_coordinator() -> None
     assert world.heartbeat(follower) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_whoever_waits_for_its_assignment_in_a_group_that_moves_does_too() -> None:
+def test_waiting_sync_of_a_group_that_moves_returns_not_coordinator() -> None:
     world = World()
     world.enter()
     world.enter()

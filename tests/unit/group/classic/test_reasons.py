@@ -22,7 +22,7 @@ def test_leader_rejoining_blind_keeps_the_generation_and_need_not_assign_again()
     assert world.sync(leader).result.assignment == f"for {leader}".encode()
 
 
-def test_blind_leader_that_cannot_skip_computes_what_nobody_uses() -> None:
+def test_assignment_of_a_blind_leader_that_cannot_skip_is_ignored() -> None:
     world = World()
     leader, follower = world.stable(2)
     answer = joined(world.join(leader, reason="blind", can_skip_assignment=False))
@@ -31,7 +31,7 @@ def test_blind_leader_that_cannot_skip_computes_what_nobody_uses() -> None:
     assert world.sync(leader, assignments=ignored).result.assignment == f"for {leader}".encode()
 
 
-def test_avoided_rebalance_is_told_and_counted() -> None:
+def test_avoided_rebalance_is_an_event_and_is_counted() -> None:
     world = World()
     leader, _ = world.stable(2)
     world.join(leader, reason="blind")
@@ -50,7 +50,7 @@ def test_blind_follower_keeps_its_generation_as_on_kafka_and_nothing_was_avoided
     assert world.group().rebalances_avoided == 0
 
 
-def test_leader_that_lost_its_answer_is_told_again_while_it_computes() -> None:
+def test_leader_that_lost_its_response_receives_it_again_while_it_computes() -> None:
     world = World()
     leader, _ = world.completing()
     again = joined(world.join(leader, reason="blind"))

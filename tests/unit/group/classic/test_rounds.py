@@ -87,7 +87,7 @@ def test_member_that_waits_alone_for_a_first_round_longer_than_five_minutes_is_d
     assert world.group().phase is Phase.EMPTY
 
 
-def test_id_that_a_stable_group_issued_and_nobody_used_costs_no_round() -> None:
+def test_unused_id_issued_by_a_stable_group_costs_no_round() -> None:
     world = World()
     join = world.join(instance_id="i")
     world.gather()
@@ -147,7 +147,7 @@ def test_static_member_that_misses_the_round_is_fenced_by_its_generation_and_die
     assert world.group().generation == 3
 
 
-def test_round_to_which_nobody_returns_is_extended_until_they_do() -> None:
+def test_round_without_rejoins_is_extended_until_static_members_rejoin() -> None:
     world = World()
     timeouts = {"session_timeout_ms": LONG_MS, "rebalance_timeout_ms": 10_000}
     joins = [world.join(instance_id=instance, **timeouts) for instance in ("i", "j")]
@@ -184,7 +184,7 @@ def test_round_with_only_an_absent_static_member_left_ends_with_its_session() ->
     assert not world.timers
 
 
-def test_members_none_of_whom_syncs_leave_an_empty_group() -> None:
+def test_group_in_which_no_member_syncs_becomes_empty() -> None:
     world = World()
     ids = world.completing(3, rebalance_timeout_ms=8_000)
     world.advance(4_000)
@@ -214,7 +214,7 @@ def test_members_and_an_issued_id_that_leave_together_empty_the_gathering_group(
     assert not world.timers
 
 
-def test_leader_that_hands_in_no_assignment_is_told_apart_from_members_that_ask_for_none() -> None:
+def test_eviction_without_a_sync_names_the_leader_as_such() -> None:
     world = World()
     leader, follower = world.completing(2, session_timeout_ms=2 * REBALANCE_MS)
     world.advance(REBALANCE_MS)

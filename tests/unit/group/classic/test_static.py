@@ -257,7 +257,7 @@ def test_group_size_does_not_count_an_instance_twice() -> None:
     assert joined(back(world, "follows")).generation == joined(forced).generation
 
 
-def test_replacement_says_who_replaced_whom() -> None:
+def test_replacement_event_has_the_old_and_the_new_member_id() -> None:
     world = World()
     _, follower = pair(world)
     new = joined(back(world, "follows", reason="restart")).member_id

@@ -52,7 +52,7 @@ def test_lone_static_member_that_restarts_while_it_computes_gets_the_next_genera
     assert world.group().phase is Phase.COMPLETING_REBALANCE
 
 
-def test_static_member_that_asks_again_while_it_computes_is_told_at_once_and_may_sync() -> None:
+def test_static_leader_that_joins_again_while_it_computes_is_answered_at_once_and_may_sync() -> None:
     world = World()
     first = world.join(instance_id="i")
     world.gather()
@@ -87,7 +87,7 @@ def test_follower_that_drops_the_chosen_protocol_leads_the_round_its_leader_miss
     assert leader in world.group().members
 
 
-def test_instance_id_of_another_member_is_fenced_whoever_says_it() -> None:
+def test_instance_id_of_another_member_is_fenced_in_every_request() -> None:
     world = World()
     leader, follower = pair(world)
     assert again(world, follower, "leads").error is FENCED

@@ -60,7 +60,7 @@ def test_heartbeat_moves_the_session_and_nothing_else() -> None:
         (Heartbeat("g", "a", "i", 5), ErrorCode.FENCED_INSTANCE_ID),
     ],
 )
-def test_heartbeat_of_nobody_is_refused_and_arms_nothing(heartbeat: Heartbeat, error: ErrorCode) -> None:
+def test_heartbeat_of_an_unknown_member_is_refused_and_arms_no_timer(heartbeat: Heartbeat, error: ErrorCode) -> None:
     given(STORED).when(heartbeat).then(Reply(HeartbeatResult(error)))
 
 
@@ -69,7 +69,7 @@ def test_heartbeat_of_an_instance_with_its_member_id_is_good() -> None:
     assert Reply(HeartbeatResult(ErrorCode.NONE, is_quiet=True)) in effects
 
 
-def test_heartbeat_to_an_empty_group_is_from_nobody() -> None:
+def test_heartbeat_to_an_empty_group_is_refused() -> None:
     world = World()
     (member,) = world.stable(1)
     world.advance(SESSION_MS)
@@ -276,7 +276,7 @@ def test_follower_that_never_syncs_is_out_although_the_group_is_stable() -> None
     assert world.group().phase is Phase.PREPARING_REBALANCE
 
 
-def test_sync_timer_is_gone_once_everybody_has_synced() -> None:
+def test_sync_timer_is_cancelled_once_every_member_has_synced() -> None:
     world = World()
     leader, _ = completing(world)
     world.settle(world.group().members)

@@ -40,7 +40,7 @@ CAUSE = Cause(CauseKind.COORDINATOR_LOADED, -1)
 FOO = topic_id("foo")
 
 
-def said(member_id: str, **changes: Any) -> ConsumerMemberStored:
+def member_stored(member_id: str, **changes: Any) -> ConsumerMemberStored:
     fields = {
         "instance_id": None,
         "rack_id": None,
@@ -80,12 +80,12 @@ def group_of(*events: HardEvent) -> ConsumerGroup:
 
 def test_member_is_as_its_record_says_and_gone_with_its_tombstone() -> None:
     classic = ClassicMemberMetadata(10_000, (("range", b""),))
-    event = said("A", instance_id="a", rack_id="r", server_assignor="uniform", subscribed_topic_regex="b.*")
-    group = group_of(event, said("C", classic=classic))
+    event = member_stored("A", instance_id="a", rack_id="r", server_assignor="uniform", subscribed_topic_regex="b.*")
+    group = group_of(event, member_stored("C", classic=classic))
     member = group.members["A"]
     assert (member.instance_id, member.rack_id, member.server_assignor) == ("a", "r", "uniform")
     assert (group.natives, group.classic_protocols, group.subscribers["foo"]) == (1, {"range": 1}, 2)
-    after = group_of(event, said("C", classic=classic), *(ConsumerMemberDeleted("g", m, CAUSE) for m in "AC"))
+    after = group_of(event, member_stored("C", classic=classic), *(ConsumerMemberDeleted("g", m, CAUSE) for m in "AC"))
     assert not any((after.members, after.natives, after.classic_protocols, after.subscribers, after.static_members))
     assert not after.regex_subscribers
     assert not after.assignors
@@ -105,20 +105,20 @@ def test_targets_record_is_its_epoch_and_its_tombstone_no_target() -> None:
 
 
 def test_members_target_and_its_tombstone() -> None:
-    group = group_of(said("A"), MemberTargetStored("g", "A", parts("foo-1,2"), CAUSE))
+    group = group_of(member_stored("A"), MemberTargetStored("g", "A", parts("foo-1,2"), CAUSE))
     assert (group.members["A"].target, group.claims) == (parts("foo-1,2"), {FOO: {1: "A", 2: "A"}})
     group = group_of(
-        said("A"), MemberTargetStored("g", "A", parts("foo-1,2"), CAUSE), MemberTargetDeleted("g", "A", CAUSE)
+        member_stored("A"), MemberTargetStored("g", "A", parts("foo-1,2"), CAUSE), MemberTargetDeleted("g", "A", CAUSE)
     )
     assert (group.members["A"].target, group.claims) == ((), {})
 
 
 def test_members_assignment_and_its_tombstone() -> None:
-    group = group_of(said("A"), has("A", 5, 1, 2, pending=(3,)))
+    group = group_of(member_stored("A"), has("A", 5, 1, 2, pending=(3,)))
     member = group.members["A"]
     assert (member.epoch, member.previous_epoch, member.state) == (5, 4, MemberState.UNREVOKED_PARTITIONS)
     assert group.owners == {FOO: {1: "A", 2: "A", 3: "A"}}
-    group = group_of(said("A"), has("A", 5, 1, 2, pending=(3,)), MemberAssignmentDeleted("g", "A", CAUSE))
+    group = group_of(member_stored("A"), has("A", 5, 1, 2, pending=(3,)), MemberAssignmentDeleted("g", "A", CAUSE))
     assert (group.members["A"].epoch, group.members["A"].assigned, group.owners) == (0, (), {})
 
 
@@ -145,14 +145,14 @@ def test_tombstone_of_what_is_not_known_means_nothing(tombstone: ConsumerHardEve
     classic = GroupStored("g", "consumer", 3, None, None, 0, (), CAUSE)
     assert folded(classic, tombstone).classic_group("g").generation == 3
     if not isinstance(tombstone, ConsumerGroupDeleted | TargetDeleted):
-        assert group_of(said("B"), tombstone).members.keys() == {"B"}
+        assert group_of(member_stored("B"), tombstone).members.keys() == {"B"}
 
 
 # -- what compaction leaves
 
 
 def test_what_a_member_owns_may_be_read_before_what_it_is() -> None:
-    shard = folded(has("A", 5, 1), MemberTargetStored("g", "A", parts("foo-1"), CAUSE), said("A"))
+    shard = folded(has("A", 5, 1), MemberTargetStored("g", "A", parts("foo-1"), CAUSE), member_stored("A"))
     assert violations(shard) == ["EpochMonotone: g: A at epoch 5 in a group of epoch 1"]
     apply(shard, ConsumerGroupStored("g", 5, 0, CAUSE))
     apply(shard, TargetStored("g", 5, 0, CAUSE))
@@ -164,7 +164,7 @@ def test_what_a_member_owns_may_be_read_before_what_it_is() -> None:
 
 def test_partition_granted_before_the_record_by_which_another_gave_it_up_is_the_new_owners() -> None:
     # A had 1 in epoch 5 and gave it up in a record that compaction has taken away.
-    events = [said("A"), said("B"), has("A", 5, 1, 2), has("B", 6, 1)]
+    events = [member_stored("A"), member_stored("B"), has("A", 5, 1, 2), has("B", 6, 1)]
     assert group_of(*events).owners == {FOO: {1: "B", 2: "A"}}
     assert group_of(*events, has("A", 9, 2)).owners == {FOO: {1: "B", 2: "A"}}
     assert group_of(*events, ConsumerMemberDeleted("g", "A", CAUSE)).owners == {FOO: {1: "B"}}
@@ -172,22 +172,28 @@ def test_partition_granted_before_the_record_by_which_another_gave_it_up_is_the_
 
 def test_partition_that_went_to_another_and_back_is_the_first_ones() -> None:
     # B gave 1 up again in a record that is gone.
-    events = [said("A"), said("B"), has("A", 5, 1), has("B", 6, 1), has("A", 7, 1)]
+    events = [member_stored("A"), member_stored("B"), has("A", 5, 1), has("B", 6, 1), has("A", 7, 1)]
     assert group_of(*events).owners == {FOO: {1: "A"}}
     assert group_of(*events, has("B", 8, 3)).owners == {FOO: {1: "A", 3: "B"}}
 
 
 def test_target_that_went_to_another_is_the_new_ones() -> None:
-    events = [said("A"), said("B"), *(MemberTargetStored("g", m, parts("foo-1"), CAUSE) for m in "AB")]
+    events = [
+        member_stored("A"),
+        member_stored("B"),
+        *(MemberTargetStored("g", m, parts("foo-1"), CAUSE) for m in "AB"),
+    ]
     assert group_of(*events).claims == {FOO: {1: "B"}}
     assert group_of(*events, MemberTargetStored("g", "A", (), CAUSE)).claims == {FOO: {1: "B"}}
 
 
 def test_members_tombstone_frees_everything_whatever_is_left_of_the_others() -> None:
-    group = group_of(said("A"), has("A", 5, 1), MemberTargetStored("g", "A", parts("foo-1"), CAUSE), said("B"))
+    group = group_of(
+        member_stored("A"), has("A", 5, 1), MemberTargetStored("g", "A", parts("foo-1"), CAUSE), member_stored("B")
+    )
     assert group.owners
     group = group_of(
-        said("A"),
+        member_stored("A"),
         has("A", 5, 1),
         MemberTargetStored("g", "A", parts("foo-1"), CAUSE),
         ConsumerMemberDeleted("g", "A", CAUSE),
@@ -199,7 +205,7 @@ def test_members_tombstone_frees_everything_whatever_is_left_of_the_others() -> 
 
 def test_simple_group_gives_way_to_a_consumer_group_and_comes_back_after_it() -> None:
     offset = OffsetCommitted("g", "foo", 0, 7, -1, "", 0)
-    shard = folded(offset, said("A"))
+    shard = folded(offset, member_stored("A"))
     assert isinstance(shard.groups["g"], ConsumerGroup)
     apply(shard, ConsumerMemberDeleted("g", "A", CAUSE))
     apply(shard, ConsumerGroupDeleted("g", CAUSE))
@@ -207,7 +213,7 @@ def test_simple_group_gives_way_to_a_consumer_group_and_comes_back_after_it() ->
 
 
 def test_classic_groups_tombstone_means_nothing_to_a_consumer_group() -> None:
-    assert group_of(said("A"), GroupDeleted("g", CAUSE)).members.keys() == {"A"}
+    assert group_of(member_stored("A"), GroupDeleted("g", CAUSE)).members.keys() == {"A"}
 
 
 def test_classic_group_takes_the_place_of_an_empty_consumer_group() -> None:
@@ -230,9 +236,9 @@ def test_epoch_of_a_group_never_goes_back() -> None:
 
 def test_group_with_members_is_never_deleted() -> None:
     with pytest.raises(AssertionError, match="members"):
-        folded(said("A"), ConsumerGroupDeleted("g", CAUSE))
+        folded(member_stored("A"), ConsumerGroupDeleted("g", CAUSE))
 
 
 def test_consumer_group_with_members_never_becomes_classic_without_their_tombstones() -> None:
     with pytest.raises(AssertionError, match="becomes no classic one"):
-        folded(said("A"), GroupStored("g", "consumer", 3, None, None, 0, (), CAUSE))
+        folded(member_stored("A"), GroupStored("g", "consumer", 3, None, None, 0, (), CAUSE))

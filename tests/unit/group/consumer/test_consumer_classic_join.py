@@ -77,7 +77,7 @@ def test_newcomer_waits_until_all_that_it_will_get_is_free() -> None:
     assert len(given) == 3
 
 
-def test_everybody_follows_and_gets_the_protocol_it_likes_best() -> None:
+def test_every_classic_member_is_a_follower_with_its_preferred_protocol() -> None:
     world = Mixed()
     natives(world)
     names = ("range", "roundrobin")
@@ -326,7 +326,7 @@ def test_only_classic_member_may_change_all_that_it_offers() -> None:
     assert world.consumers().classic_protocols == {"sticky": 1}
 
 
-def test_full_group_takes_nobody_but_those_it_knows() -> None:
+def test_full_group_accepts_only_known_members() -> None:
     world = Mixed(consumer_max_size=2)
     (native,) = natives(world)
     client = ClassicClient(world, instance_id="i")
@@ -336,7 +336,7 @@ def test_full_group_takes_nobody_but_those_it_knows() -> None:
     assert world.join(instance_id="i", protocols=offer()).error_or_waiting is ErrorCode.NONE
 
 
-def test_unknown_id_with_a_past_is_told_that_it_was_evicted() -> None:
+def test_unknown_id_with_a_generation_or_owned_partitions_is_refused() -> None:
     world = Mixed()
     natives(world)
     assert world.join("gone", protocols=offer(generation=4)).error is ErrorCode.UNKNOWN_MEMBER_ID

@@ -124,7 +124,7 @@ def test_sync_is_answered_while_the_next_target_is_put_off() -> None:
     assert world.sync(client.member_id, client.generation).error is ErrorCode.NONE
 
 
-def test_member_that_must_give_back_is_told_what_a_newer_target_leaves_it() -> None:
+def test_member_that_must_revoke_receives_the_smaller_assignment_of_a_newer_target() -> None:
     world = Mixed()
     client, _, _ = called(world, names=COOPERATIVE)
     at, owned = client.generation, set(client.owned)
@@ -180,7 +180,7 @@ def test_heartbeat_maintains_the_session_with_the_members_own_timeout() -> None:
     assert client.member_id not in world.consumers().members
 
 
-def test_called_member_is_told_until_it_joins_and_is_roused() -> None:
+def test_member_that_must_rejoin_is_woken_and_gets_rebalance_in_progress_until_it_joins() -> None:
     world = Mixed()
     client, _, _ = called(world)
     assert client.member_id in world.roused

@@ -20,10 +20,15 @@ def test_group_is_described_with_its_epochs_its_assignor_and_its_members_by_id()
     world.plans(A="foo-0", B="foo-1")
     world.enters("A", subscribed_topic_regex="f.*")
     world.beats("B", ALL, client_id="c", client_host="/h")
-    told = describe_consumer(world.shard, "g")
-    assert told is not None
-    assert (told.state, told.epoch, told.assignment_epoch, told.assignor) == ("Reconciling", 3, 3, "scripted")
-    a, b = told.members
+    described = describe_consumer(world.shard, "g")
+    assert described is not None
+    assert (described.state, described.epoch, described.assignment_epoch, described.assignor) == (
+        "Reconciling",
+        3,
+        3,
+        "scripted",
+    )
+    a, b = described.members
     assert (a.member_id, a.epoch, a.assignment, a.target, a.subscribed_topic_regex) == (
         "A",
         3,
@@ -44,18 +49,18 @@ def test_classic_member_is_described_with_its_phase() -> None:
     classic = ClassicMemberMetadata(10_000, (("range", b""),))
     cause = Cause(CauseKind.GROUP_CONVERTED, 0)
     apply(world.shard, ConsumerMemberStored("g", "C", None, None, "c", "/h", ("foo",), "", 9, None, classic, cause))
-    told = describe_consumer(world.shard, "g")
-    assert told is not None
-    assert [member.classic_phase for member in told.members] == [None, ClassicPhase.STABLE]
+    described = describe_consumer(world.shard, "g")
+    assert described is not None
+    assert [member.classic_phase for member in described.members] == [None, ClassicPhase.STABLE]
 
 
 def test_failed_target_is_described_in_the_assignors_words() -> None:
     world = ConsumerWorld()
     world.assignor.error = ValueError("no idea")
     world.enters("A")
-    told = describe_consumer(world.shard, "g")
-    assert told is not None
-    assert (told.state, told.target_failure) == ("Assigning", "assignor scripted failed: ValueError: no idea")
+    described = describe_consumer(world.shard, "g")
+    assert described is not None
+    assert (described.state, described.target_failure) == ("Assigning", "assignor scripted failed: ValueError: no idea")
 
 
 def test_each_type_of_group_is_described_as_its_own_and_not_as_the_other() -> None:

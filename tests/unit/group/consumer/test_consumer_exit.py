@@ -28,7 +28,7 @@ def outs(world: ConsumerWorld) -> list[tuple[str, CauseKind, int]]:
 # -- leaving
 
 
-def test_member_that_leaves_takes_the_epoch_on_and_the_others_hear_of_their_new_target_at_once() -> None:
+def test_leave_bumps_the_epoch_and_wakes_the_others_with_their_new_target() -> None:
     world = ConsumerWorld()
     world.stable_with("A", "B")
     before = len(world.log)
@@ -65,7 +65,7 @@ def test_last_member_leaves_a_target_behind_that_lets_the_next_one_be_assigned_a
     assert world.enters("B").assignment == parts(ALL)
 
 
-def test_member_that_waits_for_a_leavers_partitions_hears_at_once() -> None:
+def test_member_that_waits_for_partitions_of_a_leaver_is_woken_at_once() -> None:
     world = ConsumerWorld()
     world.stable_with("A")
     world.plans(A="foo-0", B="foo-1,2,3,4,5 bar-0,1,2")
@@ -168,7 +168,7 @@ def test_member_that_must_give_back_more_has_its_time_anew() -> None:
     assert world.timers[revocation_timer("g", "A", 2)] == world.now_ms + 60_000
 
 
-def test_timer_of_an_epoch_that_is_over_evicts_nobody() -> None:
+def test_timer_of_an_old_epoch_evicts_no_member() -> None:
     world = asked()
     stale = revocation_timer("g", "A", 1)
     world.timers[stale] = world.now_ms + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.group.consumer_world import ConsumerWorld, parts, told
+from tests.unit.group.consumer_world import ConsumerWorld, heartbeat_result, parts
 
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import ConsumerHeartbeat, Unload
@@ -157,7 +157,7 @@ def test_epoch_before_its_own_is_fenced_from_a_member_that_owns_more(owned: str)
     assert advanced().tries("A", owned, epoch=2).error is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_heartbeat_that_comes_twice_is_answered_twice_and_fences_nobody() -> None:
+def test_repeated_heartbeat_is_answered_again_without_fencing() -> None:
     world = ConsumerWorld()
     world.stable_with("A")
     world.enters("B", "other")
@@ -169,7 +169,7 @@ def test_epoch_older_than_the_one_before_its_own_is_fenced() -> None:
     assert advanced().tries("A", "foo-0,1,2", epoch=1).error is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_lost_answer_is_told_again_as_often_as_it_is_asked_for_though_the_target_goes_on() -> None:
+def test_repeated_heartbeat_returns_the_lost_response_again_though_the_target_changed() -> None:
     world = advanced()
     world.plans(A="foo-0", B="foo-1,2,3,4,5")
     world.beats("B", "foo-3,4,5")
@@ -220,7 +220,7 @@ def test_waiting_member_joins_again_and_waits_on() -> None:
 FULL = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ("foo", "bar")}
 
 
-def test_repeated_full_heartbeat_of_a_stable_member_is_told_the_assignment_again() -> None:
+def test_repeated_full_heartbeat_of_a_stable_member_returns_its_assignment_again() -> None:
     world = ConsumerWorld()
     world.stable_with("A")
     before = len(world.log)
@@ -230,7 +230,7 @@ def test_repeated_full_heartbeat_of_a_stable_member_is_told_the_assignment_again
     assert len(world.log) == before
 
 
-def test_repeated_full_heartbeat_of_a_member_that_must_give_back_is_told_so_again() -> None:
+def test_repeated_full_heartbeat_of_a_member_that_must_revoke_returns_its_assignment_again() -> None:
     world = ConsumerWorld()
     world.stable_with("A")
     world.enters("B")
@@ -266,7 +266,7 @@ def test_repeated_full_heartbeat_of_a_waiting_member_changes_nothing() -> None:
 # -- when a response has the assignment
 
 
-def test_assignment_is_told_to_who_joins_says_everything_or_has_another_one_and_to_nobody_else() -> None:
+def test_assignment_is_returned_only_for_a_join_a_full_request_or_a_changed_assignment() -> None:
     world = ConsumerWorld()
     joined = world.enters("A")
     assert joined.assignment == parts("foo-0,1,2,3,4,5 bar-0,1,2")
@@ -279,7 +279,7 @@ def test_assignment_is_told_to_who_joins_says_everything_or_has_another_one_and_
     assert world.beats("A", "foo-0,1,2,3,4,5 bar-0,1,2", subscribed_topic_names=("foo",)).assignment == parts("foo-1")
 
 
-def test_member_that_owns_nothing_is_told_so_with_an_empty_assignment() -> None:
+def test_member_without_partitions_receives_an_empty_assignment() -> None:
     world = ConsumerWorld()
     world.plans()
     assert world.enters("A").assignment == ()
@@ -296,11 +296,11 @@ def test_heartbeat_with_nothing_to_say_is_one_answer_and_a_longer_session() -> N
     world.enters("A")
     reply, arm = decide(world.shard, ConsumerHeartbeat("g", "A", 2), world.now_ms)
     assert isinstance(reply, Reply)
-    assert told_quiet(reply.result)
+    assert is_quiet_without_assignment(reply.result)
     assert arm == Arm(session_timer("g", "A"), world.now_ms + 45_000)
 
 
-def told_quiet(result: Any) -> bool:
+def is_quiet_without_assignment(result: Any) -> bool:
     return result.is_quiet and not result.is_settling and result.assignment is None
 
 
@@ -309,7 +309,7 @@ def test_heartbeat_that_was_kept_does_not_lengthen_the_session() -> None:
     world.enters("A")
     (reply,) = decide(world.shard, ConsumerHeartbeat("g", "A", 2, is_counted=True), world.now_ms)
     assert isinstance(reply, Reply)
-    assert told_quiet(reply.result)
+    assert is_quiet_without_assignment(reply.result)
 
 
 def test_waiting_member_has_nothing_to_say_but_is_settling() -> None:
@@ -321,7 +321,7 @@ def test_waiting_member_has_nothing_to_say_but_is_settling() -> None:
     assert result.is_settling
 
 
-def test_member_that_must_give_back_is_settling_and_hears_it_at_once() -> None:
+def test_member_that_must_revoke_is_settling_and_is_answered_at_once() -> None:
     world = ConsumerWorld()
     world.stable_with("A")
     world.enters("B")
@@ -361,4 +361,4 @@ def test_error_of_a_failed_append_reaches_the_sender_and_nothing_happens() -> No
     assert world.comes("A").error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert not world.shard.groups
     world.append_error = None
-    assert told(world.comes("A")).member_epoch == 2
+    assert heartbeat_result(world.comes("A")).member_epoch == 2

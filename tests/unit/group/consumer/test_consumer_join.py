@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.group.consumer_world import ConsumerWorld, Scripted, parts, told, topic_id
+from tests.unit.group.consumer_world import ConsumerWorld, Scripted, heartbeat_result, parts, topic_id
 
 from kohort.group.events import (
     ConsumerGroupStored,
@@ -135,7 +135,7 @@ def test_what_is_left_out_has_not_changed() -> None:
     assert world.member("A").rack_id == "r"
 
 
-def test_several_things_said_at_once_take_the_epoch_on_once() -> None:
+def test_several_subscription_changes_in_one_request_bump_the_epoch_once() -> None:
     world = ConsumerWorld()
     world.enters("A", "foo")
     world.beats("A", subscribed_topic_names=("bar",), subscribed_topic_regex="fo+", rack_id="r")
@@ -180,7 +180,7 @@ def test_repeated_lags_with_a_reason_change_nothing_more() -> None:
     world.enters("A")
     lags = ((topic_id("foo"), ((0, 900),)),)
     for _ in range(2):
-        told(world.tries("A", lags=lags, reason="standby_falling_behind"))
+        heartbeat_result(world.tries("A", lags=lags, reason="standby_falling_behind"))
     assert world.consumer_group().epoch == 3
 
 

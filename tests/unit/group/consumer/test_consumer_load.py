@@ -23,7 +23,7 @@ ALL = "foo-0,1,2,3,4,5 bar-0,1,2"
 CAUSE = Cause(CauseKind.COORDINATOR_LOADED, -1)
 
 
-def test_every_member_has_a_full_session_to_be_heard_of() -> None:
+def test_every_loaded_member_has_a_full_session_to_send_a_heartbeat() -> None:
     world = ConsumerWorld()
     world.stable_with("A", "B")
     world.advance(40_000)
@@ -88,7 +88,7 @@ def test_member_that_crashed_between_its_record_and_its_answer_joins_again() -> 
         assert again.enters("A").assignment == parts(ALL)
 
 
-def test_partitions_of_nobody_are_freed_when_the_group_is_taken_up() -> None:
+def test_partitions_of_unknown_members_are_freed_when_the_group_is_loaded() -> None:
     world = ConsumerWorld()
     world.enters("A", "foo")
     held = (Held(topic_id("bar"), (0,), (2,)),)

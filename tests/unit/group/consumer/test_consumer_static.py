@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.group.consumer_world import ConsumerWorld, parts, told
+from tests.unit.group.consumer_world import ConsumerWorld, heartbeat_result, parts
 
 from kohort.group.events import (
     ConsumerMemberDeleted,
@@ -26,7 +26,7 @@ def away() -> ConsumerWorld:
     world.enters("A", instance_id="a")
     world.enters("B")
     world.settles()
-    told(world.goes("A", -2, instance_id="a"))
+    heartbeat_result(world.goes("A", -2, instance_id="a"))
     return world
 
 
@@ -196,7 +196,7 @@ def test_instance_that_comes_back_with_topics_has_no_expression_and_no_vote_any_
     world = ConsumerWorld()
     world.enters("A", "bar", subscribed_topic_regex="foo.*", server_assignor="scripted", rack_id="r", instance_id="a")
     world.settles()
-    told(world.goes("A", -2, instance_id="a"))
+    heartbeat_result(world.goes("A", -2, instance_id="a"))
     assert world.enters("B", "bar", instance_id="a").assignment == parts("bar-0,1,2")
     member = world.member("B")
     assert (member.subscribed_topic_regex, member.server_assignor, member.rack_id) == ("", None, None)

@@ -62,7 +62,7 @@ def test_topic_made_anew_is_another_topic() -> None:
     assert world.beats("A", "").assignment == ((other, (0, 1, 2)),)
 
 
-def test_only_groups_that_subscribe_hear_of_a_topic() -> None:
+def test_only_groups_that_subscribe_follow_a_topic() -> None:
     world = ConsumerWorld()
     world.enters("A", "foo")
     assert followers_of(world.shard, "foo") == ["g"]
@@ -74,13 +74,13 @@ def test_only_groups_that_subscribe_hear_of_a_topic() -> None:
     assert followers_of(world.shard, "bar") == []
 
 
-def test_group_with_an_expression_hears_of_every_topic() -> None:
+def test_group_with_a_regex_follows_every_topic() -> None:
     world = ConsumerWorld()
     world.enters("A", subscribed_topic_regex="f.*")
     assert followers_of(world.shard, "whatever") == ["g"]
 
 
-def test_topics_that_changed_while_nobody_coordinated_are_noticed_when_the_group_is_taken_up() -> None:
+def test_topics_that_changed_without_a_coordinator_bump_the_epoch_when_the_group_is_loaded() -> None:
     world = ConsumerWorld()
     world.enters("A")
     world.topics.topics["bar"] = ImageTopic("bar", topic_id("bar"), 5)
@@ -125,7 +125,7 @@ def image(**changes: object) -> FixedTopics:
 
 
 @pytest.mark.parametrize("changes", [{"topic_id": bytes(16)}, {"partitions": 4}, {"racks": ()}, {"name": "baz"}])
-def test_hash_tells_apart_ids_sizes_racks_and_names(changes: dict[str, object]) -> None:
+def test_hash_differs_by_ids_sizes_racks_and_names(changes: dict[str, object]) -> None:
     names = ("foo", "bar", "baz")
     assert metadata_hash(names, image(**changes)) != metadata_hash(names, image())
 

@@ -77,39 +77,39 @@ def test_member_at_the_targets_epoch_stays_as_it_is() -> None:
 
 
 def test_free_partitions_are_granted_at_once_in_the_new_epoch() -> None:
-    told = step(member(STABLE, HAS), some(a=(1, 2, 3, 4), b=(4, 5, 6, 7)), others=OWNS)
+    result = step(member(STABLE, HAS), some(a=(1, 2, 3, 4), b=(4, 5, 6, 7)), others=OWNS)
     after = (Held(A, (1, 2, 3, 4), (OLD, OLD, OLD, NEW)), Held(B, (4, 5, 6, 7), (OLD, OLD, OLD, NEW)))
-    assert told == Step(NEW, OLD, STABLE, after, ())
+    assert result == Step(NEW, OLD, STABLE, after, ())
 
 
 @pytest.mark.parametrize("owned", [None, OWNS, some(a=(1,))])
 def test_partitions_are_asked_back_while_the_member_may_own_them_and_its_epoch_stays(
     owned: IdPartitions | None,
 ) -> None:
-    told = step(member(STABLE, HAS), some(a=(2, 3, 4), b=(5, 6, 7)), owned=owned)
+    result = step(member(STABLE, HAS), some(a=(2, 3, 4), b=(5, 6, 7)), owned=owned)
     kept = held((A, (2, 3), OLD), (B, (5, 6), OLD))
-    assert told == Step(OLD, OLD, UNREVOKED, kept, held((A, (1,), OLD), (B, (4,), OLD)))
+    assert result == Step(OLD, OLD, UNREVOKED, kept, held((A, (1,), OLD), (B, (4,), OLD)))
 
 
 def test_partition_that_another_member_has_is_waited_for() -> None:
-    told = step(member(STABLE, HAS), some(a=(1, 2, 3, 4), b=(4, 5, 6, 7)), others=some(a=(4,)))
+    result = step(member(STABLE, HAS), some(a=(1, 2, 3, 4), b=(4, 5, 6, 7)), others=some(a=(4,)))
     after = (HAS[0], Held(B, (4, 5, 6, 7), (OLD, OLD, OLD, NEW)))
-    assert told == Step(NEW, OLD, UNRELEASED, after, ())
+    assert result == Step(NEW, OLD, UNRELEASED, after, ())
 
 
 def test_member_that_waits_for_all_it_is_to_get_has_the_new_epoch() -> None:
-    told = step(member(STABLE, HAS), some(a=(1, 2, 3, 4), b=(4, 5, 6)), others=some(a=(4,)))
-    assert told == Step(NEW, OLD, UNRELEASED, HAS, ())
+    result = step(member(STABLE, HAS), some(a=(1, 2, 3, 4), b=(4, 5, 6)), others=some(a=(4,)))
+    assert result == Step(NEW, OLD, UNRELEASED, HAS, ())
 
 
 def test_partitions_that_the_member_says_it_does_not_own_are_not_asked_back() -> None:
-    told = step(member(STABLE, HAS), some(a=(2, 3), b=(5, 6)), owned=some(a=(2,), b=(5, 6)))
-    assert told == Step(NEW, OLD, STABLE, held((A, (2, 3), OLD), (B, (5, 6), OLD)), ())
+    result = step(member(STABLE, HAS), some(a=(2, 3), b=(5, 6)), owned=some(a=(2,), b=(5, 6)))
+    assert result == Step(NEW, OLD, STABLE, held((A, (2, 3), OLD), (B, (5, 6), OLD)), ())
 
 
 def test_partitions_not_owned_any_more_do_not_keep_the_member_from_waiting_for_others() -> None:
-    told = step(member(STABLE, HAS), some(a=(2, 3, 4), b=(5, 6)), owned=some(a=(2, 3), b=(5, 6)), others=some(a=(4,)))
-    assert told == Step(NEW, OLD, UNRELEASED, held((A, (2, 3), OLD), (B, (5, 6), OLD)), ())
+    result = step(member(STABLE, HAS), some(a=(2, 3, 4), b=(5, 6)), owned=some(a=(2, 3), b=(5, 6)), others=some(a=(4,)))
+    assert result == Step(NEW, OLD, UNRELEASED, held((A, (2, 3), OLD), (B, (5, 6), OLD)), ())
 
 
 # -- from UNREVOKED_PARTITIONS
@@ -119,8 +119,8 @@ ASKED = held((A, (1,), OLD), (B, (4,), OLD))
 
 
 def test_member_that_gave_everything_back_reaches_the_target() -> None:
-    told = step(member(UNREVOKED, KEPT, ASKED), some(a=(2, 3), b=(5, 6)), owned=some(a=(2, 3), b=(5, 6)))
-    assert told == Step(NEW, OLD, STABLE, KEPT, ())
+    result = step(member(UNREVOKED, KEPT, ASKED), some(a=(2, 3), b=(5, 6)), owned=some(a=(2, 3), b=(5, 6)))
+    assert result == Step(NEW, OLD, STABLE, KEPT, ())
 
 
 @pytest.mark.parametrize("owned", [None, some(a=(1, 2, 3), b=(4, 5, 6)), some(a=(1,)), some(b=(4,))])
@@ -129,91 +129,93 @@ def test_member_stays_while_it_may_own_what_was_asked_back(owned: IdPartitions |
 
 
 def test_newer_target_may_ask_for_more_after_the_first_is_given_back() -> None:
-    told = step(member(UNREVOKED, KEPT, ASKED), some(a=(3,), b=(6,)), owned=some(a=(2, 3), b=(5, 6)))
-    assert told == Step(OLD, OLD, UNREVOKED, held((A, (3,), OLD), (B, (6,), OLD)), held((A, (2,), OLD), (B, (5,), OLD)))
+    result = step(member(UNREVOKED, KEPT, ASKED), some(a=(3,), b=(6,)), owned=some(a=(2, 3), b=(5, 6)))
+    assert result == Step(
+        OLD, OLD, UNREVOKED, held((A, (3,), OLD), (B, (6,), OLD)), held((A, (2,), OLD), (B, (5,), OLD))
+    )
 
 
 def test_member_that_gave_everything_back_waits_for_what_others_have() -> None:
-    told = step(
+    result = step(
         member(UNREVOKED, KEPT, ASKED),
         some(a=(2, 3, 4), b=(5, 6, 7)),
         owned=some(a=(2, 3), b=(5, 6)),
         others=some(a=(4,), b=(7,)),
     )
-    assert told == Step(NEW, OLD, UNRELEASED, KEPT, ())
+    assert result == Step(NEW, OLD, UNRELEASED, KEPT, ())
 
 
 def test_member_gets_back_what_it_had_to_give_when_the_target_turns_around() -> None:
-    told = step(member(UNREVOKED, KEPT, ASKED), OWNS, owned=some(a=(2, 3), b=(5, 6)), others=some(a=(1,), b=(4,)))
+    result = step(member(UNREVOKED, KEPT, ASKED), OWNS, owned=some(a=(2, 3), b=(5, 6)), others=some(a=(1,), b=(4,)))
     again = (Held(A, (1, 2, 3), (NEW, OLD, OLD)), Held(B, (4, 5, 6), (NEW, OLD, OLD)))
-    assert told == Step(NEW, OLD, STABLE, again, ())
+    assert result == Step(NEW, OLD, STABLE, again, ())
 
 
 # -- from UNRELEASED_PARTITIONS
 
 
 def test_waiting_member_is_stable_when_nothing_is_left_to_wait_for() -> None:
-    told = step(member(UNRELEASED, HAS, epoch=NEW), OWNS)
-    assert told == Step(NEW, NEW, STABLE, HAS, ())
+    result = step(member(UNRELEASED, HAS, epoch=NEW), OWNS)
+    assert result == Step(NEW, NEW, STABLE, HAS, ())
 
 
 def test_partition_is_granted_once_it_is_free() -> None:
-    told = step(member(UNRELEASED, HAS, epoch=NEW), some(a=(1, 2, 3, 4), b=(4, 5, 6, 7)))
+    result = step(member(UNRELEASED, HAS, epoch=NEW), some(a=(1, 2, 3, 4), b=(4, 5, 6, 7)))
     after = (Held(A, (1, 2, 3, 4), (OLD, OLD, OLD, NEW)), Held(B, (4, 5, 6, 7), (OLD, OLD, OLD, NEW)))
-    assert told == Step(NEW, NEW, STABLE, after, ())
+    assert result == Step(NEW, NEW, STABLE, after, ())
 
 
 def test_partitions_are_granted_one_by_one_in_the_same_epoch() -> None:
-    told = step(member(UNRELEASED, HAS, epoch=NEW), some(a=(1, 2, 3, 4), b=(4, 5, 6, 7)), others=some(a=(4,)))
-    assert told == Step(NEW, NEW, UNRELEASED, (HAS[0], Held(B, (4, 5, 6, 7), (OLD, OLD, OLD, NEW))), ())
+    result = step(member(UNRELEASED, HAS, epoch=NEW), some(a=(1, 2, 3, 4), b=(4, 5, 6, 7)), others=some(a=(4,)))
+    assert result == Step(NEW, NEW, UNRELEASED, (HAS[0], Held(B, (4, 5, 6, 7), (OLD, OLD, OLD, NEW))), ())
 
 
 def test_waiting_member_stays_while_nothing_becomes_free() -> None:
-    told = step(member(UNRELEASED, HAS, epoch=NEW), some(a=(1, 2, 3, 4), b=(4, 5, 6)), others=some(a=(4,)))
-    assert told is None
+    result = step(member(UNRELEASED, HAS, epoch=NEW), some(a=(1, 2, 3, 4), b=(4, 5, 6)), others=some(a=(4,)))
+    assert result is None
 
 
 def test_waiting_member_goes_on_to_a_newer_target_and_waits_there() -> None:
     one = member(UNRELEASED, HAS, epoch=NEW)
-    told = step(one, some(a=(1, 2, 3, 4), b=(4, 5, 6)), target_epoch=NEW + 1, others=some(a=(4,)))
-    assert told == Step(NEW + 1, NEW, UNRELEASED, HAS, ())
+    result = step(one, some(a=(1, 2, 3, 4), b=(4, 5, 6)), target_epoch=NEW + 1, others=some(a=(4,)))
+    assert result == Step(NEW + 1, NEW, UNRELEASED, HAS, ())
 
 
 def test_waiting_member_is_asked_for_what_a_newer_target_takes_from_it() -> None:
     one = member(UNRELEASED, HAS, epoch=NEW)
-    told = step(one, some(a=(2, 3), b=(5, 6)), target_epoch=NEW + 1, owned=OWNS, others=some(a=(4,)))
-    assert told == Step(NEW, NEW, UNREVOKED, KEPT, ASKED)
+    result = step(one, some(a=(2, 3), b=(5, 6)), target_epoch=NEW + 1, owned=OWNS, others=some(a=(4,)))
+    assert result == Step(NEW, NEW, UNREVOKED, KEPT, ASKED)
 
 
 # -- subscriptions
 
 
 def test_targets_of_topics_not_subscribed_to_any_more_are_asked_back_and_not_granted() -> None:
-    told = step(member(STABLE, HAS), some(a=(1, 2, 3), b=(4, 5, 6, 7)), owned=OWNS, subscribed=frozenset({A}))
-    assert told == Step(OLD, OLD, UNREVOKED, held((A, (1, 2, 3), OLD)), held((B, (4, 5, 6), OLD)))
+    result = step(member(STABLE, HAS), some(a=(1, 2, 3), b=(4, 5, 6, 7)), owned=OWNS, subscribed=frozenset({A}))
+    assert result == Step(OLD, OLD, UNREVOKED, held((A, (1, 2, 3), OLD)), held((B, (4, 5, 6), OLD)))
 
 
 def test_unresolved_expression_subscribes_to_nothing() -> None:
-    told = step(member(STABLE, ()), some(a=(1, 2, 3)), subscribed=frozenset())
-    assert told == Step(NEW, OLD, STABLE, (), ())
+    result = step(member(STABLE, ()), some(a=(1, 2, 3)), subscribed=frozenset())
+    assert result == Step(NEW, OLD, STABLE, (), ())
 
 
 def test_member_that_subscribes_to_less_is_asked_for_the_rest_before_there_is_a_new_target() -> None:
     changed = {"subscribed": frozenset({A}), "has_subscription_changed": True}
-    told = step(member(STABLE, HAS), OWNS, target_epoch=OLD, owned=None, **changed)
-    assert told == Step(OLD, OLD, UNREVOKED, held((A, (1, 2, 3), OLD)), held((B, (4, 5, 6), OLD)))
+    result = step(member(STABLE, HAS), OWNS, target_epoch=OLD, owned=None, **changed)
+    assert result == Step(OLD, OLD, UNREVOKED, held((A, (1, 2, 3), OLD)), held((B, (4, 5, 6), OLD)))
 
 
 def test_what_is_not_owned_any_more_is_free_as_soon_as_it_is_not_subscribed_to() -> None:
     changed = {"subscribed": frozenset({A}), "has_subscription_changed": True}
-    told = step(member(STABLE, HAS), OWNS, target_epoch=OLD, owned=some(a=(1, 2, 3)), **changed)
-    assert told == Step(OLD, OLD, STABLE, held((A, (1, 2, 3), OLD)), ())
+    result = step(member(STABLE, HAS), OWNS, target_epoch=OLD, owned=some(a=(1, 2, 3)), **changed)
+    assert result == Step(OLD, OLD, STABLE, held((A, (1, 2, 3), OLD)), ())
 
 
 def test_subscribing_to_less_adds_to_what_is_to_be_given_back() -> None:
     changed = {"subscribed": frozenset({A}), "has_subscription_changed": True}
-    told = step(member(UNREVOKED, KEPT, ASKED), OWNS, owned=None, **changed)
-    assert told == Step(OLD, OLD, UNREVOKED, held((A, (2, 3), OLD)), held((A, (1,), OLD), (B, (4, 5, 6), OLD)))
+    result = step(member(UNREVOKED, KEPT, ASKED), OWNS, owned=None, **changed)
+    assert result == Step(OLD, OLD, UNREVOKED, held((A, (2, 3), OLD)), held((A, (1,), OLD), (B, (4, 5, 6), OLD)))
 
 
 def test_subscribing_to_more_changes_nothing_before_there_is_a_new_target() -> None:
@@ -230,8 +232,8 @@ def test_member_in_a_state_of_a_later_version_must_begin_anew(owned: IdPartition
 
 
 def test_member_in_a_state_of_a_later_version_that_owns_nothing_goes_to_its_target() -> None:
-    told = step(member(MemberState.UNKNOWN, KEPT, ASKED), some(a=(2,)), owned=())
-    assert told == Step(NEW, OLD, STABLE, held((A, (2,), OLD)), ())
+    result = step(member(MemberState.UNKNOWN, KEPT, ASKED), some(a=(2,)), owned=())
+    assert result == Step(NEW, OLD, STABLE, held((A, (2,), OLD)), ())
 
 
 def test_owning_what_was_granted_or_less_is_within_it() -> None:

@@ -215,7 +215,7 @@ class Says:
         return self.returned  # type: ignore[no-any-return]
 
 
-def test_failing_assignor_leaves_the_target_standing_and_everybody_is_told() -> None:
+def test_failing_assignor_keeps_the_target_and_every_member_receives_the_error() -> None:
     world = ConsumerWorld()
     world.stable_with("A")
     world.assignor.error = ValueError("no idea")

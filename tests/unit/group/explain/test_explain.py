@@ -11,16 +11,16 @@ from kohort.group.explain.rebalance_report import Because, Outcome
 NINE = {"a": {0, 1, 2}, "b": {3, 4, 5}, "c": {6, 7, 8}}
 
 
-def said(story: Story) -> str:
-    told = story.told()
-    return sentence(told.rebalances[-1], Names(told.identities))
+def last_sentence(story: Story) -> str:
+    report = story.report()
+    return sentence(report.rebalances[-1], Names(report.identities))
 
 
 def links(story: Story) -> list[tuple[int, str]]:
     """The chain of the last rebalance, times counted from its start."""
-    told = story.told()
-    last = told.rebalances[-1]
-    return [(link.at_ms - last.started_ms, link.text) for link in chain(last, Names(told.identities))]
+    report = story.report()
+    last = report.rebalances[-1]
+    return [(link.at_ms - last.started_ms, link.text) for link in chain(last, Names(report.identities))]
 
 
 # -- what a rebalance is
@@ -28,11 +28,11 @@ def links(story: Story) -> list[tuple[int, str]]:
 
 def test_first_start_counts_every_partition_from_the_first_member_on() -> None:
     story = Story().stable(a={0, 1}, b={2, 3})
-    (first,) = story.told().rebalances
+    (first,) = story.report().rebalances
     assert (first.from_generation, first.to_generation, first.outcome) == (0, 1, Outcome.STABLE)
     assert (first.started_ms, first.ended_ms) == (START, START + 3_000)
     assert first.unowned_partition_s == 4 * 3.0
-    assert said(story) == (
+    assert last_sentence(story) == (
         "generation 0→1: a and b joined; 4 of 4 partitions unowned for 3.0 s (12.0 partition-seconds)"
     )
 
@@ -40,16 +40,16 @@ def test_first_start_counts_every_partition_from_the_first_member_on() -> None:
 def test_names_and_reasons_of_clients_print_on_one_line_without_control_characters() -> None:
     story = Story().stable(**{"a\x1b[2J\nb": {0, 1}, "c": {2, 3}})
     story.after(9_000).left("c", "gone\x1b]0;x\x07\nforged").formed().stored(**{"a\x1b[2J\nb": {0, 1, 2, 3}})
-    told = " ".join([said(story), *(text for _, text in links(story))])
-    assert told.isprintable()
-    assert r"a\x1b[2J\nb" in told
+    text = " ".join([last_sentence(story), *(text for _, text in links(story))])
+    assert text.isprintable()
+    assert r"a\x1b[2J\nb" in text
 
 
-def test_eviction_tells_the_silence_and_who_was_slowest_to_rejoin() -> None:
+def test_eviction_reports_the_silence_and_the_slowest_member_to_rejoin() -> None:
     story = Story().stable(**NINE).evicted("c", 45_000).opened("session_timeout", "c", "no heartbeat for 45.0 s")
     story.after(1_100).rejoined("b").after(2_000).rejoined("a").formed()
     story.after(1_100).stored(a={0, 1, 2, 6, 7}, b={3, 4, 5, 8})
-    assert said(story) == (
+    assert last_sentence(story) == (
         "generation 1→2: c evicted, no heartbeat for 45.0 s; 9 of 9 partitions unowned for up to 4.2 s "
         "(25.2 partition-seconds), after 135.0 partition-seconds with c silent; slowest to rejoin a (3.1 s)"
     )
@@ -69,7 +69,7 @@ def test_silence_counts_only_while_the_member_owned_the_partition() -> None:
     story = Story().stable(a={0}, b={1})
     story.joined("c").opened("member_joined", "c").rejoined("a").rejoined("b").formed().stored(a={0}, b={1}, c={2})
     story.after(4_000).evicted("c", 10_000)
-    running = story.told().running
+    running = story.report().running
     assert running is not None
     assert running.silent_partition_s == 4.0
 
@@ -78,7 +78,7 @@ def test_member_that_leaves_gave_its_partitions_up_before() -> None:
     story = Story().stable(a={0, 1}, b={2, 3}).left("b", "the consumer is being closed").opened("member_left", "b")
     story.after(500).rejoined("a").formed().after(100).stored(a={0, 1, 2, 3})
     assert story.last().silent_partition_s == 0
-    assert said(story) == (
+    assert last_sentence(story) == (
         "generation 1→2: b left (the consumer is being closed); 4 of 4 partitions unowned for up to 600 ms "
         "(1.4 partition-seconds); slowest to rejoin a (500 ms)"
     )
@@ -88,17 +88,17 @@ def test_two_rounds_of_a_cooperative_move_are_one_rebalance_that_costs_only_what
     story = Story().stable(a={0, 1, 2}, b={3, 4, 5})
     story.joined("c").opened("member_joined", "c").after(1_000).kept("a").after(500).kept("b").formed()
     story.stored(a={0, 1}, b={3, 4})
-    assert story.told().running is not None, "a and b must still give up 2 and 5"
+    assert story.report().running is not None, "a and b must still give up 2 and 5"
     story.after(40).rejoined("a", {0, 1}).opened("partitions_to_revoke", "a").after(20).rejoined("b", {3, 4})
     story.rejoined("c").formed().after(10).stored(a={0, 1}, b={3, 4}, c={2, 5})
-    told = story.told()
-    assert (told.running, len(told.rebalances)) == (None, 2)
-    last = told.rebalances[-1]
+    report = story.report()
+    assert (report.running, len(report.rebalances)) == (None, 2)
+    last = report.rebalances[-1]
     assert (last.from_generation, last.to_generation, len(last.rounds)) == (1, 3, 2)
     assert last.because == Because("member_joined", "c")
     assert last.unowned_partition_s == (30 + 10) / 1000
     assert {gap.partition.partition for gap in last.gaps} == {2, 5}
-    assert said(story) == (
+    assert last_sentence(story) == (
         "generation 1→3: c joined; 2 rounds; 2 of 6 partitions unowned for up to 30 ms (0.040 partition-seconds); "
         "slowest to rejoin b (1.5 s)"
     )
@@ -111,13 +111,13 @@ def test_cooperative_move_that_takes_nothing_away_is_over_after_one_round() -> N
     assert (last.outcome, len(last.rounds), last.unowned_partition_s) == (Outcome.STABLE, 1, 2 * 0.015)
 
 
-def test_held_answers_give_nobody_a_partition_before_they_leave() -> None:
+def test_held_sync_responses_grant_no_partition_before_they_are_sent() -> None:
     story = Story().stable(a={0, 1, 2, 3}, b={4})
     story.joined("c").opened("member_joined", "c").kept("a").kept("b").formed().stored(a={0, 1}, b={4, 5})
     fields = {"revoking": ["a"], "is_holding": True, "held": ["b", "c"]}
     story.put("revocations_awaited", "partitions_to_revoke", "a", **fields)
     story.after(1_000).put("syncs_released", "sync_hold_over")
-    running = story.told().running
+    running = story.report().running
     assert running is not None
     new = next(gap for gap in running.gaps if gap.partition.partition == 5)
     assert (new.after, new.duration_ms) == ("b", 1_000)
@@ -140,11 +140,13 @@ def test_evictions_on_the_way_belong_to_the_rebalance_that_runs() -> None:
     story.rejoined("c").formed().stored(c=set(range(9)))
     last = story.last()
     assert [each.member_id for each in last.departures] == ["a", "b"]
-    assert len(story.told().rebalances) == 2
-    assert said(story).startswith("generation 1→2: a left, then b evicted, no heartbeat for 6.0 s; 3 of 9 partitions")
+    assert len(story.report().rebalances) == 2
+    assert last_sentence(story).startswith(
+        "generation 1→2: a left, then b evicted, no heartbeat for 6.0 s; 3 of 9 partitions"
+    )
 
 
-def test_round_that_is_cut_off_by_another_is_told_with_what_cut_it_off() -> None:
+def test_round_that_another_one_interrupts_is_reported_with_the_cause() -> None:
     story = Story().stable(a={0}, b={1}).joined("c").opened("member_joined", "c").rejoined("a").rejoined("b").formed()
     story.after(200).joined("d").opened("member_joined", "d").rejoined("a").rejoined("b").rejoined("c").formed()
     story.stored(a={0}, b={1}, c={2}, d={3})
@@ -166,7 +168,7 @@ def test_failed_assignment_and_the_one_that_succeeds_are_one_rebalance() -> None
     last = story.last()
     assert (last.to_generation, len(last.rounds)) == (3, 2)
     assert last.rounds[0].failure == Because("assignment_failed", "a", "no racks")
-    assert "generation 1→3: c joined, then leader a could not assign (no racks); 2 rounds" in said(story)
+    assert "generation 1→3: c joined, then leader a could not assign (no racks); 2 rounds" in last_sentence(story)
     assert any(
         "round 1 came to no assignment: leader a could not assign (no racks)" in text for _, text in links(story)
     )
@@ -178,7 +180,7 @@ def test_static_member_that_comes_back_to_a_stable_group_costs_nothing_and_no_ro
     last = story.last()
     assert (last.from_generation, last.to_generation, last.rounds, last.gaps, last.moves) == (1, 1, [], [], [])
     assert [(each.old_id, each.new_id) for each in last.replacements] == [("b", "b2")]
-    assert said(story) == "generation 1: worker-b came back under a new member id; no partition was unowned"
+    assert last_sentence(story) == "generation 1: worker-b came back under a new member id; no partition was unowned"
 
 
 def test_static_member_that_must_join_a_round_gives_up_what_the_old_one_owned() -> None:
@@ -196,7 +198,7 @@ def test_leader_that_sees_topics_change_sets_off_a_rebalance_that_brings_new_par
     )
     story.after(50).kept("b").formed().stored(a={0, 2}, b={1, 3})
     last = story.last()
-    assert said(story).startswith(
+    assert last_sentence(story).startswith(
         "generation 1→2: a joined again because its topics changed; 2 of 4 partitions unowned for 50 ms"
     )
     assert [(move.giver, move.taker) for move in last.moves] == [(None, "a"), (None, "b")]
@@ -208,7 +210,7 @@ def test_partitions_of_a_deleted_topic_are_not_unowned() -> None:
     last = story.last()
     assert {gap.partition.partition for gap in last.gaps} == {0}
     assert {move.partition.partition for move in last.moves if move.taker is None} == {1, 3}
-    later = story.after(60_000).joined("c").opened("member_joined", "c").told(story.at_ms).running
+    later = story.after(60_000).joined("c").opened("member_joined", "c").report(story.at_ms).running
     assert later is not None
     assert later.unowned_partition_s == 0
 
@@ -216,14 +218,14 @@ def test_partitions_of_a_deleted_topic_are_not_unowned() -> None:
 def test_rebalance_is_over_when_the_last_member_has_asked_for_its_assignment() -> None:
     story = Story().stable(a={0}, b={1}).left("b").opened("member_left", "b").joined("c").rejoined("a").formed()
     story.stored(a={0}, c={1}, awaiting=("c",))
-    running = story.told().running
+    running = story.report().running
     assert running is not None
     assert running.waits_for is not None
     assert (running.waits_for.what, running.waits_for.member_ids) == ("SyncGroup", ("c",))
     last = story.after(2_000).synced("c").last()
     assert last.duration_ms() == 2_000
     assert [(gap.partition.partition, gap.duration_ms) for gap in last.gaps] == [(1, 2_000)]
-    assert said(story).endswith("slowest to sync c (2.0 s)")
+    assert last_sentence(story).endswith("slowest to sync c (2.0 s)")
 
 
 def test_member_that_never_asks_for_its_assignment_is_part_of_the_same_story() -> None:
@@ -233,11 +235,11 @@ def test_member_that_never_asks_for_its_assignment_is_part_of_the_same_story() -
     detail = "no SyncGroup in generation 2 within 60000 ms"
     story.put("member_evicted", "sync_timeout", "c", detail, member="c").opened("sync_timeout", "c", detail)
     story.rejoined("a").rejoined("b").formed().stored(a={0}, b={1})
-    assert len(story.told().rebalances) == 2
-    assert f"c joined, then c evicted, {detail}" in said(story)
+    assert len(story.report().rebalances) == 2
+    assert f"c joined, then c evicted, {detail}" in last_sentence(story)
 
 
-def test_group_that_loses_its_last_member_has_rebalanced_to_nobody() -> None:
+def test_group_that_loses_its_last_member_ends_its_rebalance_empty() -> None:
     story = Story().stable(a={0, 1}).left("a").opened("member_left", "a").after(5).emptied()
     last = story.last()
     assert (last.outcome, last.members, last.unowned_partition_s) == (Outcome.EMPTY, 0, 0.01)
@@ -264,7 +266,7 @@ def test_avoided_rebalances_are_counted_and_shown_with_the_next_one() -> None:
     story = Story().stable(a={0}, b={1})
     story.put("rebalance_avoided", "member_rejoined", "a", "blind", member="a").after(1)
     story.put("rebalance_avoided", "member_rejoined", "b", "blind", member="b")
-    assert (story.told().avoided, story.told().running) == (2, None)
+    assert (story.report().avoided, story.report().running) == (2, None)
     story.joined("c").opened("member_joined", "c").rejoined("a").rejoined("b").formed().stored(a={0}, b={1}, c={2})
     assert story.last().avoided_before == 2
 
@@ -275,9 +277,9 @@ def test_only_the_last_ones_are_kept_if_so_asked_but_all_are_counted() -> None:
     explanation = Explanation("g", last=1, keeps_events=False)
     for event in story.events:
         explanation.fold(event)
-    told = explanation.report(story.at_ms)
-    assert [(each.because.member_id, each.events) for each in told.rebalances] == [("b", [])]
-    assert (told.total, told.unowned_partition_s) == (3, 12.0)
+    report = explanation.report(story.at_ms)
+    assert [(each.because.member_id, each.events) for each in report.rebalances] == [("b", [])]
+    assert (report.total, report.unowned_partition_s) == (3, 12.0)
 
 
 def test_other_protocols_have_rebalances_without_a_cost() -> None:
@@ -285,16 +287,16 @@ def test_other_protocols_have_rebalances_without_a_cost() -> None:
     for event in story.events:
         if event["event"] == "assignment_stored":
             event["assignments"] = None
-    assert said(story) == "generation 0→1: a joined; what it assigns cannot be read"
+    assert last_sentence(story) == "generation 0→1: a joined; what it assigns cannot be read"
     assert story.last().to_json()["unowned_partition_s"] is None
 
 
 # -- what runs now
 
 
-def test_running_rebalance_says_whom_it_waits_for_and_what_it_has_cost_so_far() -> None:
+def test_running_rebalance_reports_the_awaited_members_and_its_cost_so_far() -> None:
     story = Story().stable(**NINE).left("c").opened("member_left", "c").after(100).rejoined("a")
-    running = story.told(story.at_ms + 900).running
+    running = story.report(story.at_ms + 900).running
     assert running is not None
     assert running.unowned_partition_s == 3 * 1.0 + 3 * 0.9
     assert sentence(running, Names({}), story.at_ms + 900) == (
@@ -305,7 +307,7 @@ def test_running_rebalance_says_whom_it_waits_for_and_what_it_has_cost_so_far() 
 
 def test_running_rebalance_waits_in_turn_for_ids_the_delay_the_leader_and_revocations() -> None:
     def waits(story: Story) -> tuple[str, tuple[str, ...]]:
-        running = story.told().running
+        running = story.report().running
         assert running is not None
         assert running.waits_for is not None
         return running.waits_for.what, running.waits_for.member_ids
@@ -329,9 +331,9 @@ def test_restart_of_the_broker_in_a_round_does_not_end_the_story() -> None:
     story.after(3_000).loaded().after(500).rejoined("a").opened("member_rejoined", "a").rejoined("b").joined("c")
     story.formed().stored(a={0}, b={1}, c={2})
     last = story.last()
-    assert (len(story.told().rebalances), last.restarts) == (2, 1)
+    assert (len(story.report().rebalances), last.restarts) == (2, 1)
     assert next(gap.duration_ms for gap in last.gaps if gap.partition.partition == 0) == 3_500
-    assert "the coordinator was started anew" in said(story)
+    assert "the coordinator was started anew" in last_sentence(story)
 
 
 def test_generation_that_a_restart_found_in_the_log_goes_on_without_a_new_round() -> None:
@@ -341,7 +343,7 @@ def test_generation_that_a_restart_found_in_the_log_goes_on_without_a_new_round(
     assert (len(last.rounds), last.restarts, last.outcome) == (1, 1, Outcome.STABLE)
 
 
-def test_events_that_begin_in_the_middle_are_told_as_far_as_they_go() -> None:
+def test_rebalance_without_its_first_events_is_reported_as_partial() -> None:
     whole = Story().stable(**NINE).evicted("c").opened("session_timeout", "c")
     whole.after(10).rejoined("a").rejoined("b").formed().stored(a={0, 1, 2, 6, 7, 8}, b={3, 4, 5})
     cut = Story()
@@ -350,7 +352,7 @@ def test_events_that_begin_in_the_middle_are_told_as_far_as_they_go() -> None:
     last = cut.last()
     assert (last.is_partial, last.from_generation, last.to_generation) == (True, 1, 2)
     assert last.unowned_partition_s == 0, "the events do not show who owned what before"
-    assert said(cut).endswith("some of its events are missing")
+    assert last_sentence(cut).endswith("some of its events are missing")
 
 
 def test_loaded_group_says_who_owned_what_before_the_events_begin() -> None:
@@ -379,11 +381,11 @@ def test_events_that_the_coordinator_could_not_write_make_the_next_ones_doubtful
 def test_copies_of_events_change_nothing() -> None:
     story = Story().stable(**NINE).evicted("c").opened("session_timeout", "c").after(10).rejoined("a").after(5)
     story.rejoined("b").formed().after(5).stored(a={0, 1, 2, 6, 7, 8}, b={3, 4, 5})
-    once = story.told().rebalances
+    once = story.report().rebalances
     story.events = [event for event in story.events for _ in range(2)]
-    assert story.told().rebalances == once
+    assert story.report().rebalances == once
     story.events += story.events
-    assert len(story.told().rebalances) == len(once)
+    assert len(story.report().rebalances) == len(once)
 
 
 def test_clock_that_steps_back_makes_no_time_negative() -> None:
@@ -397,7 +399,7 @@ def test_events_of_other_groups_are_passed_over() -> None:
     story = Story().stable(a={0})
     for event in story.events:
         event["group"] = "other"
-    assert story.told().rebalances == []
+    assert story.report().rebalances == []
 
 
 # -- names
@@ -410,7 +412,7 @@ def test_members_are_called_by_instance_or_client_id_with_as_much_of_their_id_as
     for member, client in ((one, "app"), (two, "app"), (three, "app")):
         story.joined(member, instance="db-7" if member == three else None)
         story.events[-1]["client"] = client
-    names = Names(story.told().identities)
+    names = Names(story.report().identities)
     assert [names(each) for each in (one, two, three)] == ["app-11112", "app-11113", "db-7"]
     assert names("x-11112222-0000-4000-8000-000000000000") == "x", "an id that no event introduced begins with its name"
     assert names(None) == "a member"
@@ -421,12 +423,12 @@ def test_members_are_called_by_instance_or_client_id_with_as_much_of_their_id_as
 # -- silence, and members that a round waits for in vain
 
 
-def test_round_that_waited_for_a_dead_member_is_told_with_whom_it_waited_for() -> None:
+def test_round_that_waited_for_a_dead_member_is_reported_with_that_member() -> None:
     story = Story().stable(**NINE).joined("d").opened("member_joined", "d")
     story.after(300).rejoined("a").rejoined("b").after(5_700).evicted("c", 6_000).formed().stored(
         a={0, 1, 2}, b={3, 4, 5}, d={6, 7, 8}
     )
-    assert said(story).endswith("waited 6.0 s for c, which did not join")
+    assert last_sentence(story).endswith("waited 6.0 s for c, which did not join")
     assert links(story)[-3] == (
         6_000,
         "generation 2 formed with range, led by a: all others have joined, b last after 300 ms, "
@@ -435,18 +437,18 @@ def test_round_that_waited_for_a_dead_member_is_told_with_whom_it_waited_for() -
     assert story.last().to_json()["longest_missed"] == {"member": "c", "ms": 6_000}
 
 
-def test_round_that_waited_for_an_id_that_was_never_used_is_told_with_it() -> None:
+def test_round_that_waited_for_an_unused_id_is_reported_with_that_id() -> None:
     story = Story().stable(a={0}, b={1}).left("b").opened("member_left", "b")
     story.put("member_id_issued", "member_id_issued", "c", member="c").rejoined("a").after(45_000)
     story.put("member_id_dropped", "session_timeout", "c", member="c").formed().stored(a={0, 1})
-    assert said(story).endswith("waited 45.0 s for c, which did not join")
+    assert last_sentence(story).endswith("waited 45.0 s for c, which did not join")
 
 
 def test_static_member_that_comes_back_was_silent_meanwhile() -> None:
     story = Story().stable(a={0}, b={1, 2}).replaced("b", "b2", "worker-b")
     story.events[-1]["silent_ms"] = 2_900
     story.stored("static_member_replaced", a={0}, b2={1, 2})
-    assert said(story) == (
+    assert last_sentence(story) == (
         "generation 1: worker-b came back under a new member id; no partition was unowned, "
         "after 5.8 partition-seconds with worker-b silent"
     )
@@ -457,7 +459,7 @@ def test_one_change_more_than_are_named_is_named_too() -> None:
     for member in "bcd":
         story.evicted(member)
     story.rejoined("e").rejoined("f").formed().stored(e={0, 1, 2}, f={3, 4, 5})
-    assert "d evicted" in said(story).partition(";")[0]
+    assert "d evicted" in last_sentence(story).partition(";")[0]
     story = Story().stable(a={0}, b={1}, c={2}, d={3}, e={4}, f={5}).left("a").opened("member_left", "a")
     for member in "bcde":
         story.evicted(member)
@@ -465,23 +467,25 @@ def test_one_change_more_than_are_named_is_named_too() -> None:
 
 
 def sentence_of_running(story: Story) -> str:
-    told = story.told()
-    assert told.running is not None
-    return sentence(told.running, Names(told.identities))
+    report = story.report()
+    assert report.running is not None
+    return sentence(report.running, Names(report.identities))
 
 
 def test_static_return_that_changes_the_protocol_says_so() -> None:
     story = Story().stable(a={0}, b={1}).replaced("b", "b2", "w", awaits_join=True)
     story.opened("protocol_changed", "b2", "protocol range would become roundrobin").after(10).rejoined("a").formed()
     story.stored(a={0}, b2={1})
-    assert said(story).startswith(
+    assert last_sentence(story).startswith(
         "generation 1→2: w came back under a new member id, then w offers other assignors "
         "(protocol range would become roundrobin);"
     )
 
 
-def test_member_that_joins_after_an_eviction_is_told_after_it() -> None:
+def test_member_that_joins_after_an_eviction_is_listed_after_it() -> None:
     story = Story().stable(a={0, 1}).joined("b").opened("member_joined", "b").rejoined("a").formed().after(5_000)
     story.evicted("a").after(10).joined("c").rejoined("b").opened("session_timeout", "a").formed()
     story.stored(b={0}, c={1})
-    assert said(story).startswith("generation 1→3: b joined, then a evicted, no heartbeat for 10.0 s, then c joined;")
+    assert last_sentence(story).startswith(
+        "generation 1→3: b joined, then a evicted, no heartbeat for 10.0 s, then c joined;"
+    )

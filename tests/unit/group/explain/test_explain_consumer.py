@@ -10,15 +10,15 @@ from kohort.group.explain.explain_text import Names, chain, sentence
 from kohort.group.explain.rebalance_report import Outcome
 
 
-def said(story: Story) -> str:
-    told = story.told()
-    return sentence(told.rebalances[-1], Names(told.identities))
+def last_sentence(story: Story) -> str:
+    report = story.report()
+    return sentence(report.rebalances[-1], Names(report.identities))
 
 
 def links(story: Story) -> list[tuple[int, str]]:
-    told = story.told()
-    last = told.rebalances[-1]
-    return [(link.at_ms - last.started_ms, link.text) for link in chain(last, Names(told.identities))]
+    report = story.report()
+    last = report.rebalances[-1]
+    return [(link.at_ms - last.started_ms, link.text) for link in chain(last, Names(report.identities))]
 
 
 def newcomer() -> ConsumerStory:
@@ -40,25 +40,25 @@ def newcomer() -> ConsumerStory:
 def test_first_members_count_every_partition_from_the_first_of_them_on() -> None:
     story = ConsumerStory().subscribe("a").bump("member_joined", "a").target(a={0, 1, 2, 3}).wait(40)
     story.step("a", {0, 1, 2, 3})
-    (first,) = story.told().rebalances
+    (first,) = story.report().rebalances
     assert (first.from_generation, first.to_generation, first.outcome) == (1, 2, Outcome.STABLE)
     assert (first.from_type, first.to_type, first.is_partial) == ("consumer", "consumer", False)
     assert first.unowned_partition_s == 4 * 0.04
-    assert story.told().group_type == "consumer"
+    assert story.report().group_type == "consumer"
 
 
 def test_newcomer_costs_only_what_changes_hands_from_the_heartbeat_that_gave_it_up() -> None:
     story = newcomer()
     last = story.last()
     assert {(gap.partition.partition, gap.duration_ms) for gap in last.gaps} == {(2, 100), (5, 20)}
-    assert said(story) == (
+    assert last_sentence(story) == (
         "group epoch 2→3: c joined; 2 of 6 partitions unowned for up to 100 ms (0.120 partition-seconds); "
         "slowest to give up b (3.0 s)"
     )
     assert [each.to_json()["revoke_ms"] for each in last.epochs] == [{"a": 1_000, "b": 3_000}]
 
 
-def test_chain_tells_who_gave_up_and_who_waited_for_whom() -> None:
+def test_chain_reports_each_revocation_and_each_wait_of_a_member() -> None:
     assert links(newcomer()) == [
         (0, "group epoch 3: c joined"),
         (0, "target computed: 1 from a to c, 1 from b to c"),
@@ -76,29 +76,29 @@ def test_chain_tells_who_gave_up_and_who_waited_for_whom() -> None:
 def test_rebalance_that_runs_names_who_must_give_up_and_then_whose_heartbeat_is_awaited() -> None:
     story = ConsumerStory().settled(a={0, 1}, b={2, 3})
     story.subscribe("c").bump("member_joined", "c")
-    running = story.told().running
+    running = story.report().running
     assert running is not None
     assert running.waits_for is not None
     assert running.waits_for.what == "a target"
     story.target(a={0}, b={2, 3}, c={1}).step("c", set(), "UNRELEASED_PARTITIONS").step("b", {2, 3})
     story.step("a", {0}, "UNREVOKED_PARTITIONS", asked={1}, epoch=2)
-    running = story.told().running
+    running = story.report().running
     assert running is not None
     assert running.waits_for is not None
     assert (running.waits_for.what, running.waits_for.member_ids) == ("revocation", ("a",))
     story.step("a", {0})
-    told = story.told(story.at_ms + 700)
-    running = told.running
+    report = story.report(story.at_ms + 700)
+    running = report.running
     assert running is not None
     assert running.waits_for is not None
     assert (running.waits_for.what, running.waits_for.member_ids) == ("heartbeat", ("c",))
-    assert sentence(running, Names(told.identities), story.at_ms + 700) == (
+    assert sentence(running, Names(report.identities), story.at_ms + 700) == (
         "group epoch 2→…: c joined; 1 of 4 partitions unowned for 700 ms (0.700 partition-seconds); "
         "still running after 700 ms, waiting for heartbeats of c"
     )
 
 
-def test_epochs_that_follow_before_everybody_arrived_are_one_rebalance() -> None:
+def test_epochs_before_every_member_has_reached_its_target_are_one_rebalance() -> None:
     story = ConsumerStory().settled(a={0, 1, 2, 3})
     story.subscribe("b").bump("member_joined", "b").target(a={0, 1}, b={2, 3})
     story.step("b", set(), "UNRELEASED_PARTITIONS").subscribe("c").bump("member_joined", "c")
@@ -106,8 +106,10 @@ def test_epochs_that_follow_before_everybody_arrived_are_one_rebalance() -> None
     story.wait(10).step("a", {0, 1}, "UNREVOKED_PARTITIONS", asked={2, 3}, epoch=2).wait(10).step("a", {0, 1})
     story.wait(5).step("b", {2}).step("c", {3})
     last = story.last()
-    assert (len(story.told().rebalances), len(last.epochs), last.from_generation, last.to_generation) == (2, 2, 2, 4)
-    assert said(story).startswith("group epoch 2→4: b and c joined; 2 group epochs; 2 of 4 partitions unowned for 5 ms")
+    assert (len(story.report().rebalances), len(last.epochs), last.from_generation, last.to_generation) == (2, 2, 2, 4)
+    assert last_sentence(story).startswith(
+        "group epoch 2→4: b and c joined; 2 group epochs; 2 of 4 partitions unowned for 5 ms"
+    )
 
 
 def test_member_that_leaves_costs_until_others_are_answered_with_its_partitions() -> None:
@@ -115,13 +117,13 @@ def test_member_that_leaves_costs_until_others_are_answered_with_its_partitions(
     story.bump("member_left", "b", "the consumer is being closed").target(a={0, 1, 2, 3}).wait(30).step(
         "a", {0, 1, 2, 3}
     )
-    assert said(story) == (
+    assert last_sentence(story) == (
         "group epoch 2→3: b left (the consumer is being closed); 2 of 4 partitions unowned for 30 ms "
         "(0.060 partition-seconds); slowest to reconcile a (30 ms)"
     )
 
 
-def test_eviction_tells_the_silence_apart_whichever_event_comes_first() -> None:
+def test_eviction_reports_the_silence_whichever_event_comes_first() -> None:
     for is_note_first in (False, True):
         story = ConsumerStory().settled(a={0, 1}, b={2, 3})
         story.leave("b", "session_timeout", "no heartbeat for 45.0 s", 45_000)
@@ -134,13 +136,18 @@ def test_eviction_tells_the_silence_apart_whichever_event_comes_first() -> None:
         assert [each.silent_ms for each in last.departures] == [45_000]
 
 
-def test_last_member_that_leaves_ends_the_rebalance_to_nobody() -> None:
+def test_last_member_that_leaves_ends_the_rebalance_empty() -> None:
     story = ConsumerStory().settled(a={0, 1}).leave("a").bump("member_left", "a")
-    told = story.told()
-    assert (told.rebalances[-1].outcome, told.running, told.members, told.generation) == (Outcome.EMPTY, None, 0, 3)
+    report = story.report()
+    assert (report.rebalances[-1].outcome, report.running, report.members, report.generation) == (
+        Outcome.EMPTY,
+        None,
+        0,
+        3,
+    )
 
 
-def test_failed_assignor_leaves_the_old_target_and_is_told() -> None:
+def test_failed_assignor_keeps_the_old_target_and_is_reported() -> None:
     story = ConsumerStory().settled(a={0, 1})
     story.subscribe("b").bump("member_joined", "b")
     story.say("target_failed", "member_joined", "b", assignor="mine", message="ValueError: no")
@@ -149,9 +156,9 @@ def test_failed_assignor_leaves_the_old_target_and_is_told() -> None:
     assert story.last().to_json()["epochs"][0]["failure"] is None, "it succeeded in the end"
     waiting = ConsumerStory().settled(a={0}).subscribe("b").bump("member_joined", "b")
     waiting.say("target_failed", "member_joined", "b", assignor="mine", message="ValueError: no")
-    running = waiting.told().running
+    running = waiting.report().running
     assert running is not None
-    texts = [link.text for link in chain(running, Names(waiting.told().identities))]
+    texts = [link.text for link in chain(running, Names(waiting.report().identities))]
     assert "no target for epoch 3, the old one stands: mine: ValueError: no" in texts
 
 
@@ -164,7 +171,7 @@ def test_lag_of_standby_copies_is_a_cause_that_reads_as_one() -> None:
         story.bump("standby_lag", "b", reason).target(a={0}, b={1, 2})
         story.step("a", {0}, "UNREVOKED_PARTITIONS", asked={1}, epoch=2).step("b", {2}, "UNRELEASED_PARTITIONS")
         story.wait(3).step("a", {0}).wait(4).step("b", {1, 2})
-        assert said(story).startswith(f"group epoch 2→3: {words}; 1 of 3 partitions unowned for 4 ms")
+        assert last_sentence(story).startswith(f"group epoch 2→3: {words}; 1 of 3 partitions unowned for 4 ms")
 
 
 def test_static_member_that_pauses_costs_until_it_is_back() -> None:
@@ -185,13 +192,13 @@ def test_static_member_that_pauses_costs_until_it_is_back() -> None:
 
 def test_rejoin_that_changes_nothing_is_no_rebalance() -> None:
     story = ConsumerStory().settled(a={0, 1}).step("a", {0, 1})
-    assert (len(story.told().rebalances), story.told().running) == (1, None)
+    assert (len(story.report().rebalances), story.report().running) == (1, None)
 
 
-def test_events_told_twice_are_counted_once() -> None:
+def test_duplicate_events_are_counted_once() -> None:
     story = newcomer()
     story.events = [each for event in story.events for each in (event, event)]
-    assert said(story) == said(newcomer())
+    assert last_sentence(story) == last_sentence(newcomer())
 
 
 def test_failover_in_the_middle_goes_on_with_what_the_log_knows() -> None:
@@ -234,13 +241,13 @@ def converted() -> ConsumerStory:
     return story.subscribe("c").bump("member_joined", "c").target(a={0, 1}, b={2}, c={3})
 
 
-def test_conversion_alone_takes_nothing_from_anybody_and_is_told_with_who_caused_it() -> None:
+def test_conversion_alone_revokes_nothing_and_is_reported_with_the_member_that_caused_it() -> None:
     story = converted()
     story.step("c", set(), "UNRELEASED_PARTITIONS")
-    told = story.told()
-    assert set(told.owners.values()) == {"a", "b"}
-    assert told.running is not None
-    assert told.running.unowned_partition_s == 0
+    report = story.report()
+    assert set(report.owners.values()) == {"a", "b"}
+    assert report.running is not None
+    assert report.running.unowned_partition_s == 0
     # An eager member gives everything up in its JoinGroup, and has its own again with the answer to SyncGroup.
     for member, held, pause in (("a", {0, 1}, 5), ("b", {2}, 7)):
         story.wait(1_000).step(member, held, phase="PREPARE_REBALANCE", epoch=1)
@@ -249,8 +256,8 @@ def test_conversion_alone_takes_nothing_from_anybody_and_is_told_with_who_caused
     last = story.last()
     gaps = {gap.partition.partition: gap.duration_ms for gap in last.gaps}
     assert gaps == {0: 5, 1: 5, 2: 7, 3: 9}
-    assert (last.from_type, last.to_type, len(story.told().rebalances)) == ("classic", "consumer", 2)
-    assert said(story) == (
+    assert (last.from_type, last.to_type, len(story.report().rebalances)) == ("classic", "consumer", 2)
+    assert last_sentence(story) == (
         "generation 1→group epoch 2: c joined; converted to the consumer protocol by c; "
         "the conversion itself revoked nothing; "
         "4 of 4 partitions unowned for up to 9 ms (0.026 partition-seconds); slowest to give up b (2.0 s)"
@@ -274,8 +281,8 @@ def test_cooperative_classic_member_keeps_what_its_join_claims() -> None:
     story.step("b", {1}, phase="PREPARE_REBALANCE", epoch=3).wait(10).subscribe("b", "member_rejoined", claims={1})
     story.step("b", set(), "UNREVOKED_PARTITIONS", asked={1}, epoch=3, phase="COMPLETING_REBALANCE").wait(5)
     story.step("b", set(), "UNREVOKED_PARTITIONS", asked={1}, epoch=3).wait(5)
-    assert story.told().running is not None
-    assert "b" in story.told().owners.values(), "what it was asked for it still has"
+    assert story.report().running is not None
+    assert "b" in story.report().owners.values(), "what it was asked for it still has"
     story.subscribe("b", "member_rejoined", claims=set()).step("b", set(), phase="COMPLETING_REBALANCE")
     story.step("b", set()).wait(30).step("c", {1})
     assert story.last().unowned_partition_s == 0.03
@@ -298,27 +305,27 @@ def test_group_goes_back_to_classic_with_its_last_native_member_in_one_rebalance
     story.stored(b={0, 1})
     last = story.last()
     assert (last.from_type, last.to_type, last.outcome) == ("consumer", "classic", Outcome.STABLE)
-    assert said(story) == (
+    assert last_sentence(story) == (
         "group epoch 3→generation 5: a left; converted to the classic protocol, a was its last member; "
         "the conversion itself revoked nothing; 2 of 2 partitions unowned for up to 120 ms (0.140 partition-seconds); "
         "slowest to rejoin b (100 ms)"
     )
-    assert story.told().group_type == "classic"
+    assert story.report().group_type == "classic"
 
 
-def test_conversion_of_a_group_that_nobody_is_in_is_no_rebalance() -> None:
+def test_conversion_of_an_empty_group_is_no_rebalance() -> None:
     story = ConsumerStory()
     story.stable(a={0})
     story.left("a").emptied()
-    before = len(story.told().rebalances)
+    before = len(story.report().rebalances)
     story.put("group_deleted", "group_converted", "c", to="consumer")
     story.subscribe("c").bump("member_joined", "c").target(c={0}).wait(5).step("c", {0})
-    told = story.told()
-    assert (len(told.rebalances), told.rebalances[-1].started_ms > START) == (before + 1, True)
-    assert (told.rebalances[-1].from_type, told.rebalances[-1].because.kind) == ("consumer", "member_joined")
+    report = story.report()
+    assert (len(report.rebalances), report.rebalances[-1].started_ms > START) == (before + 1, True)
+    assert (report.rebalances[-1].from_type, report.rebalances[-1].because.kind) == ("consumer", "member_joined")
 
 
-def test_conversion_in_the_middle_of_a_round_gives_nobody_back_what_it_gave_up_for_the_round() -> None:
+def test_conversion_during_a_round_does_not_return_partitions_revoked_for_the_round() -> None:
     story = ConsumerStory()
     story.stable(a={0, 1}, b={2, 3}).joined("d").opened("member_joined", "d").after(100).rejoined("a").after(50)
     story.epoch = story.generation
@@ -328,7 +335,7 @@ def test_conversion_in_the_middle_of_a_round_gives_nobody_back_what_it_gave_up_f
         story.step(member, held, phase="PREPARE_REBALANCE", kind="group_converted")
     story.say("group_epoch_bumped", "group_converted", "c").say("target_computed", "group_converted", "c", targets={})
     story.say("group_converted", "group_converted", "c", to="consumer")
-    assert story.told().owners.keys() == {("t", 2), ("t", 3)}, "a has revoked; b has not joined yet"
+    assert story.report().owners.keys() == {("t", 2), ("t", 3)}, "a has revoked; b has not joined yet"
     story.subscribe("c").bump("member_joined", "c").target(a={0}, b={2}, c={1}, d={3})
     for member, held in (("a", {0}), ("b", {2}), ("d", {3})):
         story.wait(10).subscribe(member, "member_rejoined", claims=set())
@@ -354,7 +361,7 @@ def static_pair() -> ConsumerStory:
     return story.wait(60_000)
 
 
-def test_static_member_that_gets_its_partitions_back_before_its_target_is_told_has_kept_them() -> None:
+def test_static_member_that_owns_its_partitions_again_before_its_target_event_has_kept_them() -> None:
     story = static_pair().step("a", {0, 1, 2}, epoch=-2, kind="static_member_left").wait(2_000)
     story.members.discard("a")
     story.say("member_deleted", "static_member_replaced", "a2", member="a")
@@ -371,7 +378,9 @@ def test_instance_that_joins_after_its_eviction_replaces_no_member() -> None:
     story.step("b", {3}).step("a2", {0, 1, 2})
     last = story.last()
     assert (last.replacements, last.joined, [each.member_id for each in last.departures]) == ([], ["a2"], ["a"])
-    assert said(story).startswith("group epoch 2→4: rack-7 evicted, no heartbeat for 45.0 s, then rack-7 joined;")
+    assert last_sentence(story).startswith(
+        "group epoch 2→4: rack-7 evicted, no heartbeat for 45.0 s, then rack-7 joined;"
+    )
     assert not any("fenced" in text for _, text in links(story))
     assert links(story)[-1][1] == "over after 3.0 s: 4 of 4 partitions stayed"
 
@@ -387,7 +396,7 @@ def test_pause_that_ends_in_an_eviction_counts_no_partition_twice() -> None:
 def test_silence_counts_only_while_a_native_member_owned_the_partition() -> None:
     story = ConsumerStory().settled(a={0, 1}).subscribe("b").bump("member_joined", "b").target(a={0}, b={1})
     story.step("a", {0}).step("b", {1}).wait(4_000).leave("b", "session_timeout", "no heartbeat for 45.0 s", 45_000)
-    running = story.told().running
+    running = story.report().running
     assert running is not None
     assert running.silent_partition_s == 4.0
 
@@ -410,7 +419,7 @@ def test_member_waits_only_for_partitions_that_another_member_owns() -> None:
     story = ConsumerStory().settled(a={0}, b={1, 2}).leave("b").bump("member_left", "b")
     story.subscribe("c").bump("member_joined", "c").target(a=set(), c={0, 1, 2})
     story.step("c", set(), "UNRELEASED_PARTITIONS")
-    running = story.told().running
+    running = story.report().running
     assert running is not None
-    texts = [link.text for link in chain(running, Names(story.told().identities))]
+    texts = [link.text for link in chain(running, Names(story.report().identities))]
     assert "c waits for 1 of a" in texts

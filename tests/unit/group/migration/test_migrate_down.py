@@ -113,7 +113,7 @@ def test_batch_of_leavers_converts_once_they_are_all_gone() -> None:
     settled(world, clients[1:])
 
 
-def test_record_of_the_classic_group_has_what_everybody_was_granted() -> None:
+def test_record_of_the_classic_group_has_the_assignment_of_every_member() -> None:
     world = Mixed()
     clients, native = mixed_group(world)
     owned = {client.member_id: set(client.owned) for client in clients}
@@ -353,7 +353,7 @@ def test_conversion_that_cannot_be_stored_leaves_a_consumer_group() -> None:
     settled(world, clients)
 
 
-def test_conversion_back_tells_people_who_stayed() -> None:
+def test_conversion_back_reports_the_members_that_stay() -> None:
     world = Mixed()
     clients, native = mixed_group(world)
     native.leave()

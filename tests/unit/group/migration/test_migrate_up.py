@@ -52,7 +52,7 @@ def pair(world: Mixed, first: dict[str, bytes], *, names: tuple[str, ...] = ("ra
 
 
 @pytest.mark.parametrize("names", KINDS.values(), ids=KINDS)
-def test_conversion_alone_takes_nothing_from_anybody(names: tuple[str, ...]) -> None:
+def test_conversion_alone_revokes_no_partition(names: tuple[str, ...]) -> None:
     world = Mixed()
     clients = classic_members(world, 2, names=names)
     owned = {client.member_id: set(client.owned) for client in clients}
@@ -178,7 +178,7 @@ def test_cooperative_members_of_an_unfinished_round_own_what_they_say() -> None:
     assert all(client.lost == [] for client in clients)
 
 
-def test_partitions_just_taken_in_a_cooperative_round_are_asked_back_before_anybody_gets_them() -> None:
+def test_partitions_that_a_cooperative_round_revokes_are_revoked_before_another_member_gets_them() -> None:
     world = Mixed()
     names = ("cooperative-sticky",)
     (first,) = classic_members(world, 1, names=names)
@@ -288,7 +288,7 @@ def test_instance_that_comes_back_native_gets_what_a_cooperative_round_was_takin
     assert world.member("n").target == ((T, (3, 4, 5)),)
 
 
-def test_conversion_tells_people_who_came_along() -> None:
+def test_conversion_reports_the_members_that_were_converted() -> None:
     world = Mixed()
     clients = classic_members(world)
     world.native("n", 0)

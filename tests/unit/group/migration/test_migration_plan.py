@@ -72,7 +72,7 @@ def test_back_to_classic_the_last_native_member_converts_the_group() -> None:
     assert found.restarts[0].settings == "group.protocol=classic partition.assignment.strategy=range"
 
 
-def test_to_cooperative_everybody_is_restarted_twice_and_offers_both_assignors_in_between() -> None:
+def test_to_cooperative_every_member_is_restarted_twice_and_offers_both_assignors_in_between() -> None:
     found = plan(classic(*THREE), Goal.COOPERATIVE)
     assert [(each.round, each.member_id) for each in found.restarts] == [
         (1, "a"),

@@ -284,7 +284,7 @@ def test_reply_waits_for_the_flush_that_was_promised() -> None:
     assert committed(desk.restart(clean=False).connect()) == 7
 
 
-def test_failed_flush_answers_an_error_and_nothing_is_said_of_the_groups_before_a_restart() -> None:
+def test_failed_flush_answers_an_error_and_the_groups_stay_unloaded_until_a_restart() -> None:
     desk = group_desk(log_flush_interval_messages=1)
     desk.flushes_by_hand = True
     member = GroupMember(desk)
@@ -313,7 +313,7 @@ def test_failed_flush_answers_an_error_and_nothing_is_said_of_the_groups_before_
 # -- group events
 
 
-def test_rebalance_is_told_with_its_causes() -> None:
+def test_rebalance_events_have_their_causes() -> None:
     desk = group_desk()
     leader, follower = stable_group(desk)
     follower.leave()
@@ -336,7 +336,7 @@ def test_rebalance_is_told_with_its_causes() -> None:
     assert last["cause"]["detail"] == "done"
 
 
-def test_stored_assignment_is_told_in_partitions() -> None:
+def test_assignment_event_has_the_partitions_of_each_member() -> None:
     desk = group_desk()
     members = stable_group(desk)
     (stored,) = [event for event in events(desk) if event["event"] == "assignment_stored"]
@@ -345,7 +345,7 @@ def test_stored_assignment_is_told_in_partitions() -> None:
     assert (stored["generation"], stored["leader"]) == (1, members[0].member_id)
 
 
-def test_eviction_is_told_with_the_silence_that_caused_it() -> None:
+def test_eviction_event_has_the_silence_that_caused_it() -> None:
     desk = group_desk()
     (member,) = stable_group(desk, 1)
     desk.advance(10_000)
@@ -355,7 +355,7 @@ def test_eviction_is_told_with_the_silence_that_caused_it() -> None:
     assert events(desk)[-1]["event"] == "group_emptied"
 
 
-def test_heartbeats_and_commits_are_not_told() -> None:
+def test_heartbeats_and_commits_write_no_event() -> None:
     desk = group_desk()
     (member,) = stable_group(desk, 1)
     before = len(events(desk))

@@ -65,11 +65,11 @@ def test_every_type_of_event_has_a_name_and_its_fields_or_is_known_not_to_be_wri
     )
 
 
-def test_every_event_that_is_written_is_folded_or_known_to_tell_nothing() -> None:
+def test_every_written_event_is_folded_or_listed_as_unfolded() -> None:
     assert {name for name, _ in EVENTS.values()} - FOLDED == UNTOLD
 
 
-def test_event_of_a_type_that_nobody_described_is_told_with_all_its_fields(monkeypatch: Any) -> None:
+def test_event_of_an_undescribed_type_is_written_with_all_its_fields(monkeypatch: Any) -> None:
     monkeypatch.delitem(EVENTS, RoundOpened)
     noted = Noted(RoundOpened("g", 3, True, 100, 200, CAUSE), Phase.PREPARING_REBALANCE, 3, 2, None)
     told = event_fields(noted)
@@ -77,7 +77,7 @@ def test_event_of_a_type_that_nobody_described_is_told_with_all_its_fields(monke
     json.dumps(told)
 
 
-def test_generation_that_awaits_its_assignment_is_told_once_as_formed() -> None:
+def test_generation_that_awaits_its_assignment_is_written_once_as_formed() -> None:
     member = StoredMember("m", None, "c", "/h", 1, 1, b"", b"")
     unsynced = GroupStored("g", "consumer", 1, "range", "m", 5, (member,), CAUSE, is_synced=False)
     assert is_unwritten(unsynced)
@@ -107,7 +107,7 @@ def test_eviction_says_how_long_its_member_was_silent() -> None:
     assert evicted["cause"]["detail"] == "no heartbeat for 10.0 s"
 
 
-def test_static_member_that_comes_back_is_told_with_how_long_it_was_silent() -> None:
+def test_replacement_event_of_a_static_member_has_its_silence() -> None:
     desk = group_desk()
     (member,) = stable_group(desk, 1, instance_id="rack-7")
     desk.advance(2_000)
@@ -120,7 +120,7 @@ def test_static_member_that_comes_back_is_told_with_how_long_it_was_silent() -> 
     assert replaced["silent_ms"] == 2_900
 
 
-def test_evicted_static_member_is_told_apart_since_it_may_have_closed_cleanly() -> None:
+def test_eviction_event_of_a_static_member_mentions_its_instance() -> None:
     desk = group_desk()
     stable_group(desk, 1, instance_id="rack-7")
     desk.advance(10_000)
@@ -192,7 +192,7 @@ def test_events_of_one_turn_are_one_batch() -> None:
     assert len(list(log.partitions[0].log.read(0, 1 << 20))) <= 2
 
 
-def test_targets_of_one_computation_are_told_together_by_the_names_of_their_topics() -> None:
+def test_targets_of_one_computation_are_one_event_by_topic_name() -> None:
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None
@@ -215,7 +215,7 @@ def test_targets_of_one_computation_are_told_together_by_the_names_of_their_topi
     assert told[2]["target"] == {topic_id_text(bytes(15) + b"x"): [7]}
 
 
-def test_target_that_an_instance_takes_over_is_told_before_what_its_member_does_with_it() -> None:
+def test_target_event_of_a_replaced_instance_precedes_its_reconciliation() -> None:
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None
@@ -241,7 +241,7 @@ def test_topic_that_was_named_keeps_its_name_when_it_is_deleted() -> None:
     assert [event["target"] for event in events(desk)] == [{"orders": [0]}, {"orders": [0]}]
 
 
-def test_consumer_group_that_is_loaded_is_told_with_what_its_members_have_and_should_have() -> None:
+def test_event_of_a_loaded_consumer_group_has_assignments_and_targets_of_its_members() -> None:
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None

@@ -44,7 +44,7 @@ def test_refused_join_is_written_and_logged_with_the_members_in_the_way(caplog: 
     assert "with INCONSISTENT_GROUP_PROTOCOL: it offers sticky" in line
 
 
-def test_native_member_that_meets_old_metadata_is_told_of_with_the_names_of_the_old_members() -> None:
+def test_refused_native_join_is_explained_with_the_clients_that_have_old_metadata() -> None:
     desk = group_desk()
     old = GroupMember(desk)
     old.peer = desk.connect(client_id="aiokafka")

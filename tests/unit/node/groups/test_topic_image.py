@@ -147,7 +147,7 @@ def test_expression_too_long_to_be_stored_is_refused() -> None:
     assert "32768 characters" in (image_of(Desk()).regex_error("x" * 32_768) or "")
 
 
-def test_expressions_that_nobody_asked_for_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_recently_used_regexes_are_evicted_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_image, "EXPRESSIONS", 2)
     desk = Desk()
     for name in ("a", "b", "c"):

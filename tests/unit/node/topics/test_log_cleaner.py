@@ -130,7 +130,7 @@ def test_topic_deleted_while_it_is_cleaned_ends_that(monkeypatch: pytest.MonkeyP
     assert not [path for path in desk.disk.files if path.startswith("table-0/")]
 
 
-def test_log_that_cannot_be_read_is_said_so_once_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_that_cannot_be_read_is_logged_once_and_not_cleaned(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk()
     compacted(desk)
     fill(desk)

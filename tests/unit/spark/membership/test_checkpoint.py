@@ -33,7 +33,7 @@ def by_a_job(offset: int) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, JOB.text)
 
 
-def test_a_group_that_is_where_the_batch_ended_agrees_whoever_committed() -> None:
+def test_a_group_at_the_end_of_the_batch_agrees_with_any_committer() -> None:
     assert position(by_a_job(200)) == position(OffsetAndMetadata(200)) == 200
 
 

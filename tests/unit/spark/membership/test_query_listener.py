@@ -20,14 +20,14 @@ def progress(*offsets: str | None, run: str = "run") -> Any:
     return SimpleNamespace(progress=SimpleNamespace(runId=run, sources=sources))
 
 
-def test_a_reader_hears_of_its_batch_and_other_sources_of_the_query_of_nothing() -> None:
+def test_only_the_reader_of_a_source_receives_its_batch() -> None:
     heard: list[tuple[str, dict[str, Any]]] = []
     listener = MemberListener(lambda reader, end: bool(heard.append((reader, end))))
     listener.onQueryProgress(progress(json.dumps(END), "17", None, '{"flights": {"0": 3}}', "no json"))
     assert heard == [("ab", END)]
 
 
-def test_the_readers_of_a_query_that_ended_hear_of_it_once() -> None:
+def test_the_readers_of_a_query_are_notified_of_its_end_once() -> None:
     heard: list[str] = []
     listener = MemberListener(lambda *_: True, lambda reader: bool(heard.append(reader)))
     listener.onQueryProgress(progress(json.dumps(END)))

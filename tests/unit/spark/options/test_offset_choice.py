@@ -17,7 +17,7 @@ def test_a_word_is_for_all_partitions(word, end):
     assert (choice.place(FIRST), choice.time(FIRST), choice.named()) == (end, None, None)
 
 
-def test_nothing_said_is_the_default():
+def test_a_missing_option_is_the_default():
     assert choice_from({}, "ending", default="latest").place(FIRST) == LATEST
 
 

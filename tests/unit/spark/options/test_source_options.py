@@ -68,7 +68,7 @@ def test_a_query_of_sparks_own_source_moves_by_the_name_of_the_format() -> None:
     assert (options.isolation, options.fetch_bytes) == ("read_committed", 2_000_000)
 
 
-def test_security_is_said_in_kafkas_names_and_travels_as_plain_values() -> None:
+def test_security_options_have_kafkas_names_and_are_passed_as_plain_values() -> None:
     scram = {
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "SCRAM-SHA-256",

@@ -22,7 +22,7 @@ def test_a_null_is_nothing_and_an_empty_text_is_quotes() -> None:
     assert to_csv(rows) == b'"","\\x"\n,\n"a""b,\n","\\x00ff"\n'
 
 
-def test_times_are_said_in_utc_whatever_their_zone() -> None:
+def test_times_are_written_in_utc_whatever_their_zone() -> None:
     times = pa.array([AT], pa.timestamp("us", "Asia/Tokyo"))
     assert to_csv(pa.RecordBatch.from_pydict({"t": times})) == b"2020-01-02 03:04:05.000678Z\n"
 

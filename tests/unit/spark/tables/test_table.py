@@ -57,5 +57,5 @@ def test_only_the_owner_places_an_offset() -> None:
         place(P, Held(10, LATER), FIRST, 40)
 
 
-def test_whoever_handles_refused_commits_of_the_group_handles_those_of_a_table() -> None:
+def test_a_fenced_commit_of_a_table_is_a_commit_failed() -> None:
     assert issubclass(Fenced, CommitFailed)
