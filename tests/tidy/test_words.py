@@ -29,10 +29,7 @@ SAMPLES = ("tests/tidy/test_tidy.py",)
 USER_NAMES = {"interop/postgres.py"}
 """`nobody` is a user of the operating system."""
 
-NOT_YET_DOCUMENTS = (
-    "docs/conformance.md",
-    "docs/guide/spark.md",
-)
+NOT_YET_DOCUMENTS = ("docs/guide/spark.md",)
 
 OF_THE_TEST = "tests/tidy/test_words.py"
 

@@ -60,7 +60,7 @@ def test_heartbeat_moves_the_session_and_nothing_else() -> None:
         (Heartbeat("g", "a", "i", 5), ErrorCode.FENCED_INSTANCE_ID),
     ],
 )
-def test_heartbeat_of_an_unknown_member_is_refused_and_arms_no_timer(heartbeat: Heartbeat, error: ErrorCode) -> None:
+def test_invalid_heartbeat_is_refused_and_arms_no_timer(heartbeat: Heartbeat, error: ErrorCode) -> None:
     given(STORED).when(heartbeat).then(Reply(HeartbeatResult(error)))
 
 
