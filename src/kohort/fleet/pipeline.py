@@ -35,9 +35,8 @@ from kohort.fleet.schema import (
     STATE_OPEN,
     STATE_PENDING,
     TOPICS,
-    Table,
 )
-from kohort.fleet.silver import PARTS, struct_ddl
+from kohort.fleet.silver import FOLDED
 from kohort.fleet.tables import Run, Tables, read_parts
 
 if TYPE_CHECKING:
@@ -46,11 +45,6 @@ if TYPE_CHECKING:
 ReadBronze = Callable[["SparkSession", Sequence[Any], Positions], InputRows]
 FindAll = Callable[["SparkSession", Run], "DataFrame"]
 """Makes the rows of findings from the tables as `Run.frame` gives them: those of this run included."""
-
-FOLDED = Table(
-    "state", "folded", (*(f"{what} {struct_ddl(table)}" for what, table in PARTS.items()), "what string"), ("what",)
-)
-"""The folded rows of a run until they are moved to their tables."""
 
 TASKS_PER_CORE = 2
 SETTINGS = {

@@ -106,7 +106,7 @@ def _as_input(rows: DataFrame, *, record_type: int | None = None) -> DataFrame:
 def folded(
     records: DataFrame, states: DataFrame, names: NamesOfTopics, dense: Iterable[tuple[str, int]], tasks: int
 ) -> DataFrame:
-    """Return the results of folding new records, as rows of `FOLDED_DDL`.
+    """Return the results of folding new records, as rows of `FOLDED`.
 
     `states` are the rows of `STATE_GROUPS` of an earlier run; `dense` are the partitions, by source and number, from
     which no record was compacted away since then; `tasks` is the number of Spark tasks.
@@ -120,7 +120,7 @@ def folded(
     )
     every = news.unionByName(_as_input(before, record_type=STATE))
     ordered = every.repartition(tasks, "source", "partition").sortWithinPartitions("source", "group", "offset")
-    return ordered.mapInArrow(_folding(dict(names), frozenset(dense)), FOLDED_DDL)
+    return ordered.mapInArrow(_folding(dict(names), frozenset(dense)), FOLDED.ddl)
 
 
 def untouched(rows: DataFrame, new: DataFrame) -> DataFrame:
@@ -198,19 +198,26 @@ MOST_TEXTS = 1_000
 """How many clients or hosts of one group are listed."""
 
 
-def struct_ddl(table: Table) -> str:
-    """Return a table's columns as the DDL of one struct."""
-    return "struct<" + ", ".join(f"`{name}`: {kind}" for name, kind in table.types.items()) + ">"
-
-
-FOLDED_DDL = ", ".join(["what string", *(f"{what} {struct_ddl(table)}" for what, table in PARTS.items())])
+FOLDED = Table(
+    "state",
+    "folded",
+    (
+        *(
+            f"{what} struct<{', '.join(f'`{name}`: {kind}' for name, kind in table.types.items())}>"
+            for what, table in PARTS.items()
+        ),
+        "what string",
+    ),
+    ("what",),
+)
+"""The folded rows of a run until they are moved to their tables: `what` is a key of `PARTS`."""
 
 
 @cache
 def folded_schema() -> pa.Schema:
-    """Return `FOLDED_DDL` as Arrow."""
+    """Return the columns of `FOLDED` as Arrow."""
     structs = [(what, pa.struct(list(table.arrow()))) for what, table in PARTS.items()]
-    return pa.schema([("what", pa.string()), *structs])
+    return pa.schema([*structs, ("what", pa.string())])
 
 
 class FoldResults:
@@ -254,8 +261,8 @@ class FoldResults:
                     pa.array(column, kind.type) for column, kind in zip(zip(*part, strict=True), kinds, strict=True)
                 ]
                 filled = pa.StructArray.from_arrays(columns, fields=list(kinds))
-                arrays = [pa.repeat(pa.scalar(what, pa.string()), len(part))]
-                arrays += [filled if each.name == what else pa.nulls(len(part), each.type) for each in list(schema)[1:]]
+                arrays = [filled if each.name == what else pa.nulls(len(part), each.type) for each in list(schema)[:-1]]
+                arrays.append(pa.repeat(pa.scalar(what, pa.string()), len(part)))
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
             rows.clear()
 
