@@ -71,7 +71,7 @@ class Reader:
         A compacted log may have no records at its end.
         """
         yield from self._faults(self._quarantine.finish())
-        yield self._sparse(1, {"next_offset": [max(self.next_offset, stop)]})
+        yield self._batch(1, {"next_offset": [max(self.next_offset, stop)]})
 
     def _rows(self, chunk: Chunk, outcomes: Outcomes) -> pa.RecordBatch:
         room, count, faulty = record_scanner.decode(chunk.source, chunk.batches, self._wanted)
@@ -82,7 +82,7 @@ class Reader:
         keep &= self._are_readable(chunk, room, count)
         found["fields"] = fields
         found["commit_metadata"] = _hexed(room, count, found["commit_metadata"])
-        rows = self._batch(found, count)
+        rows = self._batch(count, found)
         if not keep.all():
             rows = rows.filter(pa.array(keep))
         marked = self._markers(chunk.batches, outcomes)
@@ -106,33 +106,20 @@ class Reader:
                 shown[row] = fields_of(kind, value)
             except MalformedMessage as error:
                 keep[row] = False
-                self._add(
-                    chunk,
-                    int(numbers[record_scanner.BATCH, row]),
-                    int(numbers[record_scanner.OFFSET, row]),
-                    str(error),
-                    value,
-                )
+                self._add_record(chunk, room, row, str(error), value)
         return keep, pa.array(shown, pa.string()) if wanted.any() else pa.nulls(count, pa.string())
 
     def _are_readable(self, chunk: Chunk, room: record_scanner.Room, count: int) -> Any:
         """Return which rows have names that are UTF-8; the others go into quarantine."""
         keep = np.ones(count, np.bool_)
         odd = room.numbers[record_scanner.ODD, :count]
-        for which, name in (
-            (record_scanner.GROUP, "group"),
-            (record_scanner.MEMBER, "member"),
-            (record_scanner.TOPIC, "topic"),
-        ):
+        for which, name in enumerate(record_scanner.TEXTS[: record_scanner.METADATA]):
             ends, content = room.text(which, count)
             for row in np.flatnonzero(odd & 1 << which).tolist():
                 text = content[ends[row] : ends[row + 1]].tobytes()
                 if keep[row] and not _is_utf8(text):
                     keep[row] = False
-                    index, offset = (
-                        int(room.numbers[each, row]) for each in (record_scanner.BATCH, record_scanner.OFFSET)
-                    )
-                    self._add(chunk, index, offset, f"the {name} in its key is not UTF-8", text)
+                    self._add_record(chunk, room, row, f"the {name} in its key is not UTF-8", text)
         return keep
 
     def _note_faults(self, chunk: Chunk, room: record_scanner.Room, faulty: int) -> None:
@@ -142,6 +129,10 @@ class Reader:
             self._add(chunk, index, None if offset < 0 else offset, record_scanner.FAULTS[kind], sample)
         if faulty > record_scanner.MOST_FAULTS:  # the kinds of the rest are unknown: count them as the last kind
             self._quarantine.count(record_scanner.FAULTS[kind], faulty - record_scanner.MOST_FAULTS)
+
+    def _add_record(self, chunk: Chunk, room: record_scanner.Room, row: int, reason: str, sample: bytes) -> None:
+        index, offset = room.numbers[[record_scanner.BATCH, record_scanner.OFFSET], row].tolist()
+        self._add(chunk, index, offset, reason, sample)
 
     def _add(self, chunk: Chunk, index: int, offset: int | None, reason: str, sample: bytes) -> None:
         batch = chunk.batches[index]
@@ -157,7 +148,7 @@ class Reader:
         if not (known := [row for row, kind in enumerate(kinds) if kind >= 0]):
             return None
         at_ms = found[known, BASE_MS]
-        return self._sparse(
+        return self._batch(
             len(known),
             {
                 "offset": found[known, BASE],
@@ -172,7 +163,7 @@ class Reader:
 
     def _faults(self, faults: list[Fault]) -> Iterator[pa.RecordBatch]:
         if faults:
-            yield self._sparse(
+            yield self._batch(
                 len(faults),
                 {
                     "offset": [each.offset for each in faults],
@@ -182,25 +173,20 @@ class Reader:
                 },
             )
 
-    def _sparse(self, count: int, given: dict[str, Any]) -> pa.RecordBatch:
-        return self._batch(dict(given), count)
-
-    def _batch(self, given: dict[str, Any], count: int) -> pa.RecordBatch:
+    def _batch(self, count: int, columns: dict[str, Any]) -> pa.RecordBatch:
+        """Return rows of this reader's place; a column that is not given is null."""
         place = self._place
-        given |= {
-            "source": pa.repeat(pa.scalar(place.source, pa.string()), count),
-            "partition": pa.repeat(pa.scalar(place.partition, pa.int32()), count),
-            "bucket": pa.repeat(pa.scalar(bucket_of(place.partition), pa.int32()), count),
-            "file": pa.repeat(pa.scalar(place.file, pa.string()), count),
-        }
-        arrays = [_array(given.get(field.name), field.type, count) for field in DECODED.arrow()]
+        common = {"source": place.source, "partition": place.partition, "file": place.file}
+        common["bucket"] = bucket_of(place.partition)
+        arrays = []
+        for field in DECODED.arrow():
+            values = columns.get(field.name)
+            if field.name in common:
+                values = pa.repeat(pa.scalar(common[field.name], field.type), count)
+            elif values is None:
+                values = pa.nulls(count, field.type)
+            arrays.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=DECODED.arrow())
-
-
-def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array:
-    if values is None:
-        return pa.nulls(count, kind)
-    return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
 def _columns(room: record_scanner.Room, count: int, ended: Any) -> dict[str, Any]:
@@ -228,7 +214,7 @@ def _columns(room: record_scanner.Room, count: int, ended: Any) -> dict[str, Any
         of_rows = ended[numbers[record_scanner.BATCH]].tolist()
         found["transaction"] = pa.array([_OUTCOMES.get(each) for each in of_rows], pa.string())
     present = numbers[record_scanner.PRESENT]
-    for which, name in enumerate(("group", "member", "topic", "commit_metadata", "topic_id")):
+    for which, name in enumerate(record_scanner.TEXTS):
         found[name] = _texts(*room.text(which, count), present & 1 << which != 0)
     return found
 

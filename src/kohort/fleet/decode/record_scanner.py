@@ -37,6 +37,7 @@ LARGEST_TYPE: Final = 23
 _UNUSED = (9, 18)
 _NEWEST_COMMIT: Final = 4
 
+TEXTS: Final = ("group", "member", "topic", "commit_metadata", "topic_id")
 GROUP, MEMBER, TOPIC, METADATA, TOPIC_ID = range(5)
 """The text columns."""
 
@@ -70,7 +71,6 @@ FAULTS: Final = {
 VERSION, LEADER_EPOCH, EXPIRE_MS and PRODUCER are -1 where there is none; VALUE_AT is of records that are no commits."""
 
 NUMBERS: Final = 19
-TEXTS: Final = 5
 _ID_LETTERS: Final = 22
 
 
@@ -80,8 +80,8 @@ class Room:
     def __init__(self, rows: int, size: int) -> None:
         self.rows, self.size = rows, size
         self.numbers = np.empty((NUMBERS, rows), np.int64)
-        self.ends = np.zeros((TEXTS, rows + 1), np.int32)
-        self.content = np.empty((TEXTS - 1) * size + _ID_LETTERS * rows, np.uint8)
+        self.ends = np.zeros((len(TEXTS), rows + 1), np.int32)
+        self.content = np.empty((len(TEXTS) - 1) * size + _ID_LETTERS * rows, np.uint8)
         self.faults = np.empty((MOST_FAULTS, FAULT_FIELDS), np.int64)
 
     @property
@@ -228,6 +228,18 @@ def _has_member(kind: int) -> bool:
 
 
 @compiled()
+def _name(source: Any, at: int, end: int, into: Any, row: int, which: int) -> int:
+    """Read a name with its length into a text column; return the position behind it, or -1."""
+    if end - at < 2:
+        return -1
+    length = i16_at(source, at)
+    if length < 0 or length > end - at - 2:
+        return -1
+    _text(source, at + 2, length, into, row, which)
+    return at + 2 + length
+
+
+@compiled()
 def _key(source: Any, at: int, end: int, into: Any, row: int) -> int:
     """Read a key; return a fault or 0."""
     rows, _, numbers, _, _ = into
@@ -237,24 +249,15 @@ def _key(source: Any, at: int, end: int, into: Any, row: int) -> int:
     numbers[TYPE * rows + row] = kind
     if kind < 0 or kind > LARGEST_TYPE or kind == _UNUSED[0] or kind == _UNUSED[1]:
         return 0
-    at += 2
-    if end - at < 2:
+    at = _name(source, at + 2, end, into, row, GROUP)
+    if at < 0:
         return 12
-    length = i16_at(source, at)
-    if length < 0 or length > end - at - 2:
-        return 12
-    _text(source, at + 2, length, into, row, GROUP)
-    at += 2 + length
     if kind > 1 and not _has_member(kind):
         return 0
-    if end - at < 2:
+    at = _name(source, at, end, into, row, TOPIC if kind <= 1 else MEMBER)
+    if at < 0:
         return 12
-    length = i16_at(source, at)
-    if length < 0 or length > end - at - 2:
-        return 12
-    _text(source, at + 2, length, into, row, TOPIC if kind <= 1 else MEMBER)
     if kind <= 1:
-        at += 2 + length
         if end - at < 4:
             return 13
         numbers[PARTITION * rows + row] = i32_at(source, at)
@@ -266,7 +269,7 @@ def _key(source: Any, at: int, end: int, into: Any, row: int) -> int:
 def _row(source: Any, key: Any, value: Any, into: Any, row: int) -> int:
     """Fill a row's columns from a record's key and value, each a position and a length; return a fault or 0."""
     rows, _, numbers, ends, _ = into
-    for which in range(TEXTS):
+    for which in range(TOPIC_ID + 1):
         line = which * (rows + 1) + row
         ends[line + 1] = ends[line]
     for column in range(TYPE, PRODUCER):

@@ -1,5 +1,8 @@
 """JSON of the values of records other than commits, in the format of `schema.FIELDS`.
 
+Each message has a compiled function: the codec's decoder with another output. What is read becomes local names, and
+each struct, once it is read, a text.
+
 The names of record types and the versions of their values come from the wire schemas. Embedded subscriptions and
 assignments are decoded where the protocol type is `consumer`; of other bytes the first few are shown as hex.
 """
@@ -9,13 +12,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, wraps
+from json.encoder import encode_basestring
 from typing import Any, Final
 
-from kohort.fleet.decode.json_source import JsonWriter, json_writer
 from kohort.wire import messages
 from kohort.wire.consumer_protocol import NEWEST
-from kohort.wire.message import Message
-from kohort.wire.message_schemas import headlines
+from kohort.wire.decoder_source import DecoderSource
+from kohort.wire.message import Message, default_of, execute, is_present
+from kohort.wire.message_schemas import Field, Struct, headlines
 from kohort.wire.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.wire.primitives import MalformedMessage
 
@@ -27,6 +31,9 @@ SHOWN_BYTES: Final = 64
 REMEMBERED: Final = 1024
 """How many rendered subscriptions, assignments and ids are cached: members repeat them in every generation."""
 LARGEST_REMEMBERED: Final = 4 << 10
+
+JsonWriter = Callable[[bytes, int], tuple[str, int]]
+"""From bytes and a position in them to JSON and the position behind it. Raises MalformedMessage."""
 
 _OF_OTHER_TOPICS = ("TransactionLog", "ShareSnapshot", "ShareUpdate")
 
@@ -125,6 +132,7 @@ def _embedded(cls: Any, blob: bytes) -> str:
 
 
 _NAMES: Final = {
+    "quote": encode_basestring,
     "show_id": _of_id,
     "show_bytes": _of_bytes,
     "show_subscription": _subscription,
@@ -146,4 +154,83 @@ _SHOWN: Final[Mapping[type[Message], Mapping[str, str]]] = {
 
 @cache
 def _writer(cls: Any, version: int) -> JsonWriter:
-    return json_writer(cls, version, _NAMES, _SHOWN.get(cls, {}))
+    """Return the compiled function of a message in a version."""
+    source = DecoderSource(cls.SCHEMA, version, cls, JsonOutput(_SHOWN.get(cls, {})))
+    source.namespace |= _NAMES
+    execute(source.text, f"<kohort.fleet {cls.__name__} v{version} as JSON>", source.namespace)
+    found: JsonWriter = source.namespace["decode"]
+    return found
+
+
+class JsonOutput:
+    """Makes JSON of the values that are read.
+
+    `of_bytes` is the JSON of fields of bytes by their names, as source: `{value}` is what was read, `{message}` begins
+    the names of the message's own fields. That source has no single quotes: it stands between them.
+    """
+
+    def __init__(self, of_bytes: Mapping[str, str]) -> None:
+        self._of_bytes = of_bytes
+        self._outermost = ""
+
+    def begin(self, source: DecoderSource, owner: str, path: str, cls: type[Any]) -> None:  # noqa: ARG002
+        self._outermost = self._outermost or owner
+
+    def target(self, owner: str, field: Field) -> str:
+        return f"{owner}_{field.name}"
+
+    def absent(self, source: DecoderSource, owner: str, field: Field, cls: type[Any]) -> None:
+        """A field that the version lacks is not shown."""
+
+    def default(self, source: DecoderSource, field: Field, target: str, cls: type[Any]) -> None:
+        default = default_of(field)
+        if not field.is_array and isinstance(field.element, Struct) and default.endswith("()"):
+            default = source.lines.name("struct")
+            for inner in field.element.fields:
+                self.default(source, inner, self.target(default, inner), getattr(cls, field.element.name))
+            self.end(source, default, field.element)
+        source.lines.add(f"{target} = {default}")
+
+    def end(self, source: DecoderSource, owner: str, shape: Struct) -> None:
+        source.flush()
+        fields = ""
+        for field in shape.fields:
+            if not is_present(field, source.version):
+                continue
+            value = self.target(owner, field)
+            json = f'"null" if {value} is None else ' if source.version in field.nullable else ""
+            json += self._items(field, value) if field.is_array else self._item(field, value)
+            shown = f'{"," if fields else ""}"{field.json_name}":{{{json}}}'
+            if field.is_extension:  # shown where it holds something: Kafka's own records have none
+                source.lines.add(f"{value}_shown = f'{shown}' if {value} else ''")
+                shown = f"{{{value}_shown}}"
+            fields += shown
+        source.lines.add(f"{owner} = f'{{{{{fields}}}}}'")
+
+    def _item(self, field: Field, value: str) -> str:
+        """Return the JSON of a value, as source without single quotes."""
+        match field.element:
+            case "str":
+                return f"quote({value})"
+            case "bool":
+                return f'"true" if {value} else "false"'
+            case "uuid":
+                return f"show_id({value})"
+            case "bytes":
+                found = self._of_bytes.get(field.name, "show_bytes({value})")
+                return found.format(value=value, message=self._outermost)
+            case Struct():
+                return f'{value} or "null"'
+            case _:
+                return value
+
+    def _items(self, field: Field, value: str) -> str:
+        match field.element:
+            case "str":
+                return f'"[" + ",".join(map(quote, {value})) + "]"'
+            case "uuid":
+                return f'"[" + ",".join(map(show_id, {value})) + "]"'
+            case Struct():
+                return f'"[" + ",".join({value}) + "]"'
+            case _:  # numbers
+                return f'str({value}).replace(" ", "")'

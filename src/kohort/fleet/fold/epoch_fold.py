@@ -308,10 +308,6 @@ def _delete(group: Group) -> None:
     group.epoch = group.target_epoch = 0
 
 
-def ignore(_group: Group, _value: Fields | None, _record: Record) -> None:
-    """Ignore records without members or ownership: partition metadata, expressions, topology."""
-
-
 EpochFold = Callable[[Group, Fields | None, Record], None]
 
 _FOLDS = (fold_epoch, fold_member, fold_target, fold_member_target, fold_assignment)
@@ -324,5 +320,5 @@ EPOCH_FOLDS: dict[int, tuple[str, EpochFold]] = {
     )
     for record_type, step in zip(record_types, _FOLDS, strict=True)
 }
-EPOCH_FOLDS[13] = SHARE, ignore
+EPOCH_FOLDS[13] = SHARE, lambda *_: None
 """By record type, the kind of group that writes it and what folds it. Types 4, 15, 16 and 23 change nothing here."""

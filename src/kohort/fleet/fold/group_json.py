@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from typing import Any
 
 from kohort.fleet.fold.folded_group import Group, Member, Partitions, Rebalancing
@@ -18,68 +19,29 @@ from kohort.model.ids import TopicPartition
 VERSION = 1
 
 _PLAIN = (
-    "kind",
-    "epoch",
-    "target_epoch",
-    "strategy",
-    "protocol",
-    "leader",
-    "awaits_sync",
-    "has_user_data",
-    "is_deleted",
-    "has_commits",
-    "departed_ms",
-    "rebalances",
-    "clock_ms",
-    "first_seen_ms",
-    "last_seen_ms",
-    "emptied_ms",
-    "records",
-    "partition",
-    "last_offset",
-    "newcomers",
-    "strangers",
-)
-_OF_MEMBER = (
-    "member_id",
-    "instance",
-    "client_id",
-    "host",
-    "topics",
-    "regex",
-    "protocols",
-    "version",
-    "rebalance_timeout_ms",
-    "epoch",
-    "state",
-    "state_ms",
-    "has_metadata",
-)
+    "kind", "epoch", "target_epoch", "strategy", "protocol", "leader", "awaits_sync", "has_user_data", "is_deleted",
+    "has_commits", "departed_ms", "rebalances", "clock_ms", "first_seen_ms", "last_seen_ms", "emptied_ms", "records",
+    "partition", "last_offset", "newcomers", "strangers",
+)  # fmt: skip
+_OF_MEMBER = tuple(field.name for field in fields(Member) if field.name not in ("target", "pending"))
 
 
 def group_to_json(group: Group) -> str:
     """Return a group as JSON. Its hours and events must have been collected."""
-    owners = [[member, since, each] for (member, since), each in _gather(group.ownership.owners)]
-    unowned = [[member, since, each] for (member, since), each in _gather(group.ownership.unowned)]
-    running = group.running
+    running: list[Any] | None = None
+    if (rebalance := group.running) is not None:
+        before = [[member_id, topics] for member_id, topics in _gather(rebalance.before)]
+        running = [rebalance.since_ms, rebalance.failed, rebalance.target_ms, rebalance.slowest, before]
     state = {
         "version": VERSION,
         **{name: getattr(group, name) for name in _PLAIN},
         "members": [_member_to_json(member) for member in group.members.values()],
         "departed": [_member_to_json(member) for member in group.departed.values()],
         "unsettled": sorted(group.unreconciled),
-        "owners": owners,
-        "unowned": unowned,
+        "owners": [[*owned, topics] for owned, topics in _gather(group.ownership.owners)],
+        "unowned": [[*owned, topics] for owned, topics in _gather(group.ownership.unowned)],
         "strategies": sorted(group.protocols),
-        "running": None
-        if running is None
-        else [
-            running.since_ms,
-            running.failed,
-            running.target_ms,
-            running.slowest,
-            [[member, each] for (member, _), each in _gather({key: (m, 0) for key, m in running.before.items()})],
-        ],
+        "running": running,
     }
     return json.dumps(state, separators=(",", ":"))
 
@@ -116,11 +78,7 @@ def group_from_json(source: str, group_id: str, text: str, name_of: Callable[[st
 
 
 def _member_to_json(member: Member) -> list[Any]:
-    return [
-        *(getattr(member, name) for name in _OF_MEMBER),
-        by_topic(member.target),
-        by_topic(member.pending),
-    ]
+    return [*(getattr(member, name) for name in _OF_MEMBER), by_topic(member.target), by_topic(member.pending)]
 
 
 def _member_from_json(state: list[Any], name_of: Callable[[str], str]) -> Member:
@@ -131,9 +89,7 @@ def _member_from_json(state: list[Any], name_of: Callable[[str], str]) -> Member
     return member
 
 
-def _gather(
-    partitions: dict[TopicPartition, Any],
-) -> Iterable[tuple[tuple[Any, int], dict[str, list[int]]]]:
+def _gather(partitions: dict[TopicPartition, Any]) -> Iterable[tuple[Any, dict[str, list[int]]]]:
     """Return partitions grouped by their value."""
     found: dict[Any, list[TopicPartition]] = {}
     for partition, state in partitions.items():
