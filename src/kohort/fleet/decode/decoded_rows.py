@@ -176,13 +176,13 @@ class Reader:
     def _batch(self, count: int, columns: dict[str, Any]) -> pa.RecordBatch:
         """Return rows of this reader's place; a column that is not given is null."""
         place = self._place
-        common = {"source": place.source, "partition": place.partition, "file": place.file}
-        common["bucket"] = bucket_of(place.partition)
+        of_place = {"source": place.source, "partition": place.partition, "file": place.file}
+        of_place["bucket"] = bucket_of(place.partition)
         arrays = []
         for field in DECODED.arrow():
             values = columns.get(field.name)
-            if field.name in common:
-                values = pa.repeat(pa.scalar(common[field.name], field.type), count)
+            if field.name in of_place:
+                values = pa.repeat(pa.scalar(of_place[field.name], field.type), count)
             elif values is None:
                 values = pa.nulls(count, field.type)
             arrays.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
