@@ -1,4 +1,4 @@
-"""The same clients without asyncio: a loop thread in the background, blocking calls in front."""
+"""The same clients with blocking calls; a background thread runs the event loop."""
 
 from kohort.sync import Admin, Consumer, Producer
 from kohort.testing import EmbeddedBroker

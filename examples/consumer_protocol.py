@@ -1,4 +1,4 @@
-"""The consumer protocol: the broker assigns, and resolves the expression; bob comes, alice reads on from the rest."""
+"""The consumer protocol: the broker resolves the expression and assigns; bob joins, and alice keeps the rest."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Where a cluster is, and how to be let in, comes from a file of properties with the names that Kafka's tools use."""
+"""The address and the credentials of a cluster come from a properties file with the names of Kafka's tools."""
 
 import os
 import tempfile
@@ -25,4 +25,4 @@ with (
     os.environ["BROKER_PASSWORD"] = "secret"
     with Admin(**config_from(file)) as admin:
         admin.create_topic("guests", partitions=3)
-        print("let in:", [topic.name for topic in admin.list_topics() if not topic.is_internal])
+        print("topics:", [topic.name for topic in admin.list_topics() if not topic.is_internal])

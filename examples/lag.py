@@ -1,4 +1,4 @@
-"""How far behind is each group? What `kohort groups describe` computes, as a program."""
+"""The lag of a group by partition, as `kohort groups describe` prints it."""
 
 import asyncio
 

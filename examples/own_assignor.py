@@ -1,4 +1,4 @@
-"""An assignor of one's own: canaries get partition 0 of every topic and nothing else, the others share the rest."""
+"""A custom assignor: canaries get partition 0 of every topic and nothing else, the others share the rest."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ def canary_or_not(spec: GroupSpec) -> dict[str, list[TopicPartition]]:
 
 
 def canary(is_canary: bool) -> Assignor:
-    """What changes hands is withheld until its owner has let go: the function need not think of it."""
+    """`withhold=True` withholds a partition until its owner has revoked it; the function need not do that."""
     user_data = b"canary" if is_canary else b"steady"
     return assignor(canary_or_not, name="canary", cooperative=True, withhold=True, user_data=user_data)
 

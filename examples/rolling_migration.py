@@ -1,4 +1,4 @@
-"""A group goes to the consumer protocol one restart at a time: what the plan says, and how the group stands then."""
+"""A group changes to the consumer protocol by a rolling restart: the plan before it, and the group after it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A consumer with a bug in its rebalance callback, the world that finds it, and the consumer without the bug."""
+"""A consumer with a bug in its rebalance callback, a simulation that finds it, and the corrected consumer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -40,7 +40,7 @@ class Shipping(RebalanceListener):
 
 
 class CarefulShipping(Shipping):
-    """The same, and a parcel that is not full is shipped before its partition goes. After that nothing is shipped."""
+    """Also ships incomplete parcels before their partition is revoked, and nothing after that."""
 
     def __init__(self, ship: Ship, **settings: Any) -> None:
         super().__init__(ship, **settings)

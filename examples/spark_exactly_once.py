@@ -21,7 +21,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker, tempfile.Temp
     table = ManifestTable(Path(folder) / "orders")
 
     class PowerCut(Exception):
-        """What ends an application between its table's step and its group's commit."""
+        """Ends an application after the write to the table and before the commit of the group."""
 
     class Doomed(ExactlyOnce):
         def __call__(self, frame, batch) -> None:

@@ -28,7 +28,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
     delays: Counter[str] = Counter()
 
     def add(frame, _round) -> None:
-        """Add up one round. A real job would write to a table whose key makes a repeated round harmless."""
+        """Add up one round. A real job would write to a table and overwrite by key, because a round may be repeated."""
         rows = frame.selectExpr("split(cast(value AS string), ',') AS f")
         for row in rows.selectExpr("f[0] AS origin", "int(f[2]) AS delay").groupBy("origin").sum("delay").collect():
             delays[row["origin"]] += row["sum(delay)"]

@@ -1,4 +1,4 @@
-"""A Structured Streaming query that moved from Spark's own source: `kafka` became `kohort`, and it names its group."""
+"""A Structured Streaming query that was moved from Spark's own source: it names the format `kohort` and its group."""
 
 import tempfile
 
@@ -16,7 +16,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker, tempfile.Temp
     spark = build("delays", master="local[1]")
 
     def run_once() -> None:
-        """Read what has come since the last run, and end."""
+        """Read the new records since the last run, and end."""
         delays = (
             spark.readStream.format("kohort")  # was: format("kafka")
             .option("group.id", "delays-to-parquet")  # new: the group that the query is a member of

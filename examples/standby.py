@@ -1,4 +1,4 @@
-"""A partition with state moves to the member whose standby copy has caught up, and not before."""
+"""A partition with state moves to another member only when the standby copy of that member has caught up."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A test of one's own consumer against a broker of the test's own, on a real socket."""
+"""A test of a consumer against a broker that is started for the test, on a real socket."""
 
 import asyncio
 

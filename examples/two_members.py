@@ -1,4 +1,4 @@
-"""Two members of one group share a topic; one leaves in the middle, and the other takes over where it stopped."""
+"""Two members of one group share a topic; one leaves, and the other continues at its committed offsets."""
 
 import asyncio
 

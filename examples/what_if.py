@@ -1,4 +1,4 @@
-"""What would a rolling restart do to a group, and what would it do in another protocol? Asked of a live group."""
+"""Forecasts for a live group: a rolling restart, a kill, and the rolling restart in each protocol."""
 
 import asyncio
 

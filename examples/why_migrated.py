@@ -1,4 +1,4 @@
-"""What a migration there and back cost: from events that a broker wrote down, saved as lines of JSON."""
+"""The cost of a migration to the consumer protocol and back, from saved group events (lines of JSON)."""
 
 from kohort.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Why a group rebalanced, and what that cost: from events that a broker wrote down, saved as lines of JSON."""
+"""Cause and cost of a group's rebalances, from saved group events (lines of JSON)."""
 
 import json
 from collections import Counter
