@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from kohort.group.events import GroupStored, HardEvent, OffsetCommitted
@@ -33,10 +34,10 @@ def value_of(event: HardEvent) -> Value:
     kind = type(event).__name__
     if isinstance(event, OffsetCommitted):
         return (kind, *event[:-1])
-    fields = {name: getattr(event, name) for name in event.__slots__ if name != "cause"}
+    values = {each.name: getattr(event, each.name) for each in fields(event) if each.name != "cause"}
     if isinstance(event, GroupStored):
-        fields["members"] = tuple(sorted(event.members))
-    return (kind, *fields.items())
+        values["members"] = tuple(sorted(event.members))
+    return (kind, *values.items())
 
 
 def compacted(log: Records, cut: int, *, drops: bool) -> Records:

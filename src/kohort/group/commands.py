@@ -25,14 +25,20 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(slots=True)
-class Join:
+class GroupCommand:
+    """Something asked of one group."""
+
+    group_id: str
+
+
+@dataclass(slots=True)
+class Join(GroupCommand):
     """JoinGroup. `member_id` is empty when the sender has none yet; `new_member_id` is the id it gets then.
 
     `is_two_step`: the sender must come back with its new id (KIP-394). `can_skip_assignment`: the sender understands
     a leadership that does not compute (KIP-814). `reason` is the sender's own text (KIP-800) or empty.
     """
 
-    group_id: str
     member_id: str
     instance_id: str | None
     client_id: str
@@ -48,13 +54,12 @@ class Join:
 
 
 @dataclass(slots=True)
-class Sync:
+class Sync(GroupCommand):
     """SyncGroup. `protocol_type` and `protocol_name` are None when the sender's version cannot say them.
 
     `failure` is why the sender, the leader, could not assign; None when it could.
     """
 
-    group_id: str
     member_id: str
     instance_id: str | None
     generation: int
@@ -65,10 +70,9 @@ class Sync:
 
 
 @dataclass(slots=True)
-class Heartbeat:
+class Heartbeat(GroupCommand):
     """Heartbeat of one member. `is_counted`: it was decided when it came and kept since, so it reports nothing new."""
 
-    group_id: str
     member_id: str
     instance_id: str | None
     generation: int
@@ -84,10 +88,9 @@ class Leaving(NamedTuple):
 
 
 @dataclass(slots=True)
-class Leave:
+class Leave(GroupCommand):
     """LeaveGroup: one or more members go."""
 
-    group_id: str
     members: tuple[Leaving, ...]
 
 
@@ -103,13 +106,12 @@ class OffsetToCommit(NamedTuple):
 
 
 @dataclass(slots=True)
-class CommitOffsets:
+class CommitOffsets(GroupCommand):
     """OffsetCommit. `generation`, or the member epoch, is -1 for a commit from outside the group.
 
     `retention_ms` is -1 for the default. `knows_epochs`: the sender's version can report that its epoch is stale.
     """
 
-    group_id: str
     member_id: str
     instance_id: str | None
     generation: int
@@ -119,32 +121,26 @@ class CommitOffsets:
 
 
 @dataclass(slots=True)
-class DeleteOffsets:
+class DeleteOffsets(GroupCommand):
     """OffsetDelete: forget the committed offsets of some partitions."""
 
-    group_id: str
     partitions: tuple[tuple[str, int], ...]
 
 
 @dataclass(slots=True)
-class DeleteGroup:
+class DeleteGroup(GroupCommand):
     """DeleteGroups, one group of it."""
 
-    group_id: str
-
 
 @dataclass(slots=True)
-class ExpireOffsets:
+class ExpireOffsets(GroupCommand):
     """Look for offsets of one group that have outlived their retention, and for a group that has nothing left."""
 
-    group_id: str
-
 
 @dataclass(slots=True)
-class ForgetTopic:
+class ForgetTopic(GroupCommand):
     """A topic was deleted: what was committed for it in one group goes with it."""
 
-    group_id: str
     topic: str
 
 
@@ -161,46 +157,38 @@ class TimerFired:
 
 
 @dataclass(slots=True)
-class Loaded:
+class Loaded(GroupCommand):
     """The log has been replayed: the group takes up its timers."""
 
-    group_id: str
-
 
 @dataclass(slots=True)
-class Unload:
+class Unload(GroupCommand):
     """This coordinator gives the group up: every waiting member must look for its coordinator again."""
 
-    group_id: str
-
 
 @dataclass(slots=True)
-class OpenRound:
+class OpenRound(GroupCommand):
     """Start a round: every member must join again. `sync_error` and `sync_message` are the answer to waiting syncs."""
 
-    group_id: str
     cause: Cause
     sync_error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS
     sync_message: str | None = None
 
 
 @dataclass(slots=True)
-class CheckJoin:
+class CheckJoin(GroupCommand):
     """A member joined or went while a round gathers its members: see whether that was the last one awaited."""
-
-    group_id: str
 
 
 @dataclass(slots=True)
-class FormGeneration:
+class FormGeneration(GroupCommand):
     """The gathering is over: the members that are here become the next generation."""
 
-    group_id: str
     cause: Cause
 
 
 @dataclass(slots=True)
-class ConsumerHeartbeat:
+class ConsumerHeartbeat(GroupCommand):
     """ConsumerGroupHeartbeat. What is None was not sent and has not changed.
 
     `new_member_id` is the id that a joiner without one gets (v0). `owned` is what the sender says it owns. `lags`,
@@ -209,7 +197,6 @@ class ConsumerHeartbeat:
     does not matter.
     """
 
-    group_id: str
     member_id: str
     member_epoch: int
     instance_id: str | None = None
@@ -231,18 +218,16 @@ class ConsumerHeartbeat:
 
 
 @dataclass(slots=True)
-class AssignTarget:
+class AssignTarget(GroupCommand):
     """Compute a new target if the group epoch has gone on and it is time."""
 
-    group_id: str
     cause: Cause
 
 
 @dataclass(slots=True)
-class Reconcile:
+class Reconcile(GroupCommand):
     """Move the sender of `heartbeat`, whose identity has been checked and stored, towards its target, and answer it."""
 
-    group_id: str
     member_id: str
     heartbeat: ConsumerHeartbeat
     is_full: bool
@@ -250,30 +235,27 @@ class Reconcile:
 
 
 @dataclass(slots=True)
-class TargetMeasured:
+class TargetMeasured(GroupCommand):
     """What the last target of the group cost to compute, in microseconds: the runtime says so, who has a clock."""
 
-    group_id: str
     cost_us: int
 
 
 @dataclass(slots=True)
-class TopicChanged:
+class TopicChanged(GroupCommand):
     """A topic that a member of the group subscribes to was created, grown, deleted, or may now match an expression."""
 
-    group_id: str
     topic: str
 
 
 @dataclass(slots=True)
-class ReconcileJoin:
+class ReconcileJoin(GroupCommand):
     """Move a classic member, whose JoinGroup has been checked and stored, towards its target, and answer or keep it.
 
     `is_waiting`: its JoinGroup is parked already; otherwise it is the request being decided. Unless it `may_wait`, it
     is answered with what there is.
     """
 
-    group_id: str
     member_id: str
     cause: Cause
     is_waiting: bool = False
@@ -281,23 +263,21 @@ class ReconcileJoin:
 
 
 @dataclass(slots=True)
-class PrepareClassic:
+class PrepareClassic(GroupCommand):
     """See which classic members must join again, and whose waiting JoinGroup can be answered.
 
     Asked for when a target was installed (`member_ids` None: all of them), and when partitions became free that
     `member_ids` wait for. Native members among them are passed over.
     """
 
-    group_id: str
     member_ids: tuple[str, ...] | None
     cause: Cause
 
 
 @dataclass(slots=True)
-class DowngradeIfDue:
+class DowngradeIfDue(GroupCommand):
     """Members went: make the group classic if no native one is left and it may be. `then` is decided afterwards."""
 
-    group_id: str
     cause: Cause
     then: Join | None = None
 
@@ -315,29 +295,4 @@ class AppendFailed:
         return self.command.group_id
 
 
-Command = (
-    Join
-    | Sync
-    | Heartbeat
-    | Leave
-    | CommitOffsets
-    | DeleteOffsets
-    | DeleteGroup
-    | ExpireOffsets
-    | ForgetTopic
-    | TimerFired
-    | Loaded
-    | Unload
-    | OpenRound
-    | CheckJoin
-    | FormGeneration
-    | ConsumerHeartbeat
-    | AssignTarget
-    | Reconcile
-    | TargetMeasured
-    | TopicChanged
-    | ReconcileJoin
-    | PrepareClassic
-    | DowngradeIfDue
-    | AppendFailed
-)
+Command = GroupCommand | TimerFired | AppendFailed

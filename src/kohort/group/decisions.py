@@ -9,6 +9,7 @@ act upon; what no client waits for is tried again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kohort.group import committed_offsets
@@ -68,6 +69,7 @@ from kohort.group.results import (
     JoinResult,
     LeaveResult,
     LeftMember,
+    Result,
     SyncResult,
 )
 from kohort.group.shard import Shard
@@ -199,42 +201,41 @@ def _in_a_round(decision: _Decisions) -> _Decision:
 def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Effects:
     """Answer a decision that could not be stored: the command's own answer, with the error that its sender knows."""
     command = failed.command
+    group = shard.groups.get(command.group_id)
     error = append_error(failed.error, is_join=isinstance(command, Join))
     match command:
-        case Join():
-            return (Reply(JoinResult(error, "")),)
-        case Sync():
-            group = shard.groups.get(command.group_id)
-            if isinstance(group, ClassicGroup):
-                return classic_sync.fail_sync(group, error, now_ms)
-            return (Reply(SyncResult(error)),)
-        case CommitOffsets():
-            return (Reply(CommitResult(error)),)
-        case DeleteOffsets():
-            return (Reply(DeleteOffsetsResult(error)),)
-        case DeleteGroup():
-            return (Reply(DeleteGroupResult(error)),)
+        case Sync() if isinstance(group, ClassicGroup):
+            return classic_sync.fail_sync(group, error, now_ms)
         case FormGeneration():
             error = append_error(failed.error, is_join=True)
             return classic_round.fail_generation(shard.classic_group(command.group_id), error, now_ms)
         case ConsumerHeartbeat() | Reconcile():
             return (Reply(ConsumerHeartbeatResult(error, "what the group would be could not be stored")),)
         case ReconcileJoin():
-            group = shard.groups[command.group_id]
             assert isinstance(group, ConsumerGroup), "classic members are reconciled in consumer groups"
             error = append_error(failed.error, is_join=True)
             return consumer_classic_join.fail_reconcile(group, command, error, now_ms)
         case DowngradeIfDue(then=Join()):
             return (Reply(JoinResult(append_error(failed.error, is_join=True), "")),)
-        case Leave():
-            return (Reply(LeaveResult(error)),)
-        case TimerFired() if isinstance(shard.groups.get(command.group_id), ConsumerGroup):
+        case TimerFired() if isinstance(group, ConsumerGroup):
             # To evict a member from a consumer group is a record; a silent one is so a little later as well.
             return (Arm(command.timer, now_ms + consumer.TARGET_RETRY_MS),)
         case AssignTarget() | TopicChanged() | PrepareClassic() | DowngradeIfDue():
             return consumer.retry_later(command.group_id, now_ms)
         case _:
-            return ()
+            result = ERROR_RESULTS.get(type(command))
+            return () if result is None else (Reply(result(error)),)
+
+
+ERROR_RESULTS: dict[type[Command], Callable[[ErrorCode], Result]] = {
+    Join: partial(JoinResult, member_id=""),
+    Sync: SyncResult,
+    Leave: LeaveResult,
+    CommitOffsets: CommitResult,
+    DeleteOffsets: DeleteOffsetsResult,
+    DeleteGroup: DeleteGroupResult,
+}
+"""Results of commands that were not carried out."""
 
 
 def append_error(error: ErrorCode, *, is_join: bool = False) -> ErrorCode:

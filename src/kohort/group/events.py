@@ -32,35 +32,61 @@ class StoredMember(NamedTuple):
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _GroupEvent:
-    group_id: str
+class _Caused:
+    """Every event has a cause, after the fields of its own."""
+
+    __slots__ = ()
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class _MemberEvent:
+class _Event(_Caused):
     group_id: str
+
+
+class StoredEvent(_Event):
+    """Hard state: a record."""
+
+    __slots__ = ()
+
+
+class ConsumerHardEvent(StoredEvent):
+    """A record of a consumer group."""
+
+    __slots__ = ()
+
+
+class SoftEvent(_Event):
+    """Soft state, which no record holds."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupEvent(_Event):
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class _MemberEvent(_Event):
     member_id: str
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class _JoinEvent:
-    group_id: str
+class _JoinEvent(_Event):
     member_id: str
     request: Join
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStored:
+class GroupStored(StoredEvent):
     """A classic group as the log holds it: a generation, or an empty group. Record type 2.
 
     `is_synced`: its members have their assignments; a generation that is not awaits its leader's SyncGroup.
     """
 
-    group_id: str
     protocol_type: str | None
     generation: int
     protocol_name: str | None
@@ -72,7 +98,7 @@ class GroupStored:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupDeleted(_GroupEvent):
+class GroupDeleted(StoredEvent, _GroupEvent):
     """The group is no more. The tombstone of record type 2."""
 
 
@@ -101,27 +127,26 @@ class OffsetCommitted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetDeleted:
+class OffsetDeleted(StoredEvent):
     """A committed offset is forgotten. The tombstone of record type 1."""
 
-    group_id: str
     topic: str
     partition: int
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class MemberIdIssued(_MemberEvent):
+class MemberIdIssued(SoftEvent, _MemberEvent):
     """A member was sent its id and must join again with it (KIP-394). Until then the id is pending."""
 
 
 @dataclass(frozen=True, slots=True)
-class PendingMemberDropped(_MemberEvent):
+class PendingMemberDropped(SoftEvent, _MemberEvent):
     """An issued id was not used in time, or its holder left."""
 
 
 @dataclass(frozen=True, slots=True)
-class MemberAdded(_JoinEvent):
+class MemberAdded(SoftEvent, _JoinEvent):
     """A member entered the group; its JoinGroup waits."""
 
     @property
@@ -131,12 +156,12 @@ class MemberAdded(_JoinEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class MemberRejoined(_JoinEvent):
+class MemberRejoined(SoftEvent, _JoinEvent):
     """A member of the last generation joined the round; its JoinGroup waits. It may offer other protocols now."""
 
 
 @dataclass(frozen=True, slots=True)
-class StaticMemberReplaced(_JoinEvent):
+class StaticMemberReplaced(SoftEvent, _JoinEvent):
     """An instance came back without its member id and got a new one; the old id is fenced (KIP-345).
 
     `awaits_join`: its JoinGroup waits for the round; otherwise it is answered at once. `old_session_timeout_ms` is how
@@ -154,13 +179,12 @@ class StaticMemberReplaced(_JoinEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class MemberRemoved:
+class MemberRemoved(SoftEvent):
     """A member is out: it left, was removed, or was evicted. The cause says which.
 
     `silent_ms` is how long it had sent no request where that is why, else -1; `session_timeout_ms` how long it could.
     """
 
-    group_id: str
     member_id: str
     instance_id: str | None
     cause: Cause
@@ -169,10 +193,9 @@ class MemberRemoved:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundOpened:
+class RoundOpened(SoftEvent):
     """A round began: every member must join again. Assignments of an unfinished round are void."""
 
-    group_id: str
     generation: int
     is_initial: bool
     initial_delay_ms: int
@@ -181,33 +204,30 @@ class RoundOpened:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundAnnounced:
+class RoundAnnounced(SoftEvent):
     """The members of a round whose heartbeats waited were answered together, `waited_ms` after the round began.
 
     It is about answers and changes no group: the node reports it, no decision does.
     """
 
-    group_id: str
     generation: int
     waited_ms: int
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class InitialDelayExtended:
+class InitialDelayExtended(SoftEvent):
     """Members keep arriving at a new group, so it waits a little more (KIP-134)."""
 
-    group_id: str
     delay_ms: int
     remaining_ms: int
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationFormed:
+class GenerationFormed(SoftEvent):
     """The gathering is over: these members are the next generation and await their assignment."""
 
-    group_id: str
     generation: int
     protocol_name: str
     leader: str
@@ -215,35 +235,32 @@ class GenerationFormed:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncReceived:
+class SyncReceived(SoftEvent):
     """A member asked for its assignment; `awaits_sync` when there is none yet and it waits."""
 
-    group_id: str
     member_id: str
     awaits_sync: bool
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class MemberRecognized:
+class MemberRecognized(SoftEvent):
     """A member that only the log knew has joined again with nothing changed: now all that it offers is known."""
 
-    group_id: str
     member_id: str
     protocols: Protocols
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class RebalanceAvoided(_MemberEvent):
+class RebalanceAvoided(SoftEvent, _MemberEvent):
     """A member joined again with the reason `blind`; it keeps its generation where Kafka would start a round."""
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentFailed:
+class AssignmentFailed(SoftEvent):
     """The leader could not assign and gave the reason. `message` is the error for its members."""
 
-    group_id: str
     generation: int
     leader: str
     message: str
@@ -251,13 +268,12 @@ class AssignmentFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class RevocationsAwaited:
+class RevocationsAwaited(SoftEvent):
     """A cooperative round took partitions away that no member has yet: `revoking` will join again without them.
 
     `is_holding`: the others get no answer to SyncGroup until then, or until the hold is over; `held` wait already.
     """
 
-    group_id: str
     generation: int
     revoking: tuple[str, ...]
     is_holding: bool
@@ -266,36 +282,34 @@ class RevocationsAwaited:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncsReleased:
+class SyncsReleased(SoftEvent):
     """The revoking members take their time: each held member has its assignment now."""
 
-    group_id: str
     generation: int
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class JoinRefused:
+class JoinRefused(SoftEvent):
     """A member was not let in, with an answer on which its client may end for good. It changes no group."""
 
-    group_id: str
     error: ErrorCode
     request: Join | ConsumerHeartbeat
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class GatheringFailed(_GroupEvent):
+class GatheringFailed(SoftEvent, _GroupEvent):
     """The generation could not be stored: every waiting join was answered with an error, and all must join again."""
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLoaded(_GroupEvent):
+class GroupLoaded(SoftEvent, _GroupEvent):
     """A group with members was taken up from the log."""
 
 
 @dataclass(frozen=True, slots=True)
-class GroupUnloaded(_GroupEvent):
+class GroupUnloaded(SoftEvent, _GroupEvent):
     """This coordinator gave the group up."""
 
 
@@ -332,23 +346,21 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerGroupStored:
+class ConsumerGroupStored(ConsumerHardEvent):
     """The group's epoch, and a hash of the metadata of the topics it subscribes to. Record type 3."""
 
-    group_id: str
     epoch: int
     metadata_hash: int
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerMemberStored:
+class ConsumerMemberStored(ConsumerHardEvent):
     """What a member says about itself. Record type 5. `classic` is None for a native member; `lags` is our extension.
 
     `subscribed_topic_names` are sorted; `subscribed_topic_regex` is empty for none.
     """
 
-    group_id: str
     member_id: str
     instance_id: str | None
     rack_id: str | None
@@ -365,34 +377,31 @@ class ConsumerMemberStored:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetStored:
+class TargetStored(ConsumerHardEvent):
     """The epoch that the targets of the members belong to, and when it was computed. Record type 6."""
 
-    group_id: str
     epoch: int
     timestamp_ms: int
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class MemberTargetStored:
+class MemberTargetStored(ConsumerHardEvent):
     """What a member should own. Record type 7."""
 
-    group_id: str
     member_id: str
     target: IdPartitions
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class MemberAssignmentStored:
+class MemberAssignmentStored(ConsumerHardEvent):
     """What a member was granted (`assigned`) and asked to give back (`pending`). Record type 8.
 
     Both are sorted by topic id. `classic_phase` is our extension: without it the timers of a classic member would not
     survive a failover.
     """
 
-    group_id: str
     member_id: str
     epoch: int
     previous_epoch: int
@@ -404,10 +413,9 @@ class MemberAssignmentStored:
 
 
 @dataclass(frozen=True, slots=True)
-class RegexStored:
+class RegexStored(ConsumerHardEvent):
     """What an expression matches. Record type 16."""
 
-    group_id: str
     regex: str
     topics: tuple[str, ...]
     version: int
@@ -416,91 +424,69 @@ class RegexStored:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerGroupDeleted(_GroupEvent):
+class ConsumerGroupDeleted(ConsumerHardEvent, _GroupEvent):
     """The group is no consumer group any more. The tombstone of record type 3."""
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionMetadataStored(_GroupEvent):
+class PartitionMetadataStored(ConsumerHardEvent, _GroupEvent):
     """The log holds what Kafka 4.0 stored about topics. Record type 4: read, never written; it is taken out again."""
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionMetadataDeleted(_GroupEvent):
+class PartitionMetadataDeleted(ConsumerHardEvent, _GroupEvent):
     """What Kafka 4.0 stored about topics is void. The tombstone of record type 4."""
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerMemberDeleted(_MemberEvent):
+class ConsumerMemberDeleted(ConsumerHardEvent, _MemberEvent):
     """A member is out. The tombstone of record type 5; those of types 8 and 7 come before it."""
 
 
 @dataclass(frozen=True, slots=True)
-class TargetDeleted(_GroupEvent):
+class TargetDeleted(ConsumerHardEvent, _GroupEvent):
     """The group has no target. The tombstone of record type 6."""
 
 
 @dataclass(frozen=True, slots=True)
-class MemberTargetDeleted(_MemberEvent):
+class MemberTargetDeleted(ConsumerHardEvent, _MemberEvent):
     """A member has no target. The tombstone of record type 7."""
 
 
 @dataclass(frozen=True, slots=True)
-class MemberAssignmentDeleted(_MemberEvent):
+class MemberAssignmentDeleted(ConsumerHardEvent, _MemberEvent):
     """A member owns nothing and has no epoch. The tombstone of record type 8."""
 
 
 @dataclass(frozen=True, slots=True)
-class RegexDeleted:
+class RegexDeleted(ConsumerHardEvent):
     """No member subscribes with an expression any more. The tombstone of record type 16."""
 
-    group_id: str
     regex: str
     cause: Cause
 
 
-ConsumerHardEvent = (
-    ConsumerGroupStored
-    | ConsumerMemberStored
-    | TargetStored
-    | MemberTargetStored
-    | MemberAssignmentStored
-    | RegexStored
-    | ConsumerGroupDeleted
-    | PartitionMetadataStored
-    | PartitionMetadataDeleted
-    | ConsumerMemberDeleted
-    | TargetDeleted
-    | MemberTargetDeleted
-    | MemberAssignmentDeleted
-    | RegexDeleted
-)
-
-
 @dataclass(frozen=True, slots=True)
-class TargetFailed:
+class TargetFailed(SoftEvent):
     """The assignor failed; the target in force stays. `message` is the error for its members."""
 
-    group_id: str
     assignor: str
     message: str
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class TargetTimed:
+class TargetTimed(SoftEvent):
     """What computing the last target took, in microseconds: the next one waits the longer, the more that is."""
 
-    group_id: str
     cost_us: int
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerMemberOut:
+class ConsumerMemberOut(SoftEvent):
     """A member left, was removed or was evicted; the records that say so come with it. Says why, for people."""
 
-    group_id: str
     member_id: str
     instance_id: str | None
     cause: Cause
@@ -508,52 +494,24 @@ class ConsumerMemberOut:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicJoinParked(_MemberEvent):
+class ClassicJoinParked(SoftEvent, _MemberEvent):
     """A classic member's JoinGroup waits until others have released what it will get."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicJoinAnswered(_MemberEvent):
+class ClassicJoinAnswered(SoftEvent, _MemberEvent):
     """A waiting JoinGroup of a classic member has its answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class GroupConverted:
+class GroupConverted(SoftEvent):
     """A group became a consumer group, or a classic one again, with these members; says so for people."""
 
-    group_id: str
     is_consumer: bool
     epoch: int
     member_ids: tuple[str, ...]
     cause: Cause
 
 
-ConsumerSoftEvent = (
-    TargetFailed | TargetTimed | ConsumerMemberOut | ClassicJoinParked | ClassicJoinAnswered | GroupConverted
-)
-
-HardEvent = GroupStored | GroupDeleted | OffsetCommitted | OffsetDeleted | ConsumerHardEvent
-SoftEvent = (
-    MemberIdIssued
-    | PendingMemberDropped
-    | MemberAdded
-    | MemberRejoined
-    | StaticMemberReplaced
-    | MemberRemoved
-    | RoundOpened
-    | RoundAnnounced
-    | InitialDelayExtended
-    | GenerationFormed
-    | SyncReceived
-    | MemberRecognized
-    | RebalanceAvoided
-    | AssignmentFailed
-    | RevocationsAwaited
-    | SyncsReleased
-    | JoinRefused
-    | GatheringFailed
-    | GroupLoaded
-    | GroupUnloaded
-    | ConsumerSoftEvent
-)
+HardEvent = StoredEvent | OffsetCommitted
 Event = HardEvent | SoftEvent

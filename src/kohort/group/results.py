@@ -18,10 +18,16 @@ class JoinedMember(NamedTuple):
 
 
 @dataclass(slots=True)
-class JoinResult:
-    """Answer to `Join`. Only the leader gets `members`, sorted by id; the protocol is None with an error."""
+class Result:
+    """The answer to a command of a client."""
 
     error: ErrorCode
+
+
+@dataclass(slots=True)
+class JoinResult(Result):
+    """Answer to `Join`. Only the leader gets `members`, sorted by id; the protocol is None with an error."""
+
     member_id: str
     generation: int = -1
     protocol_type: str | None = None
@@ -32,10 +38,9 @@ class JoinResult:
 
 
 @dataclass(slots=True)
-class SyncResult:
+class SyncResult(Result):
     """Answer to `Sync`: the member's assignment as the leader wrote it, or why there is none."""
 
-    error: ErrorCode
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignment: bytes = b""
@@ -43,10 +48,9 @@ class SyncResult:
 
 
 @dataclass(slots=True)
-class HeartbeatResult:
+class HeartbeatResult(Result):
     """Answer to `Heartbeat`. `is_quiet`: it says nothing, and will say nothing else until the group's next event."""
 
-    error: ErrorCode
     is_quiet: bool = False
 
 
@@ -59,45 +63,39 @@ class LeftMember(NamedTuple):
 
 
 @dataclass(slots=True)
-class LeaveResult:
+class LeaveResult(Result):
     """Answer to `Leave`: one error for the request, one for each entry in the order of the request."""
 
-    error: ErrorCode
     members: tuple[LeftMember, ...] = ()
 
 
 @dataclass(slots=True)
-class CommitResult:
+class CommitResult(Result):
     """Answer to `CommitOffsets`: `error` is for every partition, `too_large` lists those with too much metadata."""
 
-    error: ErrorCode
     too_large: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(slots=True)
-class DeleteOffsetsResult:
+class DeleteOffsetsResult(Result):
     """Answer to `DeleteOffsets`: `subscribed` are the topics whose offsets stay because a member reads them."""
 
-    error: ErrorCode
     subscribed: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
-class DeleteGroupResult:
+class DeleteGroupResult(Result):
     """Answer to `DeleteGroup`."""
-
-    error: ErrorCode
 
 
 @dataclass(slots=True)
-class ConsumerHeartbeatResult:
+class ConsumerHeartbeatResult(Result):
     """Answer to `ConsumerHeartbeat`. `assignment` is None when it is what the member knows already.
 
     `is_quiet`: it says nothing, and will say nothing else until the member is roused. `is_settling`: the member has
     something to do or to wait for, so its next heartbeat should come soon. `heartbeat_interval_ms` is the group's.
     """
 
-    error: ErrorCode
     error_message: str | None = None
     member_id: str | None = None
     member_epoch: int = 0
@@ -105,15 +103,3 @@ class ConsumerHeartbeatResult:
     assignment: IdPartitions | None = None
     is_quiet: bool = False
     is_settling: bool = False
-
-
-Result = (
-    JoinResult
-    | SyncResult
-    | HeartbeatResult
-    | LeaveResult
-    | CommitResult
-    | DeleteOffsetsResult
-    | DeleteGroupResult
-    | ConsumerHeartbeatResult
-)

@@ -25,7 +25,6 @@ from kohort.group.events import (
     ConsumerMemberDeleted,
     ConsumerMemberOut,
     ConsumerMemberStored,
-    ConsumerSoftEvent,
     GroupConverted,
     GroupLoaded,
     GroupUnloaded,
@@ -39,6 +38,7 @@ from kohort.group.events import (
     PartitionMetadataStored,
     RegexDeleted,
     RegexStored,
+    SoftEvent,
     TargetDeleted,
     TargetFailed,
     TargetStored,
@@ -48,7 +48,7 @@ from kohort.model.cause import CauseKind
 from kohort.model.id_partitions import NOTHING, IdPartitions
 
 
-def apply(group: ConsumerGroup, event: ConsumerHardEvent | ConsumerSoftEvent | GroupLoaded | GroupUnloaded) -> None:
+def apply(group: ConsumerGroup, event: ConsumerHardEvent | SoftEvent) -> None:
     """Change `group` by what happened. Raises AssertionError when the event cannot follow on the group's state."""
     match event:
         case MemberAssignmentStored():

@@ -200,41 +200,58 @@ def cause(because: Because, names: Names) -> str:
     return printable(_cause(because, names))
 
 
+_EVICTED = "{who} evicted{reason}"
+CLAUSES = {
+    "member_joined": "{who} joined",
+    "member_rejoined": "{who} rejoined{also}",
+    "leader_rejoined": "leader {who} rejoined{also}",
+    "topics_of_member_changed": "{who} joined again because its topics changed{also}",
+    "topic_metadata_changed": "topics changed{also}",
+    "topic_deleted": "a topic was deleted{also}",
+    "subscription_changed": "{who} joined again with another subscription{also}",
+    "protocol_changed": "{who} offers other assignors{also}",
+    "partitions_to_revoke": "{who} gave up what others are to get",
+    "static_member_replaced": "{who} came back under a new member id",
+    "static_member_left": "static member {who} left for a while{also}",
+    "member_left": "{who} left{also}",
+    "member_removed": "{who} was removed by an administrator{also}",
+    "member_changed": "{who} sent other settings of its own{also}",
+    "session_timeout": _EVICTED,
+    "rebalance_timeout": _EVICTED,
+    "sync_timeout": _EVICTED,
+    "new_member_timeout": _EVICTED,
+    "group_too_large": _EVICTED,
+    "revocation_timeout": "{who} evicted, it did not give up in time what it was asked for{also}",
+    "assignment_failed": "leader {who} could not assign{also}",
+    "append_failed": "the assignment could not be stored",
+    "target_failed": "no target could be computed{also}",
+    "regex_resolved": "{who}'s expression matches other topics now{also}",
+    "assignor_changed": "another assignor was voted for by {who}{also}",
+    "classic_members_called": "classic members were called to join again{also}",
+    "standby_lag": "{who} sent new lags of its standby copies{also}",
+    "standby_caught_up": "{who}'s standby copies have caught up",
+    "standby_falling_behind": "{who}'s standby copies fall behind",
+    CONVERTED: "the group was converted by {who}",
+    "untold": "what set it off was not recorded",
+}
+"""Clauses for causes by their kind; `{also}` is the detail in brackets, `{reason}` the detail behind a comma."""
+
+LAG_REASONS = ("standby_caught_up", "standby_falling_behind")
+
+
 def _cause(because: Because, names: Names) -> str:
-    if (text := consumer_cause(because, names)) is not None:
-        return text
-    who = names(because.member_id)
-    detail = because.detail
-    match because.kind:
-        case "member_joined":
-            return f"{who} joined"
-        case "member_rejoined" | "leader_rejoined":
-            role = "leader " if because.kind == "leader_rejoined" else ""
-            return f"{role}{who} rejoined" + also(detail)
-        case "topic_metadata_changed":
-            return f"{who} joined again because its topics changed" + also(detail)
-        case "subscription_changed":
-            return f"{who} joined again with another subscription" + also(detail)
-        case "protocol_changed":
-            return f"{who} offers other assignors" + also(detail)
-        case "partitions_to_revoke":
-            return f"{who} gave up what others are to get"
-        case "static_member_replaced":
-            return f"{who} came back under a new member id"
-        case "member_left":
-            return f"{who} left" + also(detail)
-        case "member_removed":
-            return f"{who} was removed by an administrator" + also(detail)
-        case "session_timeout" | "rebalance_timeout" | "sync_timeout" | "new_member_timeout" | "group_too_large":
-            return f"{who} evicted" + (f", {detail}" if detail else "")
-        case "assignment_failed":
-            return f"leader {who} could not assign" + also(detail)
-        case "append_failed":
-            return detail or "the assignment could not be stored"
-        case "untold":
-            return "what set it off was not recorded"
-        case kind:
-            return kind.replace("_", " ") + (f": {detail}" if detail else "")
+    kind, detail = because.kind, because.detail
+    if kind == "append_failed" and detail:
+        return detail
+    if kind == "standby_lag" and detail in LAG_REASONS:
+        kind = detail
+    elif kind == "topic_metadata_changed" and because.member_id is not None:
+        kind = "topics_of_member_changed"
+    clause = CLAUSES.get(kind)
+    if clause is None:
+        return kind.replace("_", " ") + (f": {detail}" if detail else "")
+    also, reason = (f" ({detail})", f", {detail}") if detail else ("", "")
+    return clause.format(who=names(because.member_id), also=also, reason=reason)
 
 
 def cost(rebalance: Rebalance, names: Names) -> str:
@@ -290,18 +307,17 @@ def _waiting(rebalance: Rebalance, names: Names) -> str:
         return ""
     if not wait.member_ids:
         return f", waiting for {wait.what}"
-    who = names.listed(wait.member_ids)
-    match wait.what:
-        case "JoinGroup":
-            return f", waiting for {who} to join again"
-        case "SyncGroup":
-            return f", waiting for {who} to ask for {'its' if len(wait.member_ids) == 1 else 'their'} assignment"
-        case "revocation":
-            return f", waiting for {who} to give up what others are to get"
-        case "heartbeat":
-            return f", waiting for heartbeats of {who}"
-        case _:
-            return f", waiting for {wait.what} from {who}"
+    clause = _WAITS.get(wait.what, f"{wait.what} from {{who}}")
+    its = "its" if len(wait.member_ids) == 1 else "their"
+    return ", waiting for " + clause.format(who=names.listed(wait.member_ids), its=its)
+
+
+_WAITS = {
+    "JoinGroup": "{who} to join again",
+    "SyncGroup": "{who} to ask for {its} assignment",
+    "revocation": "{who} to give up what others are to get",
+    "heartbeat": "heartbeats of {who}",
+}
 
 
 class Link(NamedTuple):
@@ -417,43 +433,6 @@ _SHOWN_FIELDS = (
 STEPS = 12
 """How many steps of one epoch are named one by one."""
 FLOWS = 6
-
-CAUSES = {
-    "regex_resolved": "{who}'s expression matches other topics now",
-    "assignor_changed": "another assignor was voted for by {who}",
-    "revocation_timeout": "{who} evicted, it did not give up in time what it was asked for",
-    "static_member_left": "static member {who} left for a while",
-    "member_changed": "{who} sent other settings of its own",
-    "topic_metadata_changed": "topics changed",
-    "topic_deleted": "a topic was deleted",
-    "classic_members_called": "classic members were called to join again",
-    "target_failed": "no target could be computed",
-}
-"""Clauses for causes of consumer groups; whatever detail there is follows."""
-
-LAG_REASONS = {
-    "standby_caught_up": "{who}'s standby copies have caught up",
-    "standby_falling_behind": "{who}'s standby copies fall behind",
-}
-
-
-def consumer_cause(because: Because, names: Names) -> str | None:
-    """Return a cause of a consumer group as a clause, or None for one that classic groups have too."""
-    who, detail = names(because.member_id), because.detail
-    if because.kind == "standby_lag":
-        clause = LAG_REASONS.get(detail)
-        return clause.format(who=who) if clause else f"{who} sent new lags of its standby copies" + also(detail)
-    if because.kind == CONVERTED:
-        return f"the group was converted by {who}"
-    if because.kind == "topic_metadata_changed" and because.member_id is not None:
-        return None
-    clause = CAUSES.get(because.kind)
-    return None if clause is None else clause.format(who=who) + also(detail)
-
-
-def also(detail: str) -> str:
-    """Return a detail in brackets, or nothing."""
-    return f" ({detail})" if detail else ""
 
 
 def some_of(clauses: list[str], most: int, others: str) -> list[str]:

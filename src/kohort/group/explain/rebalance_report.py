@@ -42,7 +42,29 @@ def because(event: EventFields) -> Because:
 
 def cause_json(because: Because) -> dict[str, Any]:
     """Return a cause as JSON."""
-    return {"kind": because.kind, "member": because.member_id, "detail": because.detail}
+    return _documented(because, "kind member=member_id detail")
+
+
+def _documented(value: Any, names: str) -> dict[str, Any]:
+    """Return fields of a value for JSON; of `name=field`, the first is the name that JSON has."""
+    pairs = (name.partition("=") for name in names.split())
+    return {name: _json(getattr(value, field or name)) for name, _, field in pairs}
+
+
+def _json(value: Any) -> Any:
+    match value:
+        case Because():
+            return cause_json(value)
+        case Slowest():
+            return _documented(value, "member=member_id ms=took_ms")
+        case Wait():
+            return _documented(value, "what members=member_ids")
+        case Round() | GroupEpoch() | Conversion():
+            return value.to_json()
+        case tuple() | list():
+            return [_json(each) for each in value]
+        case _:
+            return value
 
 
 class Step(NamedTuple):
@@ -82,16 +104,7 @@ class GroupEpoch:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented fields."""
-        return {
-            "epoch": self.epoch,
-            "bumped_ms": self.bumped_ms,
-            "cause": cause_json(self.because),
-            "computed_ms": self.computed_ms,
-            "changed": self.changed,
-            "failure": None if self.failure is None else cause_json(self.failure),
-            "revoke_ms": self.revoke_ms,
-            "reconcile_ms": self.reconcile_ms,
-        }
+        return _documented(self, "epoch bumped_ms cause=because computed_ms changed failure revoke_ms reconcile_ms")
 
 
 @dataclass(slots=True)
@@ -105,7 +118,7 @@ class Conversion:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented fields."""
-        return {"at_ms": self.at_ms, "to": self.to, "cause": cause_json(self.because), "taken": self.taken}
+        return _documented(self, "at_ms to cause=because taken")
 
 
 class Outcome(StrEnum):
@@ -163,18 +176,9 @@ class Refused(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented fields."""
-        return {
-            "first_ms": self.first_ms,
-            "last_ms": self.last_ms,
-            "count": self.times,
-            "error": self.error,
-            "client": self.client_id,
-            "host": self.host,
-            "instance": self.instance_id,
-            "protocol": "consumer" if self.is_native else "classic",
-            "text": self.text,
-            "in_the_way": list(self.in_the_way),
-        }
+        found = _documented(self, "first_ms last_ms count=times error client=client_id host instance=instance_id")
+        protocol = "consumer" if self.is_native else "classic"
+        return found | {"protocol": protocol} | _documented(self, "text in_the_way")
 
 
 class Move(NamedTuple):
@@ -222,24 +226,9 @@ class Round:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented fields."""
-        return {
-            "opened_ms": self.opened_ms,
-            "cause": cause_json(self.because),
-            "is_initial": self.is_initial,
-            "formed_ms": self.formed_ms,
-            "formed_by": None if self.ended_by is None else cause_json(self.ended_by),
-            "generation": self.generation,
-            "protocol": self.protocol or None,
-            "leader": self.leader,
-            "missing": list(self.missing),
-            "stored_ms": self.stored_ms,
-            "failure": None if self.failure is None else cause_json(self.failure),
-            "setback": None if self.setback is None else cause_json(self.setback),
-            "announced_ms": self.announced_ms,
-            "rejoin_ms": self.rejoin_ms,
-            "missed_ms": self.missed_ms,
-            "sync_ms": self.sync_ms,
-        }
+        names = "opened_ms cause=because is_initial formed_ms formed_by=ended_by generation protocol leader missing"
+        more = "stored_ms failure setback announced_ms rejoin_ms missed_ms sync_ms"
+        return _documented(self, f"{names} {more}") | {"protocol": self.protocol or None}
 
 
 class Slowest(NamedTuple):
@@ -353,47 +342,27 @@ class Rebalance:
 
     def to_json(self, now_ms: int | None = None) -> dict[str, Any]:
         """Return the documented fields."""
+        is_known = self.is_readable
+        times = "from_type to_type from_generation to_generation started_ms ended_ms"
+        slowest = "slowest_rejoin longest_missed slowest_sync slowest_revoke slowest_reconcile"
         return {
-            "number": self.number,
-            "outcome": self.outcome,
-            "from_type": self.from_type,
-            "to_type": self.to_type,
-            "from_generation": self.from_generation,
-            "to_generation": self.to_generation,
-            "started_ms": self.started_ms,
-            "ended_ms": self.ended_ms,
+            **_documented(self, f"number outcome {times}"),
             "duration_ms": self.duration_ms(now_ms),
-            "cause": cause_json(self.because),
-            "is_partial": self.is_partial,
-            "restarts": self.restarts,
-            "avoided_before": self.avoided_before,
-            "members": self.members,
-            "shares": self.shares,
-            "joined": self.joined,
+            **_documented(self, "cause=because is_partial restarts avoided_before members shares joined"),
             "left": [_departure_json(each) for each in self.departures if not is_eviction(each)],
             "evicted": [_departure_json(each) for each in self.departures if is_eviction(each)],
             "fenced": [
-                {"member": each.old_id, "instance": each.instance_id, "replaced_by": each.new_id, "at_ms": each.at_ms}
+                _documented(each, "member=old_id instance=instance_id replaced_by=new_id at_ms")
                 for each in self.replacements
             ],
-            "partitions_before": self.partitions_before if self.is_readable else None,
-            "partitions": self.partitions if self.is_readable else None,
-            "stayed": self.stayed() if self.is_readable else None,
+            "partitions_before": self.partitions_before if is_known else None,
+            "partitions": self.partitions if is_known else None,
+            "stayed": self.stayed() if is_known else None,
             "moved": self._flows_json(),
-            "unowned_partitions": len({gap.partition for gap in self.gaps}) if self.is_readable else None,
-            "unowned_partition_s": round(self.unowned_partition_s, 3) if self.is_readable else None,
-            "silent_partition_s": round(self.silent_partition_s, 3) if self.is_readable else None,
-            "slowest_rejoin": _slowest_json(self.slowest_rejoin),
-            "longest_missed": _slowest_json(self.longest_missed),
-            "slowest_sync": _slowest_json(self.slowest_sync),
-            "slowest_revoke": _slowest_json(self.slowest_revoke),
-            "slowest_reconcile": _slowest_json(self.slowest_reconcile),
-            "waits_for": None
-            if self.waits_for is None
-            else {"what": self.waits_for.what, "members": self.waits_for.member_ids},
-            "rounds": [each.to_json() for each in self.rounds],
-            "epochs": [each.to_json() for each in self.epochs],
-            "conversions": [each.to_json() for each in self.conversions],
+            "unowned_partitions": len({gap.partition for gap in self.gaps}) if is_known else None,
+            "unowned_partition_s": round(self.unowned_partition_s, 3) if is_known else None,
+            "silent_partition_s": round(self.silent_partition_s, 3) if is_known else None,
+            **_documented(self, f"{slowest} waits_for rounds epochs conversions"),
         }
 
 
@@ -437,22 +406,13 @@ def is_eviction(departure: Departure) -> bool:
 
 def _departure_json(departure: Departure) -> dict[str, Any]:
     silent_ms = departure.silent_ms if departure.silent_ms >= 0 else None
-    return {
-        "member": departure.member_id,
-        "at_ms": departure.at_ms,
-        "cause": cause_json(departure.because),
-        "silent_ms": silent_ms,
-    }
+    return _documented(departure, "member=member_id at_ms cause=because") | {"silent_ms": silent_ms}
 
 
 def _slowest(rounds: Any) -> Slowest | None:
     each = [Slowest(member_id, took_ms) for took in rounds for member_id, took_ms in took.items()]
     # The longest; of equals the first by id.
     return min(each, key=lambda slowest: (-slowest.took_ms, slowest.member_id), default=None)
-
-
-def _slowest_json(slowest: Slowest | None) -> dict[str, Any] | None:
-    return None if slowest is None else {"member": slowest.member_id, "ms": slowest.took_ms}
 
 
 def partitions_of(topics: Any) -> set[TopicPartition]:

@@ -52,7 +52,7 @@ def offset_commit(
     def ticket(first: int, result: Result) -> None:
         nonlocal waiting
         waiting -= 1
-        if result.error or result.too_large:  # type: ignore[union-attr]
+        if result.error or result.too_large:  # type: ignore[attr-defined]
             _mark(result, answers[first : first + MOST_OFFSETS], version)
         if not waiting:
             request.reply(response)

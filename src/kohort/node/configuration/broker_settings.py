@@ -96,13 +96,27 @@ _TIMESTAMPS = get_args(TimestampType)
 _PROTOCOLS = ("classic", "consumer")
 
 
+def _int(
+    default: int, doc: str, low: int, high: int = INT_MAX, *, is_dynamic: bool = False, compatible: int | None = None
+) -> Setting[int]:
+    return Setting(INT, default, doc, low, high, is_dynamic=is_dynamic, compatible=compatible)
+
+
+def _long(default: int, doc: str, low: int, *, is_dynamic: bool = False) -> Setting[int]:
+    return Setting(LONG, default, doc, low, LONG_MAX, is_dynamic=is_dynamic)
+
+
+def _bool(default: bool, doc: str, *, is_dynamic: bool = False, compatible: bool | None = None) -> Setting[bool]:
+    return Setting(BOOLEAN, default, doc, is_dynamic=is_dynamic, compatible=compatible)
+
+
 # fmt: off
 class BrokerSettings:
     """The settings of the broker."""
 
     # -- this broker
 
-    node_id = Setting[int](INT, 1, "The number of this broker in Metadata and DescribeCluster.", 0, INT_MAX)
+    node_id = _int(1, "The number of this broker in Metadata and DescribeCluster.", 0)
     broker_rack = Setting[str | None](STRING, None, "The rack that Metadata reports for this broker.")
     listeners = Setting[str](STRING, "PLAINTEXT://127.0.0.1:9092",
         "Where to listen: PLAINTEXT://HOST:PORT, one listener.")
@@ -116,188 +130,164 @@ class BrokerSettings:
 
     # -- topics
 
-    auto_create_topics_enable = Setting[bool](BOOLEAN, True, "Whether Metadata creates topics that clients ask for.")
-    delete_topic_enable = Setting[bool](BOOLEAN, True, "Whether DeleteTopics may delete.")
-    num_partitions = Setting[int](INT, 1,
-        "Partitions of a topic that is created without a number.", 1, 100_000, is_dynamic=True)
-    default_replication_factor = Setting[int](INT, 1,
-        "Replication factor of created topics; one broker holds one.", 1, 1)
-    min_insync_replicas = Setting[int](INT, 1, _STORED, 1, INT_MAX, is_dynamic=True)
+    auto_create_topics_enable = _bool(True, "Whether Metadata creates topics that clients ask for.")
+    delete_topic_enable = _bool(True, "Whether DeleteTopics may delete.")
+    num_partitions = _int(1, "Partitions of a topic that is created without a number.", 1, 100_000, is_dynamic=True)
+    default_replication_factor = _int(1, "Replication factor of created topics; one broker holds one.", 1, 1)
+    min_insync_replicas = _int(1, _STORED, 1, is_dynamic=True)
     compression_type = Setting[str](STRING, "producer",
         "Stored; batches stay as their producer compressed them.", choices=_CODECS, is_dynamic=True)
-    message_max_bytes = Setting[int](INT, 1_048_588,
-        "The largest record batch that Produce takes.", 0, INT_MAX, is_dynamic=True)
+    message_max_bytes = _int(1_048_588, "The largest record batch that Produce takes.", 0, is_dynamic=True)
 
     # -- logs
 
-    log_segment_bytes = Setting[int](INT, 1_073_741_824,
-        "A segment is closed when it reaches this size.", 1024, INT_MAX, is_dynamic=True)
+    log_segment_bytes = _int(1_073_741_824, "A segment is closed when it reaches this size.", 1024, is_dynamic=True)
     log_roll_ms = Setting[int | None](LONG, None,
         "A segment is closed at this age; log.roll.hours when not set.", 1, LONG_MAX, is_dynamic=True)
-    log_roll_hours = Setting[int](INT, 168, "A segment is closed at this age.", 1, INT_MAX)
+    log_roll_hours = _int(168, "A segment is closed at this age.", 1)
     log_retention_ms = Setting[int | None](LONG, None,
         "How long records are kept, -1 for ever; else log.retention.minutes.", -1, LONG_MAX, is_dynamic=True)
     log_retention_minutes = Setting[int | None](INT, None,
         "How long records are kept; else log.retention.hours.", -1, INT_MAX)
-    log_retention_hours = Setting[int](INT, 168, "How long records are kept.", -1, INT_MAX)
-    log_retention_bytes = Setting[int](LONG, -1,
-        "How much a partition keeps, -1 without limit.", -1, LONG_MAX, is_dynamic=True)
-    log_retention_check_interval_ms = Setting[int](LONG, 300_000, "How often retention is enforced.", 1, LONG_MAX)
-    log_index_interval_bytes = Setting[int](INT, 4096, "Bytes between two index entries.", 0, INT_MAX, is_dynamic=True)
-    log_index_size_max_bytes = Setting[int](INT, 10_485_760, _STORED, 4, INT_MAX, is_dynamic=True)
+    log_retention_hours = _int(168, "How long records are kept.", -1)
+    log_retention_bytes = _long(-1, "How much a partition keeps, -1 without limit.", -1, is_dynamic=True)
+    log_retention_check_interval_ms = _long(300_000, "How often retention is enforced.", 1)
+    log_index_interval_bytes = _int(4096, "Bytes between two index entries.", 0, is_dynamic=True)
+    log_index_size_max_bytes = _int(10_485_760, _STORED, 4, is_dynamic=True)
     log_cleanup_policy = Setting[Names](LIST, ("delete",),
         "delete what is old or too much, compact to the last record of each key, or both.",
         choices=_CLEANUP, is_dynamic=True)
-    log_segment_delete_delay_ms = Setting[int](LONG, 60_000, _STORED, 0, LONG_MAX, is_dynamic=True)
-    log_preallocate = Setting[bool](BOOLEAN, False, _STORED, is_dynamic=True)
-    unclean_leader_election_enable = Setting[bool](BOOLEAN, False, _STORED, is_dynamic=True)
-    log_flush_interval_messages = Setting[int](LONG, LONG_MAX,
-        "Below its default, a reply waits for fsync; else the system decides.", 1, LONG_MAX, is_dynamic=True)
+    log_segment_delete_delay_ms = _long(60_000, _STORED, 0, is_dynamic=True)
+    log_preallocate = _bool(False, _STORED, is_dynamic=True)
+    unclean_leader_election_enable = _bool(False, _STORED, is_dynamic=True)
+    log_flush_interval_messages = _long(LONG_MAX,
+        "Below its default, a reply waits for fsync; else the system decides.", 1, is_dynamic=True)
     log_flush_interval_ms = Setting[int | None](LONG, None, _STORED, 0, LONG_MAX, is_dynamic=True)
     log_message_timestamp_type = Setting[TimestampType](STRING, "CreateTime",
         "Whose time records carry.", choices=_TIMESTAMPS, is_dynamic=True)
-    log_message_timestamp_before_max_ms = Setting[int](LONG, LONG_MAX,
-        "How old a batch may be when it arrives.", 0, LONG_MAX, is_dynamic=True)
-    log_message_timestamp_after_max_ms = Setting[int](LONG, 3_600_000,
-        "How far ahead of our clock a batch may be.", 0, LONG_MAX, is_dynamic=True)
+    log_message_timestamp_before_max_ms = _long(LONG_MAX, "How old a batch may be when it arrives.", 0, is_dynamic=True)
+    log_message_timestamp_after_max_ms = _long(3_600_000,
+        "How far ahead of our clock a batch may be.", 0, is_dynamic=True)
 
     # -- the log cleaner
 
-    log_cleaner_enable = Setting[bool](BOOLEAN, True, "Whether logs with the policy compact are compacted.")
-    log_cleaner_backoff_ms = Setting[int](LONG, 15_000,
-        "How often the cleaner looks for work when there was none.", 0, LONG_MAX, is_dynamic=True)
+    log_cleaner_enable = _bool(True, "Whether logs with the policy compact are compacted.")
+    log_cleaner_backoff_ms = _long(15_000,
+        "How often the cleaner looks for work when there was none.", 0, is_dynamic=True)
     log_cleaner_min_cleanable_ratio = Setting[float](DOUBLE, 0.5,
         "A log is cleaned when more than this part of what may be cleaned is dirty.", 0, 1, is_dynamic=True)
-    log_cleaner_min_compaction_lag_ms = Setting[int](LONG, 0,
-        "How young a record may be for the cleaner to touch it.", 0, LONG_MAX, is_dynamic=True)
-    log_cleaner_max_compaction_lag_ms = Setting[int](LONG, LONG_MAX,
-        "How old a record may get before it is cleaned, whatever the ratio.", 1, LONG_MAX, is_dynamic=True)
-    log_cleaner_delete_retention_ms = Setting[int](LONG, 86_400_000,
-        "How long a tombstone stays once what it deletes is gone.", 0, LONG_MAX, is_dynamic=True)
-    log_cleaner_dedupe_buffer_size = Setting[int](LONG, 134_217_728,
-        "Memory for the keys of one cleaning; more keys take more cleanings.", 1_048_576, LONG_MAX, is_dynamic=True)
+    log_cleaner_min_compaction_lag_ms = _long(0,
+        "How young a record may be for the cleaner to touch it.", 0, is_dynamic=True)
+    log_cleaner_max_compaction_lag_ms = _long(LONG_MAX,
+        "How old a record may get before it is cleaned, whatever the ratio.", 1, is_dynamic=True)
+    log_cleaner_delete_retention_ms = _long(86_400_000,
+        "How long a tombstone stays once what it deletes is gone.", 0, is_dynamic=True)
+    log_cleaner_dedupe_buffer_size = _long(134_217_728,
+        "Memory for the keys of one cleaning; more keys take more cleanings.", 1_048_576, is_dynamic=True)
     log_cleaner_io_max_bytes_per_second = Setting[float](DOUBLE, DOUBLE_MAX,
         "How much the cleaner reads in a second at most.", 1, is_dynamic=True)
-    log_cleaner_threads = Setting[int](INT, 1, _STORED, 0, INT_MAX, is_dynamic=True)
+    log_cleaner_threads = _int(1, _STORED, 0, is_dynamic=True)
 
     # -- requests
 
-    socket_request_max_bytes = Setting[int](INT, 104_857_600,
-        "The largest request; a larger one closes its connection.", 1, INT_MAX)
-    kohort_request_max_entries = Setting[int](INT, 20_000,
+    socket_request_max_bytes = _int(104_857_600, "The largest request; a larger one closes its connection.", 1)
+    kohort_request_max_entries = _int(20_000,
         "How many entries the lists of one request may have together; a request with more closes its connection.",
-        4096, INT_MAX, compatible=INT_MAX)
-    connections_max_idle_ms = Setting[int](LONG, 600_000,
-        "A connection that is idle for so long is closed.", 1, LONG_MAX)
-    max_connections = Setting[int](INT, INT_MAX,
+        4096, compatible=INT_MAX)
+    connections_max_idle_ms = _long(600_000, "A connection that is idle for so long is closed.", 1)
+    max_connections = _int(INT_MAX,
         "How many connections are open at once, no more than the limit of open files leaves; others are closed.",
-        0, INT_MAX, is_dynamic=True)
-    fetch_max_bytes = Setting[int](INT, 57_671_680,
-        "The most that one Fetch answers, its first batch excepted.", 1024, INT_MAX)
-    max_incremental_fetch_session_cache_slots = Setting[int](INT, 1000,
-        "Fetch sessions (KIP-227) kept at most.", 0, INT_MAX)
-    max_request_partition_size_limit = Setting[int](INT, 2000,
-        "Partitions in one DescribeTopicPartitions answer.", 1, INT_MAX)
-    producer_id_expiration_ms = Setting[int](INT, 86_400_000,
-        "How long an idle producer's sequence is remembered.", 1, INT_MAX, is_dynamic=True)
+        0, is_dynamic=True)
+    fetch_max_bytes = _int(57_671_680, "The most that one Fetch answers, its first batch excepted.", 1024)
+    max_incremental_fetch_session_cache_slots = _int(1000, "Fetch sessions (KIP-227) kept at most.", 0)
+    max_request_partition_size_limit = _int(2000, "Partitions in one DescribeTopicPartitions answer.", 1)
+    producer_id_expiration_ms = _int(86_400_000,
+        "How long an idle producer's sequence is remembered.", 1, is_dynamic=True)
 
     # -- groups
 
     group_coordinator_rebalance_protocols = Setting[Names](LIST, ("classic", "consumer",),
         "The group protocols in force.", choices=_PROTOCOLS)
-    group_min_session_timeout_ms = Setting[int](INT, 6000,
-        "The shortest session timeout a classic member may ask for.", 1, INT_MAX)
-    group_max_session_timeout_ms = Setting[int](INT, 1_800_000,
-        "The longest session timeout a classic member may ask for.", 1, INT_MAX)
-    group_initial_rebalance_delay_ms = Setting[int](INT, 3000,
-        "How long an empty group waits for more members.", 0, INT_MAX)
-    kohort_group_initial_quiet_ms = Setting[int](INT, 100,
-        "An empty group waits no longer once no join came for so long; -1: always the whole delay.",
-        -1, INT_MAX, compatible=-1)
-    kohort_group_heartbeat_park = Setting[bool](BOOLEAN, True,
+    group_min_session_timeout_ms = _int(6000, "The shortest session timeout a classic member may ask for.", 1)
+    group_max_session_timeout_ms = _int(1_800_000, "The longest session timeout a classic member may ask for.", 1)
+    group_initial_rebalance_delay_ms = _int(3000, "How long an empty group waits for more members.", 0)
+    kohort_group_initial_quiet_ms = _int(100,
+        "An empty group waits no longer once no join came for so long; -1: always the whole delay.", -1, compatible=-1)
+    kohort_group_heartbeat_park = _bool(True,
         "Whether a heartbeat waits for news, up to its sender's interval, and eager members learn of a rebalance "
-        "together; false answers each at once.",
-        compatible=False)
-    kohort_group_commit_hold_ms = Setting[int](INT, 0,
+        "together; false answers each at once.", compatible=False)
+    kohort_group_commit_hold_ms = _int(0,
         "How long the answer to a commit waits for its sender's parked heartbeat. Members with auto-commit then learn "
-        "of each rebalance at once, and a synchronous commit takes as long; 0 answers both at once.",
-        0, INT_MAX)
-    kohort_group_requests_overtake = Setting[bool](BOOLEAN, True,
+        "of each rebalance at once, and a synchronous commit takes as long; 0 answers both at once.", 0)
+    kohort_group_requests_overtake = _bool(True,
         "Whether a member's commit and leave are carried out on arrival while its own JoinGroup or SyncGroup waits on "
-        "the connection; false has them wait, as in Kafka.",
-        compatible=False)
-    kohort_group_join_reasons = Setting[bool](BOOLEAN, True,
+        "the connection; false has them wait, as in Kafka.", compatible=False)
+    kohort_group_join_reasons = _bool(True,
         "Whether the reasons `blind` and `topic_metadata_change` of a JoinGroup act.", compatible=False)
-    kohort_group_leader_by_version = Setting[bool](BOOLEAN, True,
+    kohort_group_leader_by_version = _bool(True,
         "Whether a member of a consumer group whose metadata does not hold what it owns leads only where no other can.",
         compatible=False)
-    kohort_group_events = Setting[bool](BOOLEAN, True,
+    kohort_group_events = _bool(True,
         "Whether what happens to groups is written to __kohort_group_events, from which `kohort explain` reads.",
         compatible=False)
-    kohort_extensions = Setting[bool](BOOLEAN, True,
+    kohort_extensions = _bool(True,
         "Whether fields of ours are offered and sent in Kafka's messages, as tagged fields that others skip.",
         compatible=False)
-    kohort_group_sync_hold_ms = Setting[int](INT, 1000,
+    kohort_group_sync_hold_ms = _int(1000,
         "How long members wait for their assignment while others must revoke and rejoin; 0 never lets them wait.",
-        0, INT_MAX, compatible=0)
-    group_max_size = Setting[int](INT, INT_MAX, "How many members a classic group may have.", 1, INT_MAX)
-    group_consumer_session_timeout_ms = Setting[int](INT, 45_000,
+        0, compatible=0)
+    group_max_size = _int(INT_MAX, "How many members a classic group may have.", 1)
+    group_consumer_session_timeout_ms = _int(45_000,
         "A member of a consumer group that sends no heartbeat for so long is evicted; a group's own setting goes "
-        "before it.",
-        1, INT_MAX)
-    group_consumer_min_session_timeout_ms = Setting[int](INT, 45_000,
-        "The shortest session timeout that a group may set for itself.", 1, INT_MAX)
-    group_consumer_max_session_timeout_ms = Setting[int](INT, 60_000,
-        "The longest session timeout that a group may set for itself.", 1, INT_MAX)
-    group_consumer_heartbeat_interval_ms = Setting[int](INT, 5000,
-        "How often members of consumer groups send heartbeats; a group's own setting goes before it.", 1, INT_MAX)
-    group_consumer_min_heartbeat_interval_ms = Setting[int](INT, 5000,
-        "The shortest heartbeat interval that a group may set for itself.", 1, INT_MAX)
-    group_consumer_max_heartbeat_interval_ms = Setting[int](INT, 15_000,
-        "The longest heartbeat interval that a group may set for itself.", 1, INT_MAX)
-    group_consumer_assignment_interval_ms = Setting[int](INT, 1000,
+        "before it.", 1)
+    group_consumer_min_session_timeout_ms = _int(45_000,
+        "The shortest session timeout that a group may set for itself.", 1)
+    group_consumer_max_session_timeout_ms = _int(60_000,
+        "The longest session timeout that a group may set for itself.", 1)
+    group_consumer_heartbeat_interval_ms = _int(5000,
+        "How often members of consumer groups send heartbeats; a group's own setting goes before it.", 1)
+    group_consumer_min_heartbeat_interval_ms = _int(5000,
+        "The shortest heartbeat interval that a group may set for itself.", 1)
+    group_consumer_max_heartbeat_interval_ms = _int(15_000,
+        "The longest heartbeat interval that a group may set for itself.", 1)
+    group_consumer_assignment_interval_ms = _int(1000,
         "How long after a target assignment the next is computed at the latest; sooner where that is cheap.", 0, 15_000)
-    group_consumer_min_assignment_interval_ms = Setting[int](INT, 0,
-        "The shortest assignment interval that a group may set for itself.", 0, INT_MAX)
-    group_consumer_max_assignment_interval_ms = Setting[int](INT, 15_000,
-        "The longest assignment interval that a group may set for itself.", 0, INT_MAX)
-    group_consumer_max_size = Setting[int](INT, INT_MAX, "How many members a consumer group may have.", 1, INT_MAX)
+    group_consumer_min_assignment_interval_ms = _int(0,
+        "The shortest assignment interval that a group may set for itself.", 0)
+    group_consumer_max_assignment_interval_ms = _int(15_000,
+        "The longest assignment interval that a group may set for itself.", 0)
+    group_consumer_max_size = _int(INT_MAX, "How many members a consumer group may have.", 1)
     group_consumer_assignors = Setting[Names](LIST, ("uniform", "range"),
         "The assignors that members may name; the first is that of members that name none.")
     group_consumer_migration_policy = Setting[str](STRING, "bidirectional",
         "Which conversions of groups with members are made: none, to the consumer protocol, from it, or both.",
         choices=("disabled", "upgrade", "downgrade", "bidirectional"))
-    group_consumer_regex_refresh_interval_ms = Setting[int](INT, 600_000,
-        "Accepted for tools; expressions are matched again whenever topics change.", 10_000, INT_MAX)
-    kohort_group_migration_min_embedded_version = Setting[int](INT, 3,
+    group_consumer_regex_refresh_interval_ms = _int(600_000,
+        "Accepted for tools; expressions are matched again whenever topics change.", 10_000)
+    kohort_group_migration_min_embedded_version = _int(3,
         "The oldest version of embedded metadata whose members a group may take into the consumer protocol.",
         0, 3, compatible=0)
-    kohort_group_migration_ignore_echoed_data = Setting[bool](BOOLEAN, False,
+    kohort_group_migration_ignore_echoed_data = _bool(False,
         "Whether a group is converted whose assignments carry user data that is nothing but what their members sent "
         "themselves, or the generation of cooperative-sticky. Kafka converts no group with user data in assignments.")
-    kohort_group_consumer_assignment_early = Setting[bool](BOOLEAN, True,
+    kohort_group_consumer_assignment_early = _bool(True,
         "Whether a target is computed before the assignment interval is over where that is cheap.", compatible=False)
-    kohort_group_consumer_heartbeat_settling_ms = Setting[int](INT, 500,
+    kohort_group_consumer_heartbeat_settling_ms = _int(500,
         "The heartbeat interval requested of a member that has something to do or to wait for, where no heartbeat is "
-        "parked; 0: the group's own.",
-        0, INT_MAX, compatible=0)
-    kohort_group_consumer_heartbeat_park_ms = Setting[int](INT, 1000,
+        "parked; 0: the group's own.", 0, compatible=0)
+    kohort_group_consumer_heartbeat_park_ms = _int(1000,
         "How long a heartbeat in a consumer group may be parked, waiting for news; 0 answers it at once.",
-        0, INT_MAX, compatible=0)
-    kohort_group_consumer_heartbeat_park_stable_ms = Setting[int](INT, 3000,
-        "The same for a member without news for half a minute.", 0, INT_MAX)
-    offsets_topic_num_partitions = Setting[int](INT, 50,
-        "Partitions of __consumer_offsets, when it is created.", 1, INT_MAX)
-    offsets_topic_segment_bytes = Setting[int](INT, 104_857_600, "Segment size of __consumer_offsets.", 1, INT_MAX)
-    offsets_topic_replication_factor = Setting[int](INT, 1,
-        "Replication factor of __consumer_offsets; one broker holds one.", 1, 1)
+        0, compatible=0)
+    kohort_group_consumer_heartbeat_park_stable_ms = _int(3000,
+        "The same for a member without news for half a minute.", 0)
+    offsets_topic_num_partitions = _int(50, "Partitions of __consumer_offsets, when it is created.", 1)
+    offsets_topic_segment_bytes = _int(104_857_600, "Segment size of __consumer_offsets.", 1)
+    offsets_topic_replication_factor = _int(1, "Replication factor of __consumer_offsets; one broker holds one.", 1, 1)
     kohort_offsets_load_ignore = Setting[Names](LIST, (),
         "PARTITION@OFFSET,…: records of __consumer_offsets to go on without where they cannot be read.")
-    offset_metadata_max_bytes = Setting[int](INT, 4096, "The longest metadata text of a committed offset.", 0, INT_MAX)
-    offsets_retention_minutes = Setting[int](INT, 10_080,
-        "How long the offsets of an empty group are kept.", 1, INT_MAX)
-    offsets_retention_check_interval_ms = Setting[int](LONG, 600_000,
-        "How often expired offsets are looked for.", 1, LONG_MAX)
+    offset_metadata_max_bytes = _int(4096, "The longest metadata text of a committed offset.", 0)
+    offsets_retention_minutes = _int(10_080, "How long the offsets of an empty group are kept.", 1)
+    offsets_retention_check_interval_ms = _long(600_000, "How often expired offsets are looked for.", 1)
 # fmt: on
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
@@ -180,29 +181,28 @@ def loaded_fields(group: ClassicGroup) -> Callable[[TopicName], Fields]:
 Describe = Callable[[Any, TopicName], Fields]
 
 
-def _copied(**attributes: str) -> Describe:
-    """Return a function that copies attributes of an event to fields of other names."""
-    return lambda event, _: {name: getattr(event, attribute) for name, attribute in attributes.items()}
+def _copied(names: str) -> Describe:
+    """Return a function that copies attributes of an event; of `name=attribute`, the first is the field's name."""
+    pairs = [
+        (name, attrgetter(attribute or name)) for name, _, attribute in (each.partition("=") for each in names.split())
+    ]
+    return lambda event, _: {name: read(event) for name, read in pairs}
 
 
-_MEMBER = _copied(member="member_id")
-_NOTHING = _copied()
+_MEMBER = _copied("member=member_id")
+_NOTHING = _copied("")
+_SENDER = "member=member_id instance=request.instance_id client=request.client_id host=request.client_host"
+_ADDED = _copied(
+    f"{_SENDER} session_timeout_ms=request.session_timeout_ms rebalance_timeout_ms=request.rebalance_timeout_ms"
+)
+_CLIENT = _copied("instance=instance_id client=client_id host=client_host")
+_REPLACED = _copied(f"{_SENDER} replaced=old_member_id awaits_join")
 
 
-def _member_added(event: MemberAdded, _: TopicName) -> Fields:
-    request = event.request
-    topics, owned = _claims(request.protocol_type, request.protocols)
-    return {
-        "member": event.member_id,
-        "instance": request.instance_id,
-        "client": request.client_id,
-        "host": request.client_host,
-        "session_timeout_ms": request.session_timeout_ms,
-        "rebalance_timeout_ms": request.rebalance_timeout_ms,
-        "protocols": [name for name, _ in request.protocols],
-        "topics": topics,
-        "owned": owned,
-    }
+def _member_added(event: MemberAdded, name_of: TopicName) -> Fields:
+    topics, owned = _claims(event.request.protocol_type, event.request.protocols)
+    offered = [name for name, _ in event.request.protocols]
+    return {**_ADDED(event, name_of), "protocols": offered, "topics": topics, "owned": owned}
 
 
 def _member_rejoined(event: MemberRejoined, _: TopicName) -> Fields:
@@ -216,17 +216,8 @@ def _member_rejoined(event: MemberRejoined, _: TopicName) -> Fields:
     return found
 
 
-def _member_replaced(event: StaticMemberReplaced, _: TopicName) -> Fields:
-    owned = _claims(CONSUMER_PROTOCOL_TYPE, event.request.protocols)[1]
-    return {
-        "member": event.member_id,
-        "instance": event.instance_id,
-        "replaced": event.old_member_id,
-        "client": event.request.client_id,
-        "host": event.request.client_host,
-        "awaits_join": event.awaits_join,
-        "owned": owned,
-    }
+def _member_replaced(event: StaticMemberReplaced, name_of: TopicName) -> Fields:
+    return {**_REPLACED(event, name_of), "owned": _claims(CONSUMER_PROTOCOL_TYPE, event.request.protocols)[1]}
 
 
 def _member_gone(event: MemberRemoved | ConsumerMemberOut, _: TopicName) -> Fields:
@@ -258,13 +249,11 @@ def _revocations_awaited(event: RevocationsAwaited, _: TopicName) -> Fields:
     return {"revoking": sorted(event.revoking), "is_holding": event.is_holding, "held": sorted(event.held)}
 
 
-def _join_refused(event: JoinRefused, _: TopicName) -> Fields:
+def _join_refused(event: JoinRefused, name_of: TopicName) -> Fields:
     request = event.request
     return {
         "member": request.member_id or None,
-        "instance": request.instance_id,
-        "client": request.client_id,
-        "host": request.client_host,
+        **_CLIENT(request, name_of),
         "is_native": isinstance(request, ConsumerHeartbeat),
         "error": event.error.name,
     }
@@ -293,26 +282,23 @@ def _all_fields(event: Event, _: TopicName) -> Fields:
 
 def loaded_consumer_fields(group: ConsumerGroup) -> Callable[[TopicName], Fields]:
     """Return the fields of a consumer group that its coordinator has replayed, as it is now."""
-    members = [
-        (each.member_id, each.client_id, each.instance_id, each.assigned, each.pending, each.target)
-        for _, each in sorted(group.members.items())
-    ]
-    states = {each.member_id: [each.epoch, each.state.name] for _, each in sorted(group.members.items())}
-    classic = {each.member_id: each.classic_phase.name for _, each in sorted(group.members.items()) if each.classic}
-    target_epoch = group.assignment_epoch
-
-    def found(name_of: TopicName) -> Fields:
-        return {
-            "clients": {member_id: [client_id, instance] for member_id, client_id, instance, _, _, _ in members},
-            "assignments": {member_id: _held(assigned, name_of) for member_id, _, _, assigned, _, _ in members},
-            "pending": {member_id: _held(pending, name_of) for member_id, _, _, _, pending, _ in members if pending},
-            "targets": {member_id: _named(target, name_of) for member_id, _, _, _, _, target in members},
-            "target_epoch": target_epoch,
-            "member_states": states,
-            "phases": classic,
-        }
-
-    return found
+    members = [member for _, member in sorted(group.members.items())]
+    clients = {each.member_id: [each.client_id, each.instance_id] for each in members}
+    assigned = {each.member_id: each.assigned for each in members}
+    pending = {each.member_id: each.pending for each in members if each.pending}
+    targets = {each.member_id: each.target for each in members}
+    now = {
+        "target_epoch": group.assignment_epoch,
+        "member_states": {each.member_id: [each.epoch, each.state.name] for each in members},
+        "phases": {each.member_id: each.classic_phase.name for each in members if each.classic},
+    }
+    return lambda name_of: {
+        "clients": clients,
+        "assignments": {member_id: _held(held, name_of) for member_id, held in assigned.items()},
+        "pending": {member_id: _held(held, name_of) for member_id, held in pending.items()},
+        "targets": {member_id: _named(target, name_of) for member_id, target in targets.items()},
+        **now,
+    }
 
 
 def targets_fields(targets: Iterable[MemberTargetStored], name_of: TopicName) -> Fields:
@@ -320,17 +306,16 @@ def targets_fields(targets: Iterable[MemberTargetStored], name_of: TopicName) ->
     return {"targets": {each.member_id: _named(each.target, name_of) for each in targets}}
 
 
+_STORED = _copied(
+    "member=member_id instance=instance_id client=client_id host=client_host rack=rack_id"
+    " rebalance_timeout_ms assignor=server_assignor"
+)
+
+
 def _member_stored(event: ConsumerMemberStored, name_of: TopicName) -> Fields:
-    found: Fields = {
-        "member": event.member_id,
-        "instance": event.instance_id,
-        "client": event.client_id,
-        "host": event.client_host,
-        "rack": event.rack_id,
+    found = _STORED(event, name_of) | {
         "topics": list(event.subscribed_topic_names),
         "regex": event.subscribed_topic_regex or None,
-        "rebalance_timeout_ms": event.rebalance_timeout_ms,
-        "assignor": event.server_assignor,
         "is_classic": event.classic is not None,
     }
     if event.classic is not None:
@@ -346,12 +331,11 @@ def _member_target(event: MemberTargetStored, name_of: TopicName) -> Fields:
     return {"member": event.member_id, "target": _named(event.target, name_of)}
 
 
+_ASSIGNED = _copied("member=member_id member_epoch=epoch previous_epoch member_state=state.name")
+
+
 def _member_assignment(event: MemberAssignmentStored, name_of: TopicName) -> Fields:
-    found: Fields = {
-        "member": event.member_id,
-        "member_epoch": event.epoch,
-        "previous_epoch": event.previous_epoch,
-        "member_state": event.state.name,
+    found = _ASSIGNED(event, name_of) | {
         "assigned": _held(event.assigned, name_of),
         "pending": _held(event.pending, name_of),
     }
@@ -382,13 +366,13 @@ EVENTS: dict[type, tuple[str, Describe]] = {
     StaticMemberReplaced: ("member_replaced", _member_replaced),
     MemberRemoved: ("member_left or member_evicted", _member_gone),
     RoundOpened: ("round_opened", _round_opened),
-    RoundAnnounced: ("round_announced", _copied(waited_ms="waited_ms")),
-    InitialDelayExtended: ("initial_delay_extended", _copied(delay_ms="delay_ms", remaining_ms="remaining_ms")),
-    GenerationFormed: ("generation_formed", _copied(protocol="protocol_name", leader="leader")),
-    SyncReceived: ("member_synced", _copied(member="member_id", is_held="awaits_sync")),
+    RoundAnnounced: ("round_announced", _copied("waited_ms")),
+    InitialDelayExtended: ("initial_delay_extended", _copied("delay_ms remaining_ms")),
+    GenerationFormed: ("generation_formed", _copied("protocol=protocol_name leader")),
+    SyncReceived: ("member_synced", _copied("member=member_id is_held=awaits_sync")),
     MemberRecognized: ("member_recognized", _MEMBER),
     RebalanceAvoided: ("rebalance_avoided", _MEMBER),
-    AssignmentFailed: ("assignment_failed", _copied(leader="leader", message="message")),
+    AssignmentFailed: ("assignment_failed", _copied("leader message")),
     RevocationsAwaited: ("revocations_awaited", _revocations_awaited),
     SyncsReleased: ("syncs_released", _NOTHING),
     JoinRefused: ("join_refused", _join_refused),
@@ -397,17 +381,17 @@ EVENTS: dict[type, tuple[str, Describe]] = {
     GroupStored: ("assignment_stored, group_emptied or group_created", _group_stored),
     GroupDeleted: ("group_deleted", _group_deleted),
     GroupUnloaded: ("group_unloaded", _NOTHING),
-    ConsumerGroupStored: ("group_epoch_bumped", _copied(epoch="epoch")),
+    ConsumerGroupStored: ("group_epoch_bumped", _copied("epoch")),
     ConsumerMemberStored: ("member_subscribed", _member_stored),
-    TargetStored: ("target_computed", _copied(target_epoch="epoch", computed_ms="timestamp_ms")),
+    TargetStored: ("target_computed", _copied("target_epoch=epoch computed_ms=timestamp_ms")),
     MemberTargetStored: ("member_targeted", _member_target),
     MemberAssignmentStored: ("member_reconciled", _member_assignment),
     RegexStored: ("regex_resolved", _regex_stored),
     ConsumerGroupDeleted: ("group_deleted", _group_deleted),
     ConsumerMemberDeleted: ("member_deleted", _MEMBER),
     MemberAssignmentDeleted: ("member_assignment_deleted", _MEMBER),
-    TargetFailed: ("target_failed", _copied(assignor="assignor", message="message")),
-    TargetTimed: ("target_timed", _copied(cost_us="cost_us")),
+    TargetFailed: ("target_failed", _copied("assignor message")),
+    TargetTimed: ("target_timed", _copied("cost_us")),
     ConsumerMemberOut: ("member_left or member_evicted", _member_gone),
     ClassicJoinParked: ("join_held", _MEMBER),
     ClassicJoinAnswered: ("join_released", _MEMBER),

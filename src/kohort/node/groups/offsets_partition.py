@@ -16,21 +16,17 @@ from kohort.group.commands import (
     Command,
     CommitOffsets,
     ConsumerHeartbeat,
-    DeleteGroup,
-    DeleteOffsets,
     Heartbeat,
     Join,
-    Leave,
     Loaded,
     Sync,
 )
 from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.decisions import ERROR_RESULTS
 from kohort.group.events import HardEvent
 from kohort.group.results import (
     CommitResult,
     ConsumerHeartbeatResult,
-    DeleteGroupResult,
-    DeleteOffsetsResult,
     HeartbeatResult,
     JoinResult,
     LeaveResult,
@@ -184,14 +180,6 @@ class Progress:
             log.info("loaded %d groups in %.1f s", groups, (self._elapsed_us() - self._began_us) / 1e6)
 
 
-_RESULTS: dict[type[Command], Callable[[ErrorCode], Result]] = {
-    Leave: LeaveResult,
-    CommitOffsets: CommitResult,
-    DeleteOffsets: DeleteOffsetsResult,
-    DeleteGroup: DeleteGroupResult,
-}
-
-
 def refusal(command: Command, error: ErrorCode) -> Result:
     """Return the answer of a command that is not decided at all."""
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -204,12 +192,10 @@ def refusal(command: Command, error: ErrorCode) -> Result:
             return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error)
         case Join():
             return JoinResult(error, command.member_id)
-        case Leave() | CommitOffsets() | DeleteOffsets() | DeleteGroup():
-            return _RESULTS[type(command)](error)
         case ConsumerHeartbeat():
             return ConsumerHeartbeatResult(error, error.text)
         case _:
-            raise AssertionError(f"{type(command).__name__} is no request of a client")
+            return ERROR_RESULTS[type(command)](error)
 
 
 def failure(result: Result, error: ErrorCode) -> Result:

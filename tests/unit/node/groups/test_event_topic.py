@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any
 
 from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
 from tests.unit.node.groups.test_coordinator import events, records
 
+from kohort.group import events as events_module
 from kohort.group.classic.group import Phase
 from kohort.group.commands import Join
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import (
-    Event,
     GroupLoaded,
     GroupStored,
     Held,
@@ -40,7 +40,11 @@ from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.messages import LeaveGroupRequest
 
 CAUSE = Cause(CauseKind.MEMBER_JOINED, 5, "m", "why")
-TYPES: tuple[type, ...] = get_args(Event)
+TYPES: tuple[type, ...] = tuple(
+    each
+    for name, each in vars(events_module).items()
+    if "cause" in getattr(each, "__match_args__", ()) and name[0] != "_"
+)
 UNTOLD = {
     "initial_delay_extended",
     "group_unloaded",
