@@ -16,7 +16,7 @@ demo: .venv/demo ## real flights through our broker and group into Spark, one wo
 	$(BIN)/python -m demo
 
 test: check ## everything a change must pass
-	$(BIN)/python -m pytest -q -n 2 -m "not interop" --ignore=tests/unit --ignore=tests/tidy --ignore=tests/interop
+	$(BIN)/python -m pytest -q -n 3 -m "not interop" --ignore=tests/unit --ignore=tests/tidy --ignore=tests/interop
 
 check: .venv/dev ## format, lint, types, layers, tidy and unit tests: under a minute
 	$(BIN)/ruff format --check --quiet .

@@ -3,6 +3,7 @@ otherwise a process takes whole modules, those that take longest first."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -22,8 +23,16 @@ WITHOUT_THE_SESSION = {
 }
 """Modules that start Spark in other processes, or only use its classes: any process may run them."""
 
-LONGEST = ["tests/spark/", "tests/spark/test_demo.py"]
+LONGEST = [
+    "tests/spark/",
+    "tests/integration/test_examples.py",
+    "tests/integration/test_what_if.py",
+    "tests/spark/test_demo.py",
+]
 """What starts first: a minute or more each, which would otherwise run alone at the end."""
+
+SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of the Java processes that tests start: they end before optimized code and parallel collection pay."""
 
 
 def _scope(nodeid: str) -> str:
@@ -37,6 +46,8 @@ def _scope(nodeid: str) -> str:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the longest scopes first, then those of the most tests, for the scheduler below."""
+    if not any(item.get_closest_marker("interop") for item in items):  # which measure others' Java
+        os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JAVA)
     if hasattr(config, "workerinput"):
         sizes = Counter(_scope(item.nodeid) for item in items)
         rank = {scope: number for number, scope in enumerate(LONGEST)}
