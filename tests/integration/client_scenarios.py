@@ -26,6 +26,7 @@ from kohort.client import (
 )
 from kohort.client.producer.partitioner import partition_for_key
 from kohort.member import MemberConfig, State
+from kohort.member.inputs import Subscribed
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -41,8 +42,8 @@ def member(
     return Membership(
         cluster,
         name,
+        Subscribed((name,)),
         MemberConfig(heartbeat_interval_ms=100, instance_id=instance_id),
-        topics=[name],
         assignors=(RangeAssignor(),),
         listener=listener,
     )

@@ -12,9 +12,11 @@ import pytest
 from tests.integration.scenario_book import Recorder, Scenario, create, poll_until, produce
 
 from kohort.client import Admin, Cluster, CommitFailed, Consumer, Membership, SubscriptionPattern
-from kohort.client.membership.coordinator_requests import ConsumerRequests, CoordinatorLink
+from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.client.membership.protocol_driver import ConsumerDriver
 from kohort.member import ConsumerState, MemberConfig
 from kohort.member.effects import ConsumerHeartbeat
+from kohort.member.inputs import ConsumerHeartbeatAnswered, Subscribed
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 
@@ -62,8 +64,11 @@ async def take_out(bootstrap: str, group: str, member_id: str) -> None:
     """Leave the group in a member's name, as a coordinator that puts it out."""
     async with Cluster(bootstrap) as cluster:
         link = CoordinatorLink(cluster, group)
-        answer = await ConsumerRequests(link, MemberConfig()).heartbeat(ConsumerHeartbeat(1, member_id, -1))
+        response = ConsumerDriver(link, MemberConfig(), member_id).carry_out(ConsumerHeartbeat(1, member_id, -1))
+        assert response is not None
+        answer = await response
         link.drop()
+    assert isinstance(answer, ConsumerHeartbeatAnswered)
     assert answer.error is ErrorCode.NONE
 
 
@@ -268,7 +273,7 @@ async def a_topic_made_anew_is_read_from_its_beginning(bootstrap: str, name: str
 async def a_membership_alone_is_stable_and_leaves(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
     async with Cluster(bootstrap) as cluster:
-        member = Membership(cluster, name, topics=[name], protocol="consumer")
+        member = Membership(cluster, name, Subscribed((name,)), protocol="consumer")
         await member.start()
         await member.joined(timeout_ms=LONG_MS)
         # Apache Kafka's coordinator may learn of a new topic a little later than the member does.

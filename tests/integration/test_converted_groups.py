@@ -14,6 +14,7 @@ from kohort.assign.spec import Assignor
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Cluster, Membership
 from kohort.member import MemberConfig
+from kohort.member.inputs import Subscribed
 from kohort.model.errors import ErrorCode
 from kohort.net.connection import Connection
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -68,8 +69,8 @@ def test_our_classic_members_share_with_a_native_one_and_take_over_from_it(
                 Membership(
                     cluster,
                     name,
+                    Subscribed((name,)),
                     MemberConfig(heartbeat_interval_ms=100),
-                    topics=[name],
                     assignors=(assignor(),),
                     listener=each,
                 )
@@ -107,7 +108,11 @@ def test_member_of_an_old_embedded_version_keeps_the_group_classic_and_is_named(
         await create(bootstrap, name, 2)
         async with Cluster(bootstrap) as cluster, Cluster(bootstrap) as other:
             member = Membership(
-                cluster, name, MemberConfig(heartbeat_interval_ms=100), topics=[name], assignors=(RangeAssignor(),)
+                cluster,
+                name,
+                Subscribed((name,)),
+                MemberConfig(heartbeat_interval_ms=100),
+                assignors=(RangeAssignor(),),
             )
             await member.start()
             await member.joined(timeout_ms=PATIENCE_MS)

@@ -17,6 +17,7 @@ from kohort.client import Admin, Cluster, Consumer, Membership
 from kohort.client.errors import AssignmentFailed
 from kohort.member import MemberConfig, PollState, State
 from kohort.member.callback_contract import Act
+from kohort.member.inputs import Subscribed
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -49,8 +50,8 @@ class Party:
         member = Membership(
             self.cluster,
             self.group,
+            Subscribed(tuple(self.topics)),
             MemberConfig(heartbeat_interval_ms=100, **settings),  # type: ignore[arg-type]
-            topics=self.topics,
             assignors=timeline.assignors,
             listener=timeline,
         )

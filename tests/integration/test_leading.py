@@ -11,7 +11,7 @@ from tests.integration.scripted_broker import ScriptedBroker
 from kohort import RangeAssignor
 from kohort.assign.spec import MemberSpec
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.membership.coordinator_requests import CoordinatorLink
+from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.leader import Leader
 from kohort.member.effects import Compute
 from kohort.member.inputs import Computed, ComputeFailed

@@ -11,6 +11,7 @@ from tests.integration.scripted_broker import TOPIC_ID, ScriptedBroker, heartbea
 
 from kohort.client import Cluster, CommitFailed, Membership, OffsetAndMetadata, RebalanceListener
 from kohort.client.rebalance_listener import RebalanceListener as Listener
+from kohort.member.inputs import Subscribed
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
@@ -85,7 +86,7 @@ def in_group(
             Api.OFFSET_FETCH: group.fetch,
         }
         async with asyncio.timeout(15), ScriptedBroker(answers) as broker, Cluster(broker.address) as cluster:
-            member = Membership(cluster, "g", topics=["t"], protocol="consumer", listener=listener)
+            member = Membership(cluster, "g", Subscribed(("t",)), protocol="consumer", listener=listener)
             await member.start()
             await member.joined()
             await scenario(group, member, broker)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from kohort.assign import RangeAssignor
 from kohort.client import Admin, Cluster, Membership
 from kohort.client.cluster.committed_offsets import fetch_committed
+from kohort.member.inputs import Subscribed
 from kohort.model.ids import TopicPartition
 from kohort.net.blocking_connection import BlockingConnection
 from kohort.spark.loop_thread import LoopThread
@@ -144,7 +145,7 @@ class Topic:
     async def _join(self) -> Membership:
         cluster = Cluster(self.bootstrap_servers)
         await cluster.start()
-        member = Membership(cluster, self.group_id, topics=[self.name], assignors=[RangeAssignor()])
+        member = Membership(cluster, self.group_id, Subscribed((self.name,)), assignors=[RangeAssignor()])
         await member.start()
         self.neighbours.append((cluster, member))
         return member

@@ -54,12 +54,11 @@ class UnknownPartition(KafkaError):
 class CommitFailed(KafkaError):
     """Offsets were not committed: the coordinator does not, or no longer, accept this member id and generation.
 
-    `member_id` and `generation` are those of the commit.
+    `generation` and `member_id` are those of the commit.
     """
 
-    def __init__(self, code: ErrorCode, member_id: str, generation: int, text: str | None = None) -> None:
-        self.member_id = member_id
-        self.generation = generation
+    def __init__(self, code: ErrorCode, identity: tuple[int, str], text: str | None = None) -> None:
+        self.generation, self.member_id = generation, member_id = identity
         super().__init__(
             code,
             text
@@ -72,11 +71,11 @@ class CommitFailed(KafkaError):
 class RebalanceInProgress(CommitFailed):
     """The group is between two assignments and takes no commit now; no other member owns the partitions yet."""
 
-    def __init__(self, member_id: str, generation: int) -> None:
+    def __init__(self, identity: tuple[int, str]) -> None:
+        generation, member_id = identity
         super().__init__(
             ErrorCode.REBALANCE_IN_PROGRESS,
-            member_id,
-            generation,
+            identity,
             f"the group rebalances and took no commit from member {member_id} in generation {generation}:"
             " it joins again, and may commit these offsets once it is assigned the partitions again",
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from kohort.member import ConsumerState, Identity, MemberConfig, State, effects, inputs
+from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -27,28 +27,13 @@ class ObservedMembership(Protocol):
     config: MemberConfig
 
     @property
+    def member(self) -> ClassicMember | ConsumerMember:
+        """The state machine in force."""
+        ...
+
+    @property
     def topics(self) -> tuple[str, ...]:
         """The topics of its subscription, as far as their names are known."""
-        ...
-
-    @property
-    def rebalance_protocol(self) -> str:
-        """How it rebalances: eager, cooperative or consumer."""
-        ...
-
-    @property
-    def identity(self) -> Identity:
-        """The generation or epoch, and the member id, that its requests carry now."""
-        ...
-
-    @property
-    def state(self) -> State | ConsumerState:
-        """Where it is between two assignments."""
-        ...
-
-    @property
-    def assignment(self) -> Partitions:
-        """The partitions that it owns."""
         ...
 
 

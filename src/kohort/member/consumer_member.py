@@ -59,6 +59,7 @@ class SentFields(NamedTuple):
 class ConsumerMember(MemberBase):
     """The state machine. `step` is the only way in; a driver reads the attributes and writes none but `lag_source`."""
 
+    protocol = "consumer"
     # What a classic member may be and this one never is.
     is_leader = False
     assignment_error: ErrorCode | None = None

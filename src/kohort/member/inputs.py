@@ -52,8 +52,8 @@ ConsumerInput = ConsumerHeartbeatAnswered | TopicsSeen | LagsReported
 class Subscribed:
     """The user wants these topics from now on; with `matches`, any other topic too that it says yes to (a pattern).
 
-    `regex` is an expression that the broker resolves, where it can; `topics` are then those the client resolves it to,
-    and `names` those that were wanted by name.
+    `regex` is an expression that the broker of the consumer protocol resolves, where it can; `topics` are then those
+    the client resolves it to, and `names` those that were wanted by name.
     """
 
     topics: tuple[str, ...]

@@ -75,9 +75,6 @@ class Sampled:
         return tuple(window for window in self._windows if now_ms - window.start_ms < WINDOWS * WINDOW_MS)
 
 
-HOUR_MS = 3_600_000
-
-
 class Kind(StrEnum):
     """How a metric comes from what was recorded."""
 
@@ -247,33 +244,29 @@ class RebalanceMetrics:
                 self.poll_deadline_ms = None
 
 
-Reader = Callable[[RebalanceMetrics, int], float]
-Row = tuple[Metric, Reader]
+Series = Callable[[RebalanceMetrics], Sampled]
+Row = tuple[Metric, Callable[[RebalanceMetrics, int], float]]
 
 _KIP, _KAFKA, _OURS = "KIP-429", "Kafka", "kohort"
 
 
-def _latency(name: str, of: Callable[[RebalanceMetrics], Sampled], what: str, origin: str) -> Iterator[Row]:
-    average = Metric(f"{name}-avg", Kind.AVERAGE, "ms", origin, f"How long {what} on average.")
-    yield average, lambda metrics, now_ms: of(metrics).average(now_ms)
-    greatest = Metric(f"{name}-max", Kind.MAXIMUM, "ms", origin, f"How long {what} at most.")
-    yield greatest, lambda metrics, now_ms: of(metrics).greatest(now_ms)
+def _latency(name: str, of: Series, what: str, origin: str, all_of: str = "") -> Iterator[Row]:
+    """Yield average and maximum of a series of times, and, with `all_of`, how long all of these took together."""
+    average, greatest = f"How long {what} on average.", f"How long {what} at most."
+    yield Metric(f"{name}-avg", Kind.AVERAGE, "ms", origin, average), lambda m, now_ms: of(m).average(now_ms)
+    yield Metric(f"{name}-max", Kind.MAXIMUM, "ms", origin, greatest), lambda m, now_ms: of(m).greatest(now_ms)
+    if all_of:
+        text = f"How long all {all_of} together took."
+        yield Metric(f"{name}-total", Kind.TOTAL, "ms", origin, text), lambda m, _: of(m).total
 
 
-def _frequency(name: str, of: Callable[[RebalanceMetrics], Sampled], what: str) -> Iterator[Row]:
-    rate = Metric(f"{name}-rate", Kind.RATE, "per second", _KAFKA, f"{what}, per second.")
-    yield rate, lambda metrics, now_ms: of(metrics).rate(now_ms)
-    yield Metric(f"{name}-total", Kind.TOTAL, "count", _KAFKA, f"{what}."), lambda metrics, _: of(metrics).count
-
-
-def _hourly(name: str, of: Callable[[RebalanceMetrics], Sampled], what: str) -> Iterator[Row]:
-    rate = Metric(f"{name}-rate-per-hour", Kind.RATE, "per hour", _KIP, f"{what}, per hour.")
-    yield rate, lambda metrics, now_ms: of(metrics).rate(now_ms, HOUR_MS)
-    yield Metric(f"{name}-total", Kind.TOTAL, "count", _KIP, f"{what}."), lambda metrics, _: of(metrics).count
-
-
-def _gauge(name: str, unit: str, origin: str, text: str, read: Reader) -> Row:
-    return Metric(name, Kind.GAUGE, unit, origin, text), read
+def _frequency(name: str, of: Series, what: str, *, is_hourly: bool = False) -> Iterator[Row]:
+    """Yield how often something happens: KIP-429 counts by the hour, Kafka by the second."""
+    per, per_ms, origin = ("hour", 3_600_000, _KIP) if is_hourly else ("second", 1000, _KAFKA)
+    suffix = "-rate-per-hour" if is_hourly else "-rate"
+    rate = Metric(name + suffix, Kind.RATE, f"per {per}", origin, f"{what}, per {per}.")
+    yield rate, lambda m, now_ms: of(m).rate(now_ms, per_ms)
+    yield Metric(f"{name}-total", Kind.TOTAL, "count", origin, f"{what}."), lambda m, _: of(m).count
 
 
 def _seconds_since(moment_ms: int | None, now_ms: int) -> float:
@@ -298,21 +291,15 @@ def _rows() -> Iterator[Row]:
         "a rebalance took, from its first callback or JoinGroup (in the consumer protocol: from a new target) until its"
         " last callback had finished,"
     )
-    yield from _latency("rebalance-latency", lambda metrics: metrics.rebalances, what, _KIP)
-    text = "How long all rebalances together took."
-    total = Metric("rebalance-latency-total", Kind.TOTAL, "ms", _KIP, text)
-    yield total, lambda metrics, _: metrics.rebalances.total
+    yield from _latency("rebalance-latency", lambda m: m.rebalances, what, _KIP, "rebalances")
     what = "a round took, from the first JoinGroup to SyncGroup's answer, without callbacks,"
-    yield from _latency("round-latency", lambda metrics: metrics.rounds, what, _OURS)
-    total = Metric("round-latency-total", Kind.TOTAL, "ms", _OURS, "How long all rounds together took.")
-    yield total, lambda metrics, _: metrics.rounds.total
-    yield from _hourly("rebalance", lambda metrics: metrics.rebalances, "Rebalances that came to an end")
+    yield from _latency("round-latency", lambda m: m.rounds, what, _OURS, "rounds")
+    yield from _frequency("rebalance", lambda m: m.rebalances, "Rebalances that came to an end", is_hourly=True)
     what = "Answers to JoinGroup and SyncGroup that sent the member back"
-    yield from _hourly("failed-rebalance", lambda metrics: metrics.failures, what)
+    yield from _frequency("failed-rebalance", lambda m: m.failures, what, is_hourly=True)
     text = "Since the last rebalance that came to an end; −1 before the first."
-    yield _gauge(
-        "last-rebalance-seconds-ago", "s", _KIP, text, lambda m, now_ms: _seconds_since(m.rebalanced_ms, now_ms)
-    )
+    since = Metric("last-rebalance-seconds-ago", Kind.GAUGE, "s", _KIP, text)
+    yield since, lambda m, now_ms: _seconds_since(m.rebalanced_ms, now_ms)
     yield from _wire_rows()
     yield from _own_rows()
 
@@ -320,32 +307,30 @@ def _rows() -> Iterator[Row]:
 def _wire_rows() -> Iterator[Row]:
     text = "How long the answer to a heartbeat took at most. A broker that parks heartbeats takes up to their interval."
     greatest = Metric("heartbeat-response-time-max", Kind.MAXIMUM, "ms", _KAFKA, text)
-    yield greatest, lambda metrics, now_ms: metrics.heartbeats.greatest(now_ms)
-    yield from _frequency("heartbeat", lambda metrics: metrics.heartbeats, "Heartbeats answered")
+    yield greatest, lambda m, now_ms: m.heartbeats.greatest(now_ms)
+    yield from _frequency("heartbeat", lambda m: m.heartbeats, "Heartbeats answered")
     text = "Since the last heartbeat was sent; −1 before the first."
-    yield _gauge(
-        "last-heartbeat-seconds-ago", "s", _KAFKA, text, lambda m, now_ms: _seconds_since(m.heartbeat_ms, now_ms)
-    )
-    yield from _latency("join-time", lambda metrics: metrics.joins, "a JoinGroup took that was answered", _KAFKA)
-    yield from _frequency("join", lambda metrics: metrics.joins, "JoinGroups that made this a member of a generation")
-    yield from _latency("sync-time", lambda metrics: metrics.syncs, "a SyncGroup took that was answered", _KAFKA)
-    yield from _frequency("sync", lambda metrics: metrics.syncs, "SyncGroups that brought an assignment")
-    yield from _latency("commit-latency", lambda metrics: metrics.commits, "a commit took, retries included,", _KAFKA)
-    yield from _frequency("commit", lambda metrics: metrics.commits, "Commits that were answered")
+    since = Metric("last-heartbeat-seconds-ago", Kind.GAUGE, "s", _KAFKA, text)
+    yield since, lambda m, now_ms: _seconds_since(m.heartbeat_ms, now_ms)
+    yield from _latency("join-time", lambda m: m.joins, "a JoinGroup took that was answered", _KAFKA)
+    yield from _frequency("join", lambda m: m.joins, "JoinGroups that made this a member of a generation")
+    yield from _latency("sync-time", lambda m: m.syncs, "a SyncGroup took that was answered", _KAFKA)
+    yield from _frequency("sync", lambda m: m.syncs, "SyncGroups that brought an assignment")
+    yield from _latency("commit-latency", lambda m: m.commits, "a commit took, retries included,", _KAFKA)
+    yield from _frequency("commit", lambda m: m.commits, "Commits that were answered")
 
 
 def _own_rows() -> Iterator[Row]:
     text = "Until the user must be back in `poll`; −1 while it is there or no deadline is set."
-    yield _gauge("poll-deadline-seconds-left", "s", _OURS, text, _seconds_left)
-    total = Metric("poll-deadlines-missed-total", Kind.TOTAL, "count", _OURS, "How often the user came back too late.")
-    yield total, lambda metrics, _: metrics.polls_missed
+    yield Metric("poll-deadline-seconds-left", Kind.GAUGE, "s", _OURS, text), _seconds_left
+    text = "How often the user came back too late."
+    yield Metric("poll-deadlines-missed-total", Kind.TOTAL, "count", _OURS, text), lambda m, _: m.polls_missed
     text = "Rounds that ended because the leader could not assign."
-    total = Metric("assignment-failures-total", Kind.TOTAL, "count", _OURS, text)
-    yield total, lambda metrics, _: metrics.assignment_failures
+    yield Metric("assignment-failures-total", Kind.TOTAL, "count", _OURS, text), lambda m, _: m.assignment_failures
     text = "The error code in the last assignment: 0, or what the leader says about this member (an outdated protocol)."
-    yield _gauge("assignment-error-code", "code", _OURS, text, lambda metrics, _: metrics.assignment_error)
-    total = Metric("assignment-errors-total", Kind.TOTAL, "count", _OURS, "Assignments that carried an error code.")
-    yield total, lambda metrics, _: metrics.assignment_errors
+    yield Metric("assignment-error-code", Kind.GAUGE, "code", _OURS, text), lambda m, _: m.assignment_error
+    text = "Assignments that carried an error code."
+    yield Metric("assignment-errors-total", Kind.TOTAL, "count", _OURS, text), lambda m, _: m.assignment_errors
 
 
 _READERS = tuple(_rows())

@@ -24,8 +24,9 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.membership.member_settings import MemberSettings
 from kohort.spark.membership.offset_store import OffsetStore
+from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
-from kohort.spark.rows.rounds import Round
+from kohort.spark.rows.rounds import OffsetRange, Round, plan
 from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
 from kohort.spark.tables.table import Fenced
 
@@ -193,9 +194,8 @@ class GroupStream:
                     if not self._is_overtaken(each):
                         raise
                     text = f"the cluster deleted rows before they were read ({type(error).__name__})"
-                    self._refusal = CommitFailed(
-                        ErrorCode.OFFSET_OUT_OF_RANGE, self.member_id, self.generation, f"{text}: {error}"
-                    )
+                    identity = self.generation, self.member_id
+                    self._refusal = CommitFailed(ErrorCode.OFFSET_OUT_OF_RANGE, identity, f"{text}: {error}")
         return self.metrics
 
     def rounds(
@@ -221,7 +221,7 @@ class GroupStream:
             if left_s is not None and left_s <= 0:
                 return
             patience_s = left_s if until is None else min(_POLL_S, _POLL_S if left_s is None else left_s)
-            begun = thread.call(gate.begin(self._most_rows, patience_s))
+            begun = thread.call(gate.begin(self._plan, patience_s))
             if begun is not None:
                 yield from self._one(thread, gate, begun)
             if until is not None and until(self):
@@ -252,6 +252,9 @@ class GroupStream:
     def member_id(self) -> str:
         """The member id from the coordinator, or an empty string."""
         return self._running.gate.member.member_id if self._running else ""
+
+    async def _plan(self, available: Available) -> tuple[OffsetRange, ...]:
+        return plan(available, self._most_rows)
 
     def _one(self, thread: LoopThread, gate: RoundGate, planned: Round) -> Generator[tuple[DataFrame, Round]]:
         began = time.perf_counter()

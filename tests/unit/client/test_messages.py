@@ -71,7 +71,8 @@ def test_lags_go_by_id_and_only_to_brokers_that_understand_them(
     is_heard: bool, lags: list[tuple[bytes, int, int]] | None
 ) -> None:
     effect = ConsumerHeartbeat(1, "m", 3, lags=((T0, 7), (TopicPartition("unseen", 0), 9)))
-    request = consumer_heartbeat_request("g", CONFIG, effect, is_heard=is_heard, topic_id={"t": T}.get)
+    view = ClusterView(topics={"t": TopicView("t", T)})
+    request = consumer_heartbeat_request("g", CONFIG, effect, view, is_heard=is_heard)
     sent = request.standby_lags and [
         (each.topic_id, entry.partition_index, entry.lag) for each in request.standby_lags for entry in each.partitions
     ]

@@ -69,6 +69,11 @@ class ClusterView:
         found = topic.partitions.get(partition.partition) if topic else None
         return self.brokers.get(found.leader) if found else None
 
+    def topic_id(self, topic: str) -> bytes:
+        """Return the topic's id, `NO_TOPIC_ID` where it has none or is not known."""
+        found = self.topics.get(topic)
+        return NO_TOPIC_ID if found is None else found.topic_id
+
     def without(self, topic: str) -> ClusterView:
         """Return the view without a topic."""
         return replace(self, topics={name: found for name, found in self.topics.items() if name != topic})

@@ -130,7 +130,7 @@ class Consumer:
             async with asyncio.timeout_at(now_s + limit_s) as limit:
                 await self._commits.drained()
                 if self._group.membership is not None:
-                    await self._group.close(leave=leave_group)
+                    await self._group.membership.stop(leave=leave_group)
                 else:
                     await self._commits.before_revocation(self._partitions.partitions)
                 await self._commits.drained()

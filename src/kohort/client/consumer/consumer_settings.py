@@ -104,12 +104,13 @@ class ConsumerConfig(ClientConfig):
     value_deserializer: Deserializer | None = None
 
     def __post_init__(self) -> None:
-        check_settings(self.isolation_level, self.group_id, self.session_timeout_ms, self.heartbeat_interval_ms)
-        check_protocol(
-            self.group_protocol,
-            self.assignors,
+        check_member(
+            self.group_id,
+            self.isolation_level,
             self.session_timeout_ms,
             self.heartbeat_interval_ms,
+            self.group_protocol,
+            self.assignors,
             self.group_remote_assignor,
         )
 
@@ -151,16 +152,6 @@ class ConsumerConfig(ClientConfig):
             )
 
 
-def check_settings(isolation_level: str, group_id: str | None, session_timeout_ms: int, heartbeat_ms: int) -> None:
-    """Refuse what cannot be meant, in whichever protocol. Raises ValueError."""
-    if isolation_level not in ISOLATION:
-        raise ValueError(f"isolation_level={isolation_level!r} is not one of {', '.join(ISOLATION)}")
-    if heartbeat_ms >= session_timeout_ms:
-        raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
-    if group_id == "":
-        raise ValueError("group_id is empty: name a group, or pass None to read without one")
-
-
 def _check_assignors(assignors: Sequence[Assignor]) -> None:
     """Refuse what is no assignor, and what does not go together. Raises TypeError, ValueError."""
     if isinstance(assignors, str) or not isinstance(assignors, Sequence):
@@ -171,14 +162,25 @@ def _check_assignors(assignors: Sequence[Assignor]) -> None:
     protocol_for(assignors)
 
 
-def check_protocol(
-    protocol: GroupProtocol,
-    assignors: Sequence[Assignor],
+def check_member(
+    group_id: str | None,
+    isolation_level: str,
     session_timeout_ms: int,
     heartbeat_interval_ms: int,
+    protocol: GroupProtocol,
+    assignors: Sequence[Assignor],
     assignor: str | None,
 ) -> None:
-    """Refuse settings of the protocol that is not spoken, as Java does. Raises TypeError, ValueError."""
+    """Refuse what cannot be meant, and settings of the protocol that is not spoken, as Java does.
+
+    Raises TypeError, ValueError.
+    """
+    if isolation_level not in ISOLATION:
+        raise ValueError(f"isolation_level={isolation_level!r} is not one of {', '.join(ISOLATION)}")
+    if heartbeat_interval_ms >= session_timeout_ms:
+        raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
+    if group_id == "":
+        raise ValueError("group_id is empty: name a group, or pass None to read without one")
     _check_assignors(assignors)
     if protocol not in PROTOCOLS:
         raise ValueError(f"group_protocol={protocol!r} is not one of {', '.join(PROTOCOLS)}")

@@ -121,7 +121,7 @@ class Fetcher:
             seen = view.topics.get(name)
             topic = topics.get(name)
             if topic is None:
-                topic_id = seen.topic_id if seen else NO_TOPIC_ID
+                topic_id = view.topic_id(name)
                 names[topic_id] = name
                 topic = topics[name] = FetchRequest.Topic(topic=name, topic_id=topic_id)
             found = seen.partitions.get(number) if seen else None

@@ -16,7 +16,7 @@ from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.member_commits import Hold
-from kohort.client.membership.membership import CLOSING, Membership
+from kohort.client.membership.membership import Membership
 from kohort.client.membership.protocol_driver import new_member_id
 from kohort.client.membership.user_callbacks import Lags
 from kohort.client.rebalance_listener import RebalanceListener
@@ -60,7 +60,7 @@ class GroupMember:
     @property
     def is_known(self) -> bool:
         """Whether the coordinator knows the member, as far as it has answered."""
-        return self.membership is not None and self.membership.is_known
+        return self.membership is not None and self.membership.member.is_known
 
     @property
     def has_joined(self) -> bool:
@@ -71,15 +71,15 @@ class GroupMember:
         self, wanted: TopicSubscription, listener: RebalanceListener, before_join: Callable[[], Awaitable[None]]
     ) -> None:
         """Subscribe to these topics, as far as the metadata shows them now; the first call begins to join."""
-        view = self._cluster.view
-        topics, names = wanted.topics(view), wanted.named(view)
+        subscription = wanted.in_group(self._cluster.view)
         if self.membership is not None:
-            self.membership.subscribe(topics, wanted.pattern, names=names, regex=wanted.regex)
+            self.membership.subscribe(subscription)
             return
         config = self._config
         self.membership = membership = Membership(
             self._cluster,
             self.require_id(),
+            subscription,
             MemberConfig(
                 session_timeout_ms=config.session_timeout_ms,
                 rebalance_timeout_ms=config.max_poll_interval_ms,
@@ -91,10 +91,6 @@ class GroupMember:
                 acceptable_recovery_lag=config.acceptable_recovery_lag,
                 lag_growth_ms=config.lag_growth_ms,
             ),
-            topics=topics,
-            matches=wanted.pattern,
-            names=names,
-            regex=wanted.regex,
             listener=listener,
             assignors=tuple(config.assignors),
             protocol=config.group_protocol,
@@ -113,11 +109,6 @@ class GroupMember:
         if self.membership is not None:
             await self.membership.stop(reason)
             self.membership = None
-
-    async def close(self, *, leave: bool | None) -> None:
-        """Give the partitions back, and leave the group as `Membership.stop` does."""
-        if self.membership is not None:
-            await self.membership.stop(CLOSING, leave=leave)
 
     def check(self) -> None:
         """Raise what ended the membership, or what a callback raised."""

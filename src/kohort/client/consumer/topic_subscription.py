@@ -14,6 +14,7 @@ from functools import cached_property
 
 from kohort.client.arguments import check_text, check_topic, of_type
 from kohort.client.cluster.metadata import ClusterView
+from kohort.member.inputs import Subscribed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,6 @@ class TopicSubscription:
         return any(pattern.fullmatch(topic) for pattern in (*self.patterns, *self._for_broker_here))
 
     @property
-    def pattern(self) -> Callable[[str], bool] | None:
-        """`matches`, or None where there is no expression."""
-        return self.matches if self.patterns or self.for_broker else None
-
-    @property
     def regex(self) -> str | None:
         """The one expression that the broker is to resolve, or None."""
         texts = [each.pattern for each in self.for_broker]
@@ -86,9 +82,11 @@ class TopicSubscription:
         """Return the names, and what matches among the topics that exist."""
         return self._among(view, self.matches)
 
-    def named(self, view: ClusterView) -> tuple[str, ...]:
-        """Return the names, and what matches an expression of the client's own."""
-        return self._among(view, lambda topic: any(pattern.fullmatch(topic) for pattern in self.patterns))
+    def in_group(self, view: ClusterView) -> Subscribed:
+        """Return the subscription of a member, as far as the metadata shows its topics now."""
+        matches = self.matches if self.patterns or self.for_broker else None
+        own = self._among(view, lambda topic: any(pattern.fullmatch(topic) for pattern in self.patterns))
+        return Subscribed(self.topics(view), matches, self.regex, own)
 
     def unreadable(self) -> str | None:
         """Return an expression for the broker that Python cannot read, or None."""

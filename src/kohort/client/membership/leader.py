@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from kohort.assign.cooperative import assign_group
 from kohort.assign.spec import Assignor, GroupSpec
 from kohort.client.cluster.retry import is_worth_a_retry, retry
-from kohort.client.membership.coordinator_requests import CoordinatorLink
+from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.member_messages import metadata_seen, specs
 from kohort.member import effects, inputs
 from kohort.model.errors import KafkaError

@@ -77,11 +77,11 @@ class MemberCommits:
             driver = self._active.driver
             identity = driver.member.identity
             if not identity.is_valid:
-                raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, identity.member_id, identity.generation)
+                raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, identity)
             if hold.lost:
                 names = ", ".join(map(str, sorted(hold.lost)))
                 text = f"{names} went to others while the commit waited: offsets of before would take them back"
-                raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, identity.member_id, identity.generation, text)
+                raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, identity, text)
             try:
                 await self._commit_as(identity, driver, offsets, report)
             except KafkaError as error:

@@ -8,7 +8,7 @@ this project's extension, in tagged fields that other brokers ignore: only a bro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kohort.assign.spec import MemberSpec, TopicSpec
@@ -33,11 +33,9 @@ from kohort.wire.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
-    LeaveGroupResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -129,11 +127,6 @@ def heartbeat_request(group_id: str, config: MemberConfig, effect: effects.Heart
     )
 
 
-def heartbeat_answered(effect: effects.Heartbeat, answer: HeartbeatResponse) -> inputs.HeartbeatAnswered:
-    """Return what Heartbeat's answer says."""
-    return inputs.HeartbeatAnswered(effect.identity, error_for(answer.error_code))
-
-
 def leave_request(group_id: str, config: MemberConfig, effect: effects.Leave) -> LeaveGroupRequest:
     """Return LeaveGroup."""
     member = LeaveGroupRequest.Member(
@@ -144,22 +137,14 @@ def leave_request(group_id: str, config: MemberConfig, effect: effects.Leave) ->
     return LeaveGroupRequest(group_id=group_id, member_id=effect.identity.member_id, members=[member])
 
 
-def leave_answered(effect: effects.Leave, answer: LeaveGroupResponse) -> inputs.LeaveAnswered:
-    """Return what LeaveGroup's answer says."""
-    return inputs.LeaveAnswered(effect.identity, error_for(answer.error_code))
-
-
 REGEX_VERSION = 1
 """The first version that takes an expression."""
 SHORTEST_TIMEOUT_MS = 20_000
 """More than any interval of a group's (15 s at most), for which a broker may keep a heartbeat."""
 
-TopicId = Callable[[str], bytes | None]
-"""The id of a topic, None where the cluster has not shown it."""
-
 
 def consumer_heartbeat_request(
-    group_id: str, config: MemberConfig, effect: ConsumerHeartbeat, *, is_heard: bool, topic_id: TopicId
+    group_id: str, config: MemberConfig, effect: ConsumerHeartbeat, view: ClusterView, *, is_heard: bool
 ) -> ConsumerGroupHeartbeatRequest:
     """Return ConsumerGroupHeartbeat."""
     message = ConsumerGroupHeartbeatRequest
@@ -176,7 +161,7 @@ def consumer_heartbeat_request(
         topic_partitions=None
         if effect.owned is None
         else [message.TopicPartition(topic_id=each, partitions=list(partitions)) for each, partitions in effect.owned],
-        standby_lags=_lags(effect.lags, topic_id) if effect.lags is not None and is_heard else None,
+        standby_lags=_lags(effect.lags, view) if effect.lags is not None and is_heard else None,
         reason=effect.reason if effect.reason and is_heard else None,
         acceptable_recovery_lag=config.acceptable_recovery_lag if effect.lags is not None and is_heard else -1,
     )
@@ -199,18 +184,18 @@ def consumer_heartbeat_answered(
     )
 
 
-def _lags(lags: Lags, topic_id: TopicId) -> list[ConsumerGroupHeartbeatRequest.StandbyLag]:
+def _lags(lags: Lags, view: ClusterView) -> list[ConsumerGroupHeartbeatRequest.StandbyLag]:
     """Return the lags by topic id; those of topics that the cluster has not shown are left out."""
     topic, by_partition = ConsumerGroupHeartbeatRequest.StandbyLag, dict(lags)
     found = []
     for name, partitions in by_topic(by_partition).items():
-        if (seen := topic_id(name)) is None:
+        if (topic_id := view.topic_id(name)) == NO_TOPIC_ID:
             continue
         entries = [
             topic.Partition(partition_index=partition, lag=by_partition[name, partition])  # type: ignore[index]
             for partition in partitions
         ]
-        found.append(topic(topic_id=seen, partitions=entries))
+        found.append(topic(topic_id=topic_id, partitions=entries))
     return found
 
 

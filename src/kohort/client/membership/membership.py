@@ -3,7 +3,7 @@
 It drives a state machine of `kohort.member`: each response, finished callback and deadline is an input of the member,
 each effect a task, so nothing here decides anything about the group. Its parts: `protocol_driver` (what differs between
 the protocols), `protocol_switch` (when to go from one to the other), `member_commits`, `user_callbacks`,
-`coordinator_requests`. All tasks end with `stop`. Works with any broker that speaks Kafka's protocol.
+`coordinator_link`. All tasks end with `stop`. Works with any broker that speaks Kafka's protocol.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.cluster.metadata import ClusterView
-from kohort.client.membership.coordinator_requests import CoordinatorLink
+from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.member_commits import Hold, MemberCommits
 from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver, new_driver, new_member_id
 from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable
@@ -43,7 +43,6 @@ from kohort.model.ids import TopicPartition
 
 log = logging.getLogger(__name__)
 
-CLOSING = "the consumer is being closed"
 MOVING = "it moves to the consumer protocol"
 _DEFAULTS = MemberConfig()
 
@@ -59,9 +58,9 @@ class Membership:
 
     Timings are milliseconds. The config's `rebalance_timeout_ms` bounds how long a callback may hold the group up;
     `max_poll_interval_ms` asks for `enter_poll`/`return_poll` at that pace and is off by default. `protocol` is
-    "classic", "consumer" or "auto"; `assignors` belong to the classic protocol, `member_id` and `names`/`regex` to the
-    consumer protocol. `on_change` is called after each step of the member; `before_join` is awaited before JoinGroup
-    while the member owns partitions, so that what is finished can be committed.
+    "classic", "consumer" or "auto"; `assignors` belong to the classic protocol, `member_id` to the consumer protocol.
+    `on_change` is called after each step of the member; `before_join` is awaited before JoinGroup while the member owns
+    partitions, so that what is finished can be committed.
     Raises ValueError for assignors that do not go together.
     """
 
@@ -69,16 +68,13 @@ class Membership:
         self,
         cluster: Cluster,
         group_id: str,
+        subscription: inputs.Subscribed,
         config: MemberConfig = _DEFAULTS,
         *,
-        topics: Iterable[str],
         assignors: Sequence[Assignor] = (),
         protocol: GroupProtocol = "classic",
         member_id: str | None = None,
         listener: RebalanceListener | None = None,
-        matches: Callable[[str], bool] | None = None,
-        names: Iterable[str] = (),
-        regex: str | None = None,
         protocol_check_ms: int = 60_000,
         metrics: RebalanceMetrics | None = None,
         on_change: Callable[[], None] | None = None,
@@ -95,7 +91,7 @@ class Membership:
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol_check_ms = protocol_check_ms
         self._metrics = metrics or RebalanceMetrics(config.max_poll_interval_ms)
-        self._subscription = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
+        self._subscription = subscription
         self._link = CoordinatorLink(cluster, group_id)
         self._switch = ProtocolSwitch(protocol)
         own_id = (member_id or new_member_id()) if self._switch.first == "consumer" else ""
@@ -128,7 +124,7 @@ class Membership:
         self._active.put(self._subscription)
         self._loop_task = self._tasks.spawn(self._run())
 
-    async def stop(self, reason: str = CLOSING, *, leave: bool | None = None) -> None:
+    async def stop(self, reason: str = "the consumer is being closed", *, leave: bool | None = None) -> None:
         """Give the partitions back through the listener, leave the group, and end every task.
 
         A static member stays in the group until its session ends, unless `leave` is True; `leave=False` makes any
@@ -167,22 +163,11 @@ class Membership:
             raise self.failure
         self._callbacks.check(is_between=self._active.member.is_between)
 
-    def subscribe(
-        self,
-        topics: Iterable[str],
-        matches: Callable[[str], bool] | None = None,
-        *,
-        names: Iterable[str] = (),
-        regex: str | None = None,
-    ) -> None:
-        """Replace the subscription; the group rebalances if the topics differ.
-
-        `matches` accepts further topics once the leader assigns them: it may have seen them first. With `regex` the
-        broker, where it can, resolves the expression and `names` are subscribed to by name; else `topics` are.
-        """
-        self._subscription = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
-        self._active.driver.follow(self._subscription.topics)
-        self._active.put(self._subscription)
+    def subscribe(self, subscription: inputs.Subscribed) -> None:
+        """Replace the subscription; the group rebalances if the topics differ."""
+        self._subscription = subscription
+        self._active.driver.follow(subscription.topics)
+        self._active.put(subscription)
 
     def report_lags(self, lags: Lags | Callable[[], Lags]) -> None:
         """Report how far each standby copy is behind, or a function that returns it, called now and for each heartbeat.
@@ -261,12 +246,6 @@ class Membership:
         return self._subscription.topics
 
     @property
-    def rebalance_protocol(self) -> str:
-        """How this member rebalances: eager, cooperative or consumer."""
-        member = self._active.member
-        return "consumer" if isinstance(member, ConsumerMember) else member.protocol
-
-    @property
     def state(self) -> State | ConsumerState:
         """Where the member is between two assignments, in the words of its protocol."""
         return self._active.member.state
@@ -275,11 +254,6 @@ class Membership:
     def is_stable(self) -> bool:
         """Whether the member has its assignment, and no rebalance is under way for it."""
         return self._active.member.is_stable
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the coordinator knows this member, as far as its responses show."""
-        return self._active.member.is_known
 
     # The loop: an input, a step of the member, its effects
 

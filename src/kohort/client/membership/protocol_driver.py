@@ -1,7 +1,8 @@
 """What differs between the two group protocols for a program that is a member: one driver class for each.
 
-A driver has the member's state machine, carries out the effects that only its protocol knows, and tracks the metadata
-of the topics that concern the member. It decides nothing about the group, and has no task of its own.
+A driver has the member's state machine, sends the requests of its protocol to the coordinator (`member_messages` makes
+them), and tracks the metadata of the topics that concern the member. Whatever goes wrong on the way is an answer too:
+the error's code. It decides nothing about the group, and has no task of its own.
 """
 
 from __future__ import annotations
@@ -9,23 +10,36 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeVar
 from uuid import UUID
 
 from kohort.assign.spec import Assignor
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.errors import CommitFailed, RebalanceInProgress
-from kohort.client.membership.coordinator_requests import ClassicRequests, ConsumerRequests, CoordinatorLink
+from kohort.client.membership import member_messages as messages
+from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.leader import Leader
-from kohort.client.membership.member_messages import topics_seen
 from kohort.member import ClassicMember, ConsumerMember, Identity, MemberConfig, State, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
-from kohort.model.errors import ErrorCode, KafkaError
+from kohort.member.inputs import ConsumerHeartbeatAnswered
+from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition, topic_id_text
+from kohort.net.api_versions import api_versions_request
+from kohort.net.connection import Connection
 from kohort.net.environment import randbytes
+from kohort.wire.apis import Api
+from kohort.wire.message import Request
+from kohort.wire.messages import ConsumerGroupHeartbeatRequest
+from kohort.wire.primitives import MalformedMessage
 
 log = logging.getLogger("kohort.client.membership")
 
 Response = Awaitable[inputs.Input]
+ResponseT = TypeVar("ResponseT")
+
+LAGS_FEATURE = 2
+"""The version of our brokers' feature that takes lags and reasons in heartbeats."""
 
 
 def new_member_id() -> str:
@@ -44,23 +58,24 @@ class ClassicDriver:
         self, link: CoordinatorLink, config: MemberConfig, assignors: Sequence[Assignor], member_id: str
     ) -> None:
         self.member = ClassicMember(config, assignors, link.cluster.random, member_id)
-        self._group_id = link.group_id
-        self._requests = ClassicRequests(link, config)
+        self._link = link
+        self._config = config
         self._leader = Leader(link, assignors)
+        self._held_back = 0
 
     def carry_out(self, effect: effects.Effect) -> Response | None:
         """Send a request, or compute the group's assignment."""
         match effect:
             case effects.Join(identity, _, reason):
-                log.info("group %s: member %s joins: %s", self._group_id, identity.member_id, reason)
-                return self._requests.join(effect)
+                log.info("group %s: member %s joins: %s", self._link.group_id, identity.member_id, reason)
+                return self._join(effect)
             case effects.Sync():
-                return self._requests.sync(effect)
+                return self._sync(effect)
             case effects.Heartbeat():
-                return self._requests.heartbeat(effect)
+                return self._heartbeat(effect)
             case effects.Leave(identity, reason):
-                log.info("group %s: member %s leaves: %s", self._group_id, identity.member_id, reason)
-                return self._requests.leave(effect)
+                log.info("group %s: member %s leaves: %s", self._link.group_id, identity.member_id, reason)
+                return self._leave(effect)
             case effects.Compute():
                 return self._leader.compute(effect, lambda: self._is_leading_as(effect.identity))
         return None
@@ -84,7 +99,7 @@ class ClassicDriver:
             State.SYNCING,
         )
         if error.code is ErrorCode.REBALANCE_IN_PROGRESS or is_rejoining or is_overtaken:
-            return RebalanceInProgress(identity.member_id, identity.generation)
+            return RebalanceInProgress(identity)
         return _refused(error, identity)
 
     def topic_ids(self, offsets: Iterable[TopicPartition]) -> Mapping[str, bytes]:
@@ -95,6 +110,58 @@ class ClassicDriver:
     def _is_leading_as(self, identity: Identity) -> bool:
         return self.member.state is State.ASSIGNING and self.member.identity == identity
 
+    async def _join(self, effect: effects.Join) -> inputs.JoinAnswered:
+        """Send JoinGroup; the answer may take as long as the group's rebalance."""
+        request = messages.join_request(self._link.group_id, self._config, effect)
+        try:
+            return messages.join_answered(effect, await self._call_held_back(request))
+        except (KafkaError, MalformedMessage) as error:
+            return inputs.JoinAnswered(effect.identity, self._code(error))
+
+    async def _sync(self, effect: effects.Sync) -> inputs.SyncAnswered:
+        """Send SyncGroup; the answer waits for the leader's assignment."""
+        request = messages.sync_request(self._link.group_id, self._config, effect)
+        try:
+            return messages.sync_answered(effect, await self._call_held_back(request))
+        except (KafkaError, MalformedMessage) as error:
+            return inputs.SyncAnswered(effect.identity, self._code(error))
+
+    async def _heartbeat(self, effect: effects.Heartbeat) -> inputs.HeartbeatAnswered:
+        request = messages.heartbeat_request(self._link.group_id, self._config, effect)
+        timeout_ms = messages.heartbeat_ms(self._link.cluster.request_timeout_ms, self._config)
+        try:
+            answer = await (await self._link.open()).call(request, timeout_ms=timeout_ms)
+        except KafkaError as error:
+            return inputs.HeartbeatAnswered(effect.identity, self._code(error))
+        return inputs.HeartbeatAnswered(effect.identity, error_for(answer.error_code))
+
+    async def _leave(self, effect: effects.Leave) -> inputs.LeaveAnswered:
+        """Send LeaveGroup. Where a JoinGroup is still held back, on a new connection: brokers answer in order."""
+        if self._held_back:
+            self._link.drop()
+        request = messages.leave_request(self._link.group_id, self._config, effect)
+        try:
+            async with asyncio.timeout(messages.LEAVE_TIMEOUT_MS / 1000):
+                answer = await (await self._link.open()).call(request, timeout_ms=messages.LEAVE_TIMEOUT_MS)
+        except (KafkaError, TimeoutError):
+            return inputs.LeaveAnswered(effect.identity, ErrorCode.REQUEST_TIMED_OUT)
+        return inputs.LeaveAnswered(effect.identity, error_for(answer.error_code))
+
+    async def _call_held_back(self, request: Request[ResponseT]) -> ResponseT:
+        """Call what the coordinator may answer only when other members have come."""
+        connection = await self._link.open()
+        self._held_back += 1
+        try:
+            timeout_ms = messages.held_back_ms(self._link.cluster.request_timeout_ms, self._config)
+            return await connection.call(request, timeout_ms=timeout_ms)
+        finally:
+            self._held_back -= 1
+
+    def _code(self, error: KafkaError | MalformedMessage) -> ErrorCode:
+        if not isinstance(error, KafkaError):
+            error = KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"another member sent {error}")
+        return self._link.code(error)
+
 
 class ConsumerDriver:
     """A member of the consumer protocol: it sends heartbeats, and finds the names of the topics it is assigned."""
@@ -103,22 +170,23 @@ class ConsumerDriver:
 
     def __init__(self, link: CoordinatorLink, config: MemberConfig, member_id: str) -> None:
         self.member = ConsumerMember(config, member_id, link.cluster.random)
-        self._group_id = link.group_id
+        self._link = link
+        self._config = config
         self._cluster = link.cluster
-        self._requests = ConsumerRequests(link, config)
         self._known: dict[bytes, str] = {}
+        self._interval_ms = 5_000
 
     def carry_out(self, effect: effects.Effect) -> Response | None:
         """Send a heartbeat, or ask the cluster for names."""
         match effect:
             case ConsumerHeartbeat(member_id=member_id, cause=cause):
                 if effect.member_epoch == 0:
-                    log.info("group %s: member %s joins: %s", self._group_id, member_id, cause or "it is new")
+                    log.info("group %s: member %s joins: %s", self._link.group_id, member_id, cause or "it is new")
                 elif effect.is_leave:
-                    log.info("group %s: member %s leaves: %s", self._group_id, member_id, cause)
-                return self._requests.heartbeat(effect)
+                    log.info("group %s: member %s leaves: %s", self._link.group_id, member_id, cause)
+                return self._heartbeat(effect)
             case HurryHeartbeat():
-                return self._requests.hurry()
+                return self._hurry()
             case NameTopics(topic_ids):
                 self._cluster.resolve_names(topic_ids)
         return None
@@ -130,7 +198,7 @@ class ConsumerDriver:
 
     def topic_metadata(self) -> inputs.Input:
         """Return the topics as the cluster shows them now."""
-        return topics_seen(self._cluster.view, self._known)
+        return messages.topics_seen(self._cluster.view, self._known)
 
     def commit_error(self, error: KafkaError, identity: Identity) -> KafkaError:
         """Return what to raise: the epoch of the commit is over, and no newer one came that owns as much."""
@@ -141,6 +209,43 @@ class ConsumerDriver:
         ids = self.member.topic_ids
         topics = {topic for topic, _ in offsets}
         return {topic: ids[topic] for topic in topics} if topics <= ids.keys() else {}
+
+    async def _heartbeat(self, effect: ConsumerHeartbeat) -> ConsumerHeartbeatAnswered:
+        """Send ConsumerGroupHeartbeat; a leave is given five seconds."""
+        longest_ms = max(messages.SHORTEST_TIMEOUT_MS, 3 * self._interval_ms)
+        timeout_ms = min(self._cluster.request_timeout_ms, longest_ms)
+        if effect.is_leave:
+            timeout_ms = messages.LEAVE_TIMEOUT_MS
+        try:
+            async with asyncio.timeout(2 * timeout_ms / 1000):
+                connection = await self._link.open()
+                request = self._request(effect, connection)
+                response = await connection.call(request, timeout_ms=timeout_ms)
+        except TimeoutError:
+            return ConsumerHeartbeatAnswered(effect.number, ErrorCode.REQUEST_TIMED_OUT)
+        except KafkaError as error:
+            return ConsumerHeartbeatAnswered(effect.number, self._link.code(error), error.text)
+        answer = messages.consumer_heartbeat_answered(effect, response)
+        if answer.error is ErrorCode.NONE and answer.interval_ms > 0:
+            self._interval_ms = answer.interval_ms
+        return answer
+
+    async def _hurry(self) -> inputs.Tick:
+        """Ask for anything: a broker that keeps the heartbeat under way answers it before any other request."""
+        if self._link.has_feature():
+            with suppress(KafkaError):  # the heartbeat under way learns of it too
+                await (await self._link.open()).call(api_versions_request(), timeout_ms=messages.SHORTEST_TIMEOUT_MS)
+        return inputs.Tick()
+
+    def _request(self, effect: ConsumerHeartbeat, connection: Connection) -> ConsumerGroupHeartbeatRequest:
+        """Return the message. Raises UNSUPPORTED_VERSION where the broker cannot take what it says."""
+        if effect.regex and connection.versions.newest(Api.CONSUMER_GROUP_HEARTBEAT) < messages.REGEX_VERSION:
+            text = f"{connection.address} resolves no expressions: name the topics, or use Kafka 4.1 or newer"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
+        is_heard = self._link.has_feature(LAGS_FEATURE)
+        return messages.consumer_heartbeat_request(
+            self._link.group_id, self._config, effect, self._cluster.view, is_heard=is_heard
+        )
 
 
 ProtocolDriver = ClassicDriver | ConsumerDriver
@@ -179,4 +284,4 @@ class ActiveDriver:
 def _refused(error: KafkaError, identity: Identity) -> KafkaError:
     if error.code in (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID):
         return error
-    return CommitFailed(error.code, identity.member_id, identity.generation)
+    return CommitFailed(error.code, identity)

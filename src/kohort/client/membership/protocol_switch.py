@@ -7,7 +7,7 @@ import logging
 from enum import StrEnum
 from typing import Literal
 
-from kohort.client.membership.coordinator_requests import CoordinatorLink
+from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.member import ClassicMember, ConsumerMember
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.apis import Api

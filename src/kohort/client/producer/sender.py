@@ -269,8 +269,7 @@ class Sender:
         for batch in batches:
             name = batch.partition.topic
             if name not in topics:
-                view = self._cluster.view.topics.get(name)
-                topic_id = view.topic_id if view else NO_TOPIC_ID
+                topic_id = self._cluster.view.topic_id(name)
                 names[topic_id] = name
                 topics[name] = ProduceRequest.TopicData(name=name, topic_id=topic_id)
             topics[name].partition_data.append(

@@ -175,8 +175,9 @@ class ClassicRequests(GroupRequests):
         request = member_messages.leave_request(self.connections.group_id, self.config, effect)
 
         def answered(code: ErrorCode, response: Any) -> None:
-            event = inputs.LeaveAnswered(effect.identity, code)
-            self.take(event if response is None else member_messages.leave_answered(effect, response))
+            if response is not None:
+                code = error_for(response.error_code)
+            self.take(inputs.LeaveAnswered(effect.identity, code))
 
         timeout_ms = member_messages.LEAVE_TIMEOUT_MS
         self.connections.send(self.connections.group, request, answered, timeout_ms=timeout_ms)
@@ -275,7 +276,7 @@ class ConsumerRequests(GroupRequests):
     def _frame_of(self, effect: ConsumerHeartbeat) -> bytes:
         group_id, is_heard = self.connections.group_id, self.kind.is_ours
         request = member_messages.consumer_heartbeat_request(
-            group_id, self.config, effect, is_heard=is_heard, topic_id=self.metadata.spec_id
+            group_id, self.config, effect, self.metadata.view, is_heard=is_heard
         )
         if request != self._last[0]:
             self._last = request, self.connections.frame(request)

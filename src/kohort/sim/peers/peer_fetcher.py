@@ -26,7 +26,7 @@ from kohort.member.deadlines import Backoff
 from kohort.member.member_state import MOVED, NO_IDENTITY
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, error_for
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.sim.kernel.scheduler import Due
 from kohort.sim.peers.peer_connection import reader
 from kohort.sim.peers.peer_member import PeerMember
@@ -160,7 +160,8 @@ class PeerFetcher:
         machine = self._member.machine
         if isinstance(machine, ConsumerMember):
             return machine.topic_ids.get(topic)
-        return self._member.metadata.spec_id(topic)
+        found = self._member.metadata.view.topic_id(topic)
+        return None if found == NO_TOPIC_ID else found
 
     def _look_up(self, missing: list[FetchPosition]) -> None:
         self._is_looking = True

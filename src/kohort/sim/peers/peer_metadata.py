@@ -12,7 +12,6 @@ from typing import Any
 from kohort.client.cluster.metadata import ClusterView, read_names, read_view, read_whole
 from kohort.member.deadlines import Backoff
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import NO_TOPIC_ID
 from kohort.sim.kernel.scheduler import Due
 from kohort.sim.peers.peer_connection import PeerConnections, reader
 from kohort.wire.apis import Api
@@ -94,11 +93,6 @@ class PeerMetadata:
             self._take(frame, found if code is ErrorCode.NONE else None, waiting, is_whole=everything)
 
         self._connections.any.send(frame, bytes, answered, self._connections.request_timeout_ms)
-
-    def spec_id(self, topic: str) -> bytes | None:
-        """Return a topic's id, None where the cluster has not shown one."""
-        seen = self.view.topics.get(topic)
-        return None if seen is None or seen.topic_id == NO_TOPIC_ID else seen.topic_id
 
     # -- the inside
 

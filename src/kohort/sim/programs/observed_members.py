@@ -39,7 +39,7 @@ class ObservedMember:
     @property
     def kind(self) -> str:
         """`eager`, `cooperative` or `consumer`."""
-        return self.membership.rebalance_protocol
+        return self.membership.member.protocol
 
     @property
     def instance_id(self) -> str | None:
@@ -49,7 +49,7 @@ class ObservedMember:
     @property
     def identity(self) -> Identity:
         """Its member id with the generation or epoch that it shows."""
-        return self.membership.identity
+        return self.membership.member.identity
 
 
 class ObservedClient(ClientObserver):
@@ -84,12 +84,12 @@ class ObservedClient(ClientObserver):
     ) -> None:
         """Report requests, and a new state or other partitions."""
         member = self._member(membership)
-        state = str(membership.state)
+        state = str(membership.member.state)
         if state != member.state:
             member.state = state
             self._observer.member_moved(member, state, type(event).__name__)
         # New partitions count from their callback on, which is about to begin.
-        self._own(member, member.owned & membership.assignment)
+        self._own(member, member.owned & membership.member.owned)
         for effect in asked:
             if isinstance(effect, effects.RunCallback):
                 member.cause = effect.cause
@@ -114,7 +114,7 @@ class ObservedClient(ClientObserver):
         member = self._member(membership)
         self._observer.callback_began(member, callback, partitions, member.cause)
         if callback is effects.Callback.ASSIGNED:
-            self._own(member, member.membership.assignment)
+            self._own(member, membership.member.owned)
 
     def callback_ended(
         self,

@@ -15,8 +15,7 @@ from kohort.client.consumer.consumer_settings import (
     DEFAULT_HEARTBEAT_INTERVAL_MS,
     DEFAULT_SESSION_TIMEOUT_MS,
     ISOLATION,
-    check_protocol,
-    check_settings,
+    check_member,
 )
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.membership import Membership
@@ -62,9 +61,14 @@ class MemberSettings:
     def __post_init__(self) -> None:
         if self.auto_offset_reset not in ("earliest", "latest", "none"):
             raise ValueError(f"auto_offset_reset={self.auto_offset_reset!r} is not 'earliest', 'latest' or 'none'")
-        check_settings(self.isolation_level, self.group_id, self.session_timeout_ms, self.heartbeat_interval_ms)
-        check_protocol(
-            self.protocol, self.assignors, self.session_timeout_ms, self.heartbeat_interval_ms, self.assignor
+        check_member(
+            self.group_id,
+            self.isolation_level,
+            self.session_timeout_ms,
+            self.heartbeat_interval_ms,
+            self.protocol,
+            self.assignors,
+            self.assignor,
         )
 
     @property
@@ -94,10 +98,10 @@ class MemberSettings:
 
     def membership(self, cluster: Cluster, listener: RebalanceListener) -> Membership:
         """Return the member, not started; with a `pattern` its topics are those that the cluster's metadata has now."""
-        wanted = self._wanted
         return Membership(
             cluster,
             self.group_id,
+            self._wanted.in_group(cluster.view),
             MemberConfig(
                 session_timeout_ms=self.session_timeout_ms,
                 rebalance_timeout_ms=self.rebalance_timeout_ms,
@@ -106,9 +110,6 @@ class MemberSettings:
                 rack=self.client_rack,
                 server_assignor=self.assignor,
             ),
-            topics=wanted.topics(cluster.view),
-            names=wanted.named(cluster.view),
-            matches=wanted.pattern,
             assignors=self.assignors,
             protocol=self.protocol,
             listener=listener,
@@ -125,9 +126,8 @@ class MemberSettings:
         wanted = self._wanted
 
         def subscribe(view: ClusterView) -> None:
-            topics = wanted.topics(view)
-            if topics != membership.topics:
-                membership.subscribe(topics, wanted.pattern, names=wanted.named(view))
+            if wanted.topics(view) != membership.topics:
+                membership.subscribe(wanted.in_group(view))
 
         return subscribe
 

@@ -96,7 +96,8 @@ class OwnedPartitions:
     @property
     def recreated(self) -> Partitions:
         """The partitions with a position in a topic that was deleted and created again under its name."""
-        others = {name for name, known in self._topic_ids.items() if self._topic_id(name) not in (known, NO_TOPIC_ID)}
+        now = self._cluster.view.topic_id
+        others = {name for name, known in self._topic_ids.items() if now(name) not in (known, NO_TOPIC_ID)}
         return frozenset(each for each in self._positions if each.topic in others)
 
     # Look-ups in the cluster
@@ -118,7 +119,7 @@ class OwnedPartitions:
         if recreated := self.recreated:
             self._starting.policy.recreated(recreated)
         if missing := (ends.keys() - self._positions.keys()) | short.keys() | recreated:
-            ids = {each.topic: self._topic_id(each.topic) for each in missing}
+            ids = {each.topic: self._cluster.view.topic_id(each.topic) for each in missing}
             found = await self._starting.find(member, frozenset(missing), short, recreated)
             if changes != self.changes:
                 return {}
@@ -177,7 +178,3 @@ class OwnedPartitions:
             target = self.targets.get(partition, 0)
             return min(target, self._ends.get(partition, target))
         return self._ends.get(partition, self._positions[partition] + 1)
-
-    def _topic_id(self, name: str) -> bytes:
-        topic = self._cluster.view.topics.get(name)
-        return NO_TOPIC_ID if topic is None else topic.topic_id

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -28,11 +28,11 @@ from kohort.spark.membership.offset_store import OffsetStore
 from kohort.spark.membership.owned_partitions import Available, OwnedPartitions
 from kohort.spark.membership.start_policy import ResetPolicy, StartPolicy
 from kohort.spark.membership.starting_offsets import StartingOffsets
-from kohort.spark.rows.rounds import OffsetRange, Round, plan
+from kohort.spark.rows.rounds import OffsetRange, Round
 
 log = logging.getLogger(__name__)
 
-Planner = Callable[[Available], tuple[OffsetRange, ...]]
+Planner = Callable[[Available], Awaitable[tuple[OffsetRange, ...]]]
 """Returns what a round reads; nothing to wait for more records."""
 
 _DELETED = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
@@ -47,7 +47,6 @@ class OpenRound:
     round: Round
     partitions: Partitions
     hold: Hold
-    lost: Partitions = frozenset()
     deleted: Partitions = frozenset()
 
 
@@ -81,7 +80,7 @@ class RevocationBarrier(RebalanceListener):
             log.warning("group %s: a round outlasts the rebalance timeout and is lost", self._settings.group_id)
         finally:
             self.revoking -= partitions
-            self._remove(partitions)
+            self._owned.remove(partitions)
         await finished(self._listener.on_partitions_revoked(partitions))
 
     async def on_partitions_assigned(self, partitions: Partitions) -> None:
@@ -92,13 +91,8 @@ class RevocationBarrier(RebalanceListener):
 
     async def on_partitions_lost(self, partitions: Partitions) -> None:
         """Give them up at once: others own them, or their topic is deleted. The open round's commit is refused."""
-        self._remove(partitions)
-        await finished(self._listener.on_partitions_lost(partitions))
-
-    def _remove(self, partitions: Partitions) -> None:
         self._owned.remove(partitions)
-        if self.open is not None:
-            self.open.lost |= partitions
+        await finished(self._listener.on_partitions_lost(partitions))
 
 
 class RoundGate:
@@ -190,13 +184,12 @@ class RoundGate:
 
     # Rounds
 
-    async def begin(self, most: int | Planner, timeout_s: float | None = None) -> Round | None:
-        """Wait until owned partitions have new records, and open a round over `most` offsets or fewer, or as planned.
+    async def begin(self, planner: Planner, timeout_s: float | None = None) -> Round | None:
+        """Wait until owned partitions have new records, and open the round that is planned over them.
 
         Returns None when `timeout_s` passed or the gate is interrupted. Raises KafkaError where the membership or a
         listener failed. Every round must be closed by `close`.
         """
-        planner: Planner = most if callable(most) else lambda available: plan(available, most)
         loop = asyncio.get_running_loop()
         deadline = None if timeout_s is None else loop.time() + timeout_s
         while not self._is_stopping:
@@ -208,7 +201,7 @@ class RoundGate:
                 if changes != self.owned.changes:
                     continue
                 staying = {each: places for each, places in available.items() if each not in self.barrier.revoking}
-                if ranges := planner(staying):
+                if ranges := await planner(staying):
                     await self.owned.refresh_topic_ids()
                     recreated = self.owned.recreated
                     if changes != self.owned.changes or any(each.partition in recreated for each in ranges):
@@ -234,11 +227,11 @@ class RoundGate:
         opened, member = self.barrier.open, self.member
         if opened is None or opened.round.number != done.number:
             text = "the member has left the group: the rows of its last round are read again by their next owner"
-            raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id, member.generation, text)
+            raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, member.identity, text)
         deadline_s = asyncio.get_running_loop().time() + self.settings.rebalance_timeout_ms / 1000
         while True:
             # A member that joined again may own the same partitions: they had another owner in between.
-            kept = (opened.partitions & opened.hold.kept & self.owned.partitions) - opened.lost - opened.deleted
+            kept = (opened.partitions & opened.hold.kept & self.owned.partitions) - opened.deleted
             offsets = {each: offset for each, offset in done.next_offsets.items() if each in kept}
             try:
                 await member.commit({each: OffsetAndMetadata(offset, mark.text) for each, offset in offsets.items()})
@@ -263,7 +256,7 @@ class RoundGate:
                 f"the group took {names} from this member while it read them: their next owner reads their rows again"
                 " from the last commit on"
             )
-            raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.member_id, member.generation, text)
+            raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.identity, text)
 
     async def is_overtaken(self, failed: Round) -> bool:
         """Return whether records that a round reads, or their topics, were deleted. Raises KafkaError."""

@@ -15,7 +15,8 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kohort.client.consumer.consumer_settings import ISOLATION
@@ -60,30 +61,30 @@ class BatchPlanner:
         """Count `maxTriggerDelay` from now on."""
         self._last_batch_s = time.monotonic()
 
-    async def in_offsets(self, limits: TriggerLimits, available: Available) -> TriggerLimits | None:
-        """Return limits without `max_bytes`, None where there is nothing to estimate bytes by. Raises KafkaError.
+    async def ranges(self, available: Available, limits: TriggerLimits, *, is_last: bool) -> tuple[OffsetRange, ...]:
+        """Return what the next batch reads, nothing where it waits for more; `is_last`: no more records are read.
 
-        All records of a batch are taken to be as large as the first unread ones of the partition with the most.
+        Raises KafkaError.
         """
-        if limits.max_bytes is None:
-            return limits
-        unread = [OffsetRange(each, *place) for each, place in available.items()]
-        fullest = max(unread, key=lambda each: each.size, default=None)
-        if fullest is None or fullest.size <= 0:
-            return None
-        from kohort.spark.rows.read_rows import bytes_per_offset
-
-        size = await asyncio.to_thread(bytes_per_offset, self._settings, fullest)
-        most = max(1, int(limits.max_bytes / size)) if size else fullest.size
-        return replace(limits, max_bytes=None, max_offsets=min(most, limits.max_offsets or most))
-
-    def ranges(self, limits: TriggerLimits, available: Available, *, is_last: bool) -> tuple[OffsetRange, ...]:
-        """Return what the next batch reads, nothing where it waits for more; `is_last`: no more records are read."""
         total = sum(max(0, end - position) for position, end in available.values())
         is_waiting_for_more = total < (limits.min_offsets or 0) and not is_last
         if is_waiting_for_more and (time.monotonic() - self._last_batch_s) * 1000 < limits.max_delay_ms:
             return ()
-        return plan(available, limits.max_offsets or total)
+        most = limits.max_offsets or total
+        if limits.max_bytes is not None and total:
+            most = min(most, await self._offsets_in(limits.max_bytes, available))
+        return plan(available, most)
+
+    async def _offsets_in(self, max_bytes: int, available: Available) -> int:
+        """Return about how many offsets so many bytes are.
+
+        All records of a batch are taken to be as large as the first unread ones of the partition with the most.
+        """
+        from kohort.spark.rows.read_rows import bytes_per_offset
+
+        fullest = max((OffsetRange(each, *place) for each, place in available.items()), key=lambda each: each.size)
+        size = await asyncio.to_thread(bytes_per_offset, self._settings, fullest)
+        return max(1, int(max_bytes / size)) if size else fullest.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,13 +242,9 @@ class StreamMember:
         began = loop.time()
         patience_s = _FIRST_WAIT_S if self._is_first else _WAIT_S
         wait_s = 0.0 if self._has_targets else _WAIT_S  # nothing new is waited for
+        planner = partial(self._planner.ranges, limits=limits, is_last=self._has_targets)
         while True:
-            in_offsets = await self._planner.in_offsets(limits, await self._available(limits))
-
-            def planned(available: Available, limits: TriggerLimits | None = in_offsets) -> tuple[OffsetRange, ...]:
-                return self._planner.ranges(limits, available, is_last=self._has_targets) if limits else ()
-
-            if (begun := await self.gate.begin(planned, timeout_s=wait_s)) is not None:
+            if (begun := await self.gate.begin(planner, timeout_s=wait_s)) is not None:
                 return begun
             wait_s = _WAIT_S
             if self.is_over:
@@ -260,19 +257,6 @@ class StreamMember:
                 self._check_patience(waited_s)
             elif waited_s >= patience_s or (is_assigned and self.gate.is_caught_up):
                 return None
-
-    async def _available(self, limits: TriggerLimits) -> Available:
-        """Return what a batch may read now, where its limits need that."""
-        found: Available = {}
-
-        def look(available: Available) -> tuple[OffsetRange, ...]:
-            nonlocal found
-            found = available
-            return ()
-
-        if limits.max_bytes is not None:
-            await self.gate.begin(look, timeout_s=0)
-        return found
 
     def _refuse_misspelled(self, last: StreamOffset) -> None:
         """Raise UnknownTopic for a topic that does not exist and that the last batch did not read."""

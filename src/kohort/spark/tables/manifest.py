@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,8 +21,8 @@ import pyarrow.parquet as pq
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables import table
 from kohort.spark.tables.manifest_log import ManifestLog, new_entry_id, now_ms, sync_directory
-from kohort.spark.tables.manifest_state import Entry, Holdings, RowsFile, TableState
-from kohort.spark.tables.table import Claim, Held, Step, TableBroken
+from kohort.spark.tables.manifest_state import Entry, RowsFile, TableState
+from kohort.spark.tables.table import Change, Claim, Held, Holdings, Step, TableBroken
 from kohort.spark.tables.table_schema import require_same_columns, schema_from_json, schema_to_json
 
 if TYPE_CHECKING:
@@ -77,33 +78,29 @@ class ManifestTable:
     ) -> Holdings:
         """Take partitions over, all or none, and return them as they are from now on. Raises Superseded."""
         asked = tuple(partitions)
-
-        def decide(partition: TopicPartition, held: Held) -> Held:
-            return table.claim(partition, held, wanted, is_renewed=is_renewed)
-
-        self._change("claim", group, dict.fromkeys(asked, decide))
+        change = partial(table.claim, wanted=wanted, is_renewed=is_renewed)
+        self._change("claim", group, dict.fromkeys(asked, change))
         now = self._log.state.groups.get(group, {})
         return {partition: now[partition] for partition in asked}
 
     def place(self, group: str, owner: Claim, offsets: Mapping[TopicPartition, int]) -> None:
         """Move claimed partitions to offsets without adding rows, all or none. Raises Fenced."""
-
-        def decide(partition: TopicPartition, held: Held) -> Held:
-            return table.place(partition, held, owner, offsets[partition])
-
-        self._change("place", group, dict.fromkeys(offsets, decide))
+        changes = {each: partial(table.place, owner=owner, offset=offset) for each, offset in offsets.items()}
+        self._change("place", group, changes)
 
     def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
         state = self._log.refresh()
-        _advanced(state, group, steps)  # refused at once where that is clear before any row is written
+        table.advanced(
+            state.groups.get(group, {}), steps
+        )  # refused at once where that is clear before any row is written
         require_same_columns(state.schema, frame.schema, str(self))
         schema = schema_to_json(frame.schema)
 
         def decide(state: TableState, added: tuple[RowsFile, ...]) -> Entry:
             require_same_columns(state.schema, frame.schema, str(self))
             first = schema if state.schema is None else None
-            held = _advanced(state, group, steps)
+            held = table.advanced(state.groups.get(group, {}), steps)
             return Entry(new_entry_id(), "append", now_ms(), first, added, group=group, held=held)
 
         self._write(frame, self.most_files, decide)
@@ -175,7 +172,7 @@ class ManifestTable:
         """Return the pattern that finds a file below the table, and no other: Spark reads patterns."""
         return _in_spark(Path(re.sub(r"([][{}*?\\])", r"\\\1", str(self.path / path))))
 
-    def _change(self, kind: str, group: str, changes: Mapping[TopicPartition, Callable[..., Held]]) -> None:
+    def _change(self, kind: str, group: str, changes: Mapping[TopicPartition, Change]) -> None:
         """Append an entry that only changes holdings, unless it changes none."""
 
         def decide(state: TableState) -> Entry | None:
@@ -255,11 +252,6 @@ class ManifestTable:
 def _in_spark(path: Path) -> str:
     """Return a path of this machine as Spark takes it: a space is a space, and `%20` three characters."""
     return f"file://{path}"
-
-
-def _advanced(state: TableState, group: str, steps: Mapping[TopicPartition, Step]) -> Holdings:
-    held = state.groups.get(group, {})
-    return {each: table.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
 
 
 def _ages_ms(folder: Path) -> Iterator[tuple[str, int]]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.table import Claim, Held, TableBroken
+from kohort.spark.tables.table import Claim, Held, Holdings, TableBroken
 
 FORMAT = 1
 """The format of entries and checkpoints; one of another number is refused."""
-
-Holdings = dict[TopicPartition, Held]
 
 
 class RowsFile(NamedTuple):
@@ -49,18 +47,8 @@ class Entry:
 
     def to_json(self) -> bytes:
         """Return the entry as a line of JSON; fields that say nothing are left out."""
-        found = {
-            "format": FORMAT,
-            "id": self.id,
-            "kind": self.kind,
-            "at_ms": self.at_ms,
-            "schema": self.schema,
-            "added": [list(each) for each in self.added],
-            "removed": list(self.removed),
-            "condemned": list(self.condemned),
-            "group": self.group,
-            "held": holdings_to_json(self.held),
-        }
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        found = {"format": FORMAT, **own, "held": holdings_to_json(self.held)}
         return json.dumps({name: value for name, value in found.items() if value}).encode() + b"\n"
 
     @classmethod
@@ -117,7 +105,7 @@ class TableState:
             "format": FORMAT,
             "version": self.version,
             "schema": self.schema,
-            "files": [list(each) for each in self.files.values()],
+            "files": list(self.files.values()),
             "groups": {group: holdings_to_json(held) for group, held in self.groups.items()},
             "retired": self.retired,
             "condemned": sorted(self.condemned),

@@ -12,13 +12,13 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables import table
-from kohort.spark.tables.manifest_state import Holdings
 from kohort.spark.tables.postgres_columns import Column, columns_of, ddl_of, require_room, to_csv
 from kohort.spark.tables.postgres_connection import (
     Connection,
@@ -32,7 +32,7 @@ from kohort.spark.tables.postgres_connection import (
     require_psycopg,
 )
 from kohort.spark.tables.postgres_staging import ATTEMPT, REPORT, Attempts, reader, writer
-from kohort.spark.tables.table import Claim, Held, Step, TableBroken
+from kohort.spark.tables.table import Change, Claim, Held, Holdings, Step, TableBroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,25 +97,19 @@ class PostgresTable:
         self, group: str, wanted: Claim, partitions: Iterable[TopicPartition], *, is_renewed: bool = False
     ) -> Holdings:
         """Take partitions over, all or none, and return them as they are from now on. Raises Superseded."""
-
-        def decide(partition: TopicPartition, held: Held) -> Held:
-            return table.claim(partition, held, wanted, is_renewed=is_renewed)
-
-        return self._change(group, dict.fromkeys(partitions, decide))
+        return self._change(
+            group, dict.fromkeys(partitions, partial(table.claim, wanted=wanted, is_renewed=is_renewed))
+        )
 
     def place(self, group: str, owner: Claim, offsets: Mapping[TopicPartition, int]) -> None:
         """Move claimed partitions to offsets without adding rows, all or none. Raises Fenced."""
-
-        def decide(partition: TopicPartition, held: Held) -> Held:
-            return table.place(partition, held, owner, offsets[partition])
-
-        self._change(group, dict.fromkeys(offsets, decide))
+        self._change(group, {each: partial(table.place, owner=owner, offset=at) for each, at in offsets.items()})
 
     def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
         columns = columns_of(frame.schema)
         with self._connected() as connection:
-            _advanced(self._holdings(connection, group), steps)  # refused at once where that is clear already
+            table.advanced(self._holdings(connection, group), steps)  # refused at once where that is clear already
             self._make(connection, columns)
             size = sum(step.stop - (step.start or 0) for step in steps.values())
             if size <= self._rows_on_driver:
@@ -306,13 +300,11 @@ class PostgresTable:
             for topic, partition, offset, generation, owner in connection.execute(query, values)
         }
 
-    def _change(self, group: str, changes: Mapping[TopicPartition, Callable[..., Held]]) -> Holdings:
+    def _change(self, group: str, changes: Mapping[TopicPartition, Change]) -> Holdings:
         with self._connected() as connection, connection.transaction():
             return self._changed(connection, group, changes)
 
-    def _changed(
-        self, connection: Connection, group: str, changes: Mapping[TopicPartition, Callable[..., Held]]
-    ) -> Holdings:
+    def _changed(self, connection: Connection, group: str, changes: Mapping[TopicPartition, Change]) -> Holdings:
         """Change holdings under their locks, in the transaction that is open."""
         order = sorted(changes)
         places = [(self._plain, group, *each) for each in order]
@@ -331,10 +323,7 @@ class PostgresTable:
         return after
 
     def _step(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> None:
-        def decide(partition: TopicPartition, held: Held) -> Held:
-            return table.advance(partition, held, steps[partition])
-
-        self._changed(connection, group, dict.fromkeys(steps, decide))
+        self._changed(connection, group, {each: partial(table.advance, step=step) for each, step in steps.items()})
 
     @contextmanager
     def _transaction(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> Iterator[None]:
@@ -363,10 +352,6 @@ def made_ms(name: str) -> int | None:
 
 class _StagingLost(Exception):
     """Fewer rows are in a staging table than tasks have written."""
-
-
-def _advanced(held: Holdings, steps: Mapping[TopicPartition, Step]) -> Holdings:
-    return {each: table.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ whichever processes they come from. The functions are pure; every table runs the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kohort.client.errors import CommitFailed
@@ -37,6 +37,12 @@ class Held(NamedTuple):
     claim: Claim = UNCLAIMED
 
 
+Holdings = dict[TopicPartition, Held]
+
+Change = Callable[[TopicPartition, Held], Held]
+"""What happens to one partition: `claim`, `place` or `advance` with their other arguments."""
+
+
 class Step(NamedTuple):
     """Rows of one partition: those from `start` (the offset that the table holds; None: none yet) up to `stop`.
 
@@ -57,12 +63,11 @@ class Fenced(CommitFailed):
     def __init__(self, partition: TopicPartition, held: Held, shown: Claim | None, what: str) -> None:
         self.partition = partition
         self.held = held
-        generation, owner = shown or UNCLAIMED
+        generation, owner = identity = shown or UNCLAIMED
         theirs = f"generation {held.claim.generation} of member {held.claim.owner or '(none)'}"
         super().__init__(
             ErrorCode.ILLEGAL_GENERATION,
-            owner,
-            generation,
+            identity,
             f"the table refuses {what} of {partition} by member {owner or '(none)'} in generation {generation}:"
             f" it is at offset {held.offset} in {theirs}."
             " No row of the round is in the table; the owner of the partition reads them again",
@@ -103,6 +108,11 @@ def advance(partition: TopicPartition, held: Held, step: Step) -> Held:
     return Held(step.stop, held.claim)
 
 
+def advanced(held: Mapping[TopicPartition, Held], steps: Mapping[TopicPartition, Step]) -> Holdings:
+    """Return the partitions of steps after them. Raises Fenced."""
+    return {each: advance(each, held.get(each, Held()), step) for each, step in steps.items()}
+
+
 class TableBroken(Exception):
     """A table cannot be read or written as it is; the text states the reason and what to do."""
 
@@ -114,13 +124,13 @@ class SchemaMismatch(TableBroken):
 class Table(Protocol):
     """Rows, and for each group and partition the first offset that has no row yet."""
 
-    def held(self, group: str) -> dict[TopicPartition, Held]:
+    def held(self, group: str) -> Holdings:
         """Return what the table holds of a group's partitions, as it is now."""
         ...
 
     def claim(
         self, group: str, wanted: Claim, partitions: Iterable[TopicPartition], *, is_renewed: bool = False
-    ) -> dict[TopicPartition, Held]:
+    ) -> Holdings:
         """Claim partitions, all or none, and return them as they are from now on. Raises Superseded."""
         ...
 

@@ -53,8 +53,8 @@ def test_a_topic_without_partitions_does_not_exist_yet() -> None:
 
 def test_an_empty_subscription_is_false_and_a_caret_makes_a_pattern() -> None:
     assert not TopicSubscription.of(())
-    assert TopicSubscription.of("t").pattern is None
-    assert TopicSubscription.of("^t").pattern is not None
+    assert TopicSubscription.of("t").in_group(ClusterView()).matches is None
+    assert TopicSubscription.of("^t").in_group(ClusterView()).matches is not None
 
 
 def test_what_is_no_topic_is_refused() -> None:
@@ -67,8 +67,9 @@ def test_what_is_no_topic_is_refused() -> None:
 def test_an_expression_for_the_broker_is_its_own_business_and_the_clients_where_that_must() -> None:
     both = TopicSubscription.of(["a", SubscriptionPattern("fl.*"), re.compile("p.*")])
     assert both.regex == "fl.*"
-    assert both.named(cluster("flights", "planes")) == ("a", "planes"), "these are subscribed to by name"
-    assert both.topics(cluster("flights", "planes")) == ("a", "flights", "planes")
+    subscribed = both.in_group(cluster("flights", "planes"))
+    assert subscribed.names == ("a", "planes"), "these are subscribed to by name"
+    assert subscribed.topics == ("a", "flights", "planes")
 
 
 def test_several_expressions_for_the_broker_are_one() -> None:

@@ -10,6 +10,7 @@ from kohort.assign import RangeAssignor
 from kohort.client import Cluster, CommitFailed, Membership, OffsetAndMetadata
 from kohort.member import inputs
 from kohort.member.effects import Callback
+from kohort.member.inputs import Subscribed
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
@@ -18,7 +19,7 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 def test_what_is_revoked_and_comes_back_was_not_owned_without_interruption() -> None:
-    membership = Membership(Cluster("127.0.0.1:1"), "g", topics=("t",), assignors=(RangeAssignor(),))
+    membership = Membership(Cluster("127.0.0.1:1"), "g", Subscribed(("t",)), assignors=(RangeAssignor(),))
     member, commits = membership._active.member, membership._commits
     member.owned = frozenset({T0, T1})
     hold = membership.hold([T0, T1, T2])
@@ -32,7 +33,7 @@ def test_what_is_revoked_and_comes_back_was_not_owned_without_interruption() -> 
 
 
 def test_a_commit_asked_for_before_a_rebalance_that_took_its_partition_is_refused_here() -> None:
-    membership = Membership(Cluster("127.0.0.1:1"), "g", topics=("t",), assignors=(RangeAssignor(),))
+    membership = Membership(Cluster("127.0.0.1:1"), "g", Subscribed(("t",)), assignors=(RangeAssignor(),))
     member = membership._active.member
 
     def step(event: inputs.Input) -> None:

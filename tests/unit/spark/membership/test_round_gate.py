@@ -11,6 +11,7 @@ from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.errors import RebalanceInProgress
 from kohort.client.membership.member_commits import Hold
+from kohort.member import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -92,7 +93,7 @@ def test_a_commit_that_waits_for_a_rebalance_is_retried_when_the_revocation_wait
             commits.append(offsets)
             if len(commits) == 1:
                 revocations.append(asyncio.create_task(gate.barrier.on_partitions_revoked(frozenset({HERS}))))
-                raise RebalanceInProgress("m", 1)
+                raise RebalanceInProgress(Identity(1, "m"))
 
         monkeypatch.setattr(gate.member, "commit", commit)
         async with asyncio.timeout(10):
