@@ -53,7 +53,7 @@ from kohort.group.consumer import exit as consumer_exit
 from kohort.group.consumer import machine as consumer
 from kohort.group.consumer import target
 from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.consumer.join import refused, regex_refusal, request_refusal
+from kohort.group.consumer.join import regex_refusal, request_refusal
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Decision, Disarm, Effects, Reply
 from kohort.group.events import GroupDeleted
@@ -71,6 +71,7 @@ from kohort.group.results import (
     LeftMember,
     Result,
     SyncResult,
+    refused,
 )
 from kohort.group.shard import Shard
 from kohort.model.cause import Cause, CauseKind

@@ -17,7 +17,7 @@ from kohort.group.effects import Effects, Note, Reply
 from kohort.group.events import JoinRefused
 from kohort.group.migration.conversion_rules import upgrade_obstacles
 from kohort.group.shard import Shard
-from kohort.model.cause import Cause, CauseKind
+from kohort.model.cause import Cause, CauseKind, first_few
 from kohort.model.errors import ErrorCode
 
 REFUSALS = frozenset(
@@ -34,9 +34,6 @@ REFUSALS = frozenset(
     }
 )
 """Answers that a client cannot mend by joining again at once; the others are steps of the protocol."""
-
-NAMED = 5
-"""How many members a text names before it only counts them."""
 
 
 def with_refusals(command: Join | ConsumerHeartbeat, effects: Effects, now_ms: int) -> Effects:
@@ -107,6 +104,5 @@ def _no_shared_assignor(names: Iterable[str], offers: dict[str, list[str]]) -> W
     lacking = {name: [member_id for member_id, other in offers.items() if name not in other] for name in names}
     best = min(lacking, key=lambda name: (len(lacking[name]), name))
     member_ids = tuple(sorted(lacking[best]))
-    shown = ", ".join(f"{member_id} ({','.join(offers[member_id])})" for member_id in member_ids[:NAMED])
-    more = f" and {len(member_ids) - NAMED} more" if len(member_ids) > NAMED else ""
-    return Why(f"it offers {','.join(lacking)}, and these members offer none that all have: {shown}{more}", member_ids)
+    shown = first_few([f"{member_id} ({','.join(offers[member_id])})" for member_id in member_ids])
+    return Why(f"it offers {','.join(lacking)}, and these members offer none that all have: {shown}", member_ids)

@@ -103,3 +103,8 @@ class ConsumerHeartbeatResult(Result):
     assignment: IdPartitions | None = None
     is_quiet: bool = False
     is_settling: bool = False
+
+
+def refused(error: ErrorCode, message: str) -> ConsumerHeartbeatResult:
+    """Return the answer that says why a heartbeat did nothing."""
+    return ConsumerHeartbeatResult(error, message)

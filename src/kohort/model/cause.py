@@ -7,8 +7,17 @@ reasons of its own (KIP-848).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+NAMED = 5
+"""How many members a text names before it only counts them."""
+
+
+def first_few(names: Sequence[str], most: int = NAMED) -> str:
+    """Return the first of some names, and how many others there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 class CauseKind(StrEnum):

@@ -10,7 +10,7 @@ from kohort.group.classic.group import ClassicGroup, Phase, identity_error
 from kohort.group.commands import CheckJoin, Leave, Leaving, OpenRound
 from kohort.group.effects import Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
 from kohort.group.events import MemberRemoved, PendingMemberDropped
-from kohort.group.group_timers import session_timer
+from kohort.group.group_timers import hold_timer, join_timer, quiet_timer, session_timer, sync_timer
 from kohort.group.results import JoinResult, LeaveResult, LeftMember, SyncResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
@@ -111,3 +111,19 @@ def expire_session(group: ClassicGroup, member_id: str, now_ms: int) -> Effects:
         cause = Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, detail)
     yield from remove(group, member_id, cause)
     yield from follow_departure(group, cause)
+
+
+def end_waits(group: ClassicGroup, error: ErrorCode) -> Effects:
+    """Answer every waiting member with an error, and let no timer of the group or of an issued id fire."""
+    group_id = group.group_id
+    for member_id in sorted(group.awaiting_join):
+        told = member_id if error is ErrorCode.REBALANCE_IN_PROGRESS else ""
+        yield Reply(JoinResult(error, told), parked_join(group_id, member_id))
+    for member_id in sorted(group.awaiting_sync):
+        yield Reply(SyncResult(error), parked_sync(group_id, member_id))
+    for member_id in sorted(group.pending):
+        yield Disarm(session_timer(group_id, member_id))
+    yield Disarm(join_timer(group_id))
+    yield Disarm(quiet_timer(group_id))
+    yield Disarm(sync_timer(group_id, group.generation))
+    yield Disarm(hold_timer(group_id, group.generation))

@@ -8,7 +8,7 @@ generation that a member may refer to, and who is in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 
@@ -215,17 +215,20 @@ def vote(group: ClassicGroup, changed: dict[str, Protocols] | None = None) -> st
 
 
 def identity_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Return why the sender is not the member it says it is, or NONE.
-
-    An instance id decides first: unknown, the sender is unknown; held by another member id, the sender is fenced.
-    """
-    if instance_id is not None:
-        holder = group.static_members.get(instance_id)
-        if holder is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if holder != member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
+    """Return why the sender is not the member it says it is, or NONE. An instance id decides first."""
+    if error := instance_error(group.static_members, member_id, instance_id):
+        return error
     return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def instance_error(static_members: Mapping[str, str], member_id: str, instance_id: str | None) -> ErrorCode:
+    """Return why the sender is not the instance it says it is, or NONE: a stranger is unknown, an old one is fenced."""
+    if instance_id is None:
+        return ErrorCode.NONE
+    holder = static_members.get(instance_id)
+    if holder is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if holder == member_id else ErrorCode.FENCED_INSTANCE_ID
 
 
 def stored(group: ClassicGroup, members: Iterable[StoredMember], at_ms: int, cause: Cause) -> GroupStored:

@@ -62,16 +62,16 @@ groups up and gives them up.
 
 from __future__ import annotations
 
-from kohort.group.classic.exit import expire_session
+from kohort.group.classic.exit import end_waits, expire_session
 from kohort.group.classic.group import ClassicGroup, Phase, identity_error
 from kohort.group.classic.round import end_gathering, end_initial_delay, expire_syncs
 from kohort.group.classic.sync_group import release_syncs
 from kohort.group.commands import Heartbeat, Loaded, OpenRound, TimerFired, Unload
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
+from kohort.group.effects import Arm, Disarm, Effects, Note, Reply, Then
 from kohort.group.events import GroupLoaded, GroupUnloaded
-from kohort.group.group_timers import TimerKind, hold_timer, join_timer, quiet_timer, session_timer, sync_timer
-from kohort.group.results import HeartbeatResult, JoinResult, SyncResult
+from kohort.group.group_timers import TimerKind, sync_timer
+from kohort.group.results import HeartbeatResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
@@ -139,16 +139,7 @@ def decide_loaded(group: ClassicGroup, _command: Loaded, now_ms: int, settings: 
 
 def decide_unload(group: ClassicGroup, _command: Unload, now_ms: int, _settings: GroupSettings) -> Effects:
     """Give the group up: every waiting member must look for the coordinator again, and no timer of it may fire."""
-    for member_id in sorted(group.awaiting_join):
-        yield Reply(JoinResult(ErrorCode.NOT_COORDINATOR, ""), parked_join(group.group_id, member_id))
-    for member_id in sorted(group.awaiting_sync):
-        yield Reply(SyncResult(ErrorCode.NOT_COORDINATOR), parked_sync(group.group_id, member_id))
     for _, member in sorted(group.members.items()):
         yield Disarm(member.session)
-    for member_id in sorted(group.pending):
-        yield Disarm(session_timer(group.group_id, member_id))
-    yield Disarm(join_timer(group.group_id))
-    yield Disarm(quiet_timer(group.group_id))
-    yield Disarm(sync_timer(group.group_id, group.generation))
-    yield Disarm(hold_timer(group.group_id, group.generation))
+    yield from end_waits(group, ErrorCode.NOT_COORDINATOR)
     yield Note(GroupUnloaded(group.group_id, Cause(CauseKind.COORDINATOR_UNLOADED, now_ms)))

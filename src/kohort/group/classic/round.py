@@ -20,11 +20,8 @@ from kohort.group.events import GatheringFailed, GenerationFormed, InitialDelayE
 from kohort.group.group_timers import hold_timer, join_timer, quiet_timer, sync_timer
 from kohort.group.member_kinds import COOPERATIVE
 from kohort.group.results import JoinResult
-from kohort.model.cause import Cause, CauseKind
+from kohort.model.cause import Cause, CauseKind, first_few
 from kohort.model.errors import ErrorCode
-
-NAMED = 5
-"""How many members a cause names before it only counts them."""
 
 SPREAD_PARTS = 4
 """A first round is quiet when no join came for one part in so many of the time over which they came."""
@@ -256,5 +253,4 @@ def _missed(group: ClassicGroup, member_id: str, now_ms: int) -> Cause:
 
 def _named(what: str, member_ids: list[str]) -> str:
     """Return who did it, the first few by name."""
-    more = f" and {len(member_ids) - NAMED} more" if len(member_ids) > NAMED else ""
-    return f"{what}: {', '.join(member_ids[:NAMED])}{more}" if member_ids else ""
+    return f"{what}: {first_few(member_ids)}" if member_ids else ""

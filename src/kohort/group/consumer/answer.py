@@ -5,16 +5,15 @@ from __future__ import annotations
 from kohort.group.commands import Reconcile
 from kohort.group.consumer.exit import rouse_waiting
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
-from kohort.group.consumer.join import is_full, refused
+from kohort.group.consumer.join import is_full
 from kohort.group.consumer.reconcile import Step, epochs_of, held_of, ids_of, is_unknown, reconcile, stored_step
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Reply
 from kohort.group.events import Held, MemberState
 from kohort.group.group_timers import revocation_timer
-from kohort.group.results import ConsumerHeartbeatResult
+from kohort.group.results import ConsumerHeartbeatResult, refused
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions
 
 
 def decide_reconcile(group: ConsumerGroup, command: Reconcile, now_ms: int, settings: GroupSettings) -> Effects:
@@ -30,7 +29,8 @@ def decide_reconcile(group: ConsumerGroup, command: Reconcile, now_ms: int, sett
     is_behind = 0 < heartbeat.member_epoch < member.epoch
     step = None
     if not is_behind and (member.member_id in group.unsettled or command.has_subscription_changed):
-        step = step_of(group, member, heartbeat.owned, settings, has_changed=command.has_subscription_changed)
+        subscribed, has_changed = topic_ids_of(group, member, settings.image), command.has_subscription_changed
+        step = reconcile(group, member, subscribed, heartbeat.owned, has_subscription_changed=has_changed)
     if step is None:
         assigned = member.assigned if is_behind or is_full(heartbeat) else None
         yield Reply(_answer(group, member, settings, member.epoch, member.state, assigned, is_quiet=not is_behind))
@@ -42,26 +42,6 @@ def decide_reconcile(group: ConsumerGroup, command: Reconcile, now_ms: int, sett
     has_changed = ids_of(step.assigned) != ids_of(member.assigned)
     assigned = step.assigned if has_changed or is_full(heartbeat) else None
     yield Reply(_answer(group, member, settings, step.epoch, step.state, assigned, is_quiet=False))
-
-
-def step_of(
-    group: ConsumerGroup,
-    member: ConsumerMember,
-    owned: IdPartitions | None,
-    settings: GroupSettings,
-    *,
-    has_changed: bool,
-) -> Step | None:
-    """Return the member's next step."""
-    return reconcile(
-        member,
-        target=member.target,
-        target_epoch=group.assignment_epoch,
-        owner=group.owner_epoch,
-        subscribed=topic_ids_of(group, member, settings.image),
-        owned=owned,
-        has_subscription_changed=has_changed,
-    )
 
 
 def revocation_effects(group: ConsumerGroup, member: ConsumerMember, step: Step, now_ms: int) -> Effects:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kohort.group.commands import AssignTarget, DowngradeIfDue, Join, ReconcileJoin
-from kohort.group.consumer.answer import freed_effects, step_of
+from kohort.group.consumer.answer import freed_effects
 from kohort.group.consumer.classic_members import (
     await_join,
     await_sync,
@@ -19,9 +19,9 @@ from kohort.group.consumer.classic_members import (
     send_back,
 )
 from kohort.group.consumer.exit import delete_member, disarm, take_over
-from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
 from kohort.group.consumer.join import store_member
-from kohort.group.consumer.reconcile import Step, stored_step
+from kohort.group.consumer.reconcile import Step, reconcile, stored_step
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
 from kohort.group.events import (
@@ -170,7 +170,10 @@ def decide_reconcile(group: ConsumerGroup, command: ReconcileJoin, now_ms: int, 
             yield Reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, ""))
         return
     is_without_target = command.may_wait and _is_without_target(group, member)
-    step = None if is_without_target else step_of(group, member, _owned(member, settings), settings, has_changed=True)
+    step = None
+    if not is_without_target:
+        subscribed = topic_ids_of(group, member, settings.image)
+        step = reconcile(group, member, subscribed, _owned(member, settings), has_subscription_changed=True)
     if command.may_wait and (is_without_target or _state_after(member, step) is MemberState.UNRELEASED_PARTITIONS):
         yield from _keep_waiting(group, member, step, command, now_ms)
     else:

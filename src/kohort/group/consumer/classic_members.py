@@ -41,7 +41,7 @@ keep: what it was granted and is still to own.
 
 from __future__ import annotations
 
-from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, Member
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, Member, instance_error
 from kohort.group.commands import DowngradeIfDue, Heartbeat, Join, PrepareClassic, ReconcileJoin, Sync
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.reconcile import ids_of, stored_step
@@ -113,16 +113,9 @@ def decide_heartbeat(group: ConsumerGroup, command: Heartbeat, now_ms: int) -> E
 
 
 def identity_error(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Return why the sender is not the classic member it says it is, or NONE.
-
-    An instance id decides first: unknown, the sender is unknown; held by another member id, the sender is fenced.
-    """
-    if instance_id is not None:
-        holder = group.static_members.get(instance_id)
-        if holder is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if holder != member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
+    """Return why the sender is not the classic member it says it is, or NONE."""
+    if error := instance_error(group.static_members, member_id, instance_id):
+        return error
     member = group.members.get(member_id)
     return ErrorCode.UNKNOWN_MEMBER_ID if member is None or member.classic is None else ErrorCode.NONE
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from kohort.group.classic.group import instance_error
 from kohort.group.commands import (
     LEAVE_STATIC_EPOCH,
     AssignTarget,
@@ -44,7 +45,7 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.group.group_timers import Timer, TimerKind, revocation_timer, target_timer
-from kohort.group.results import ConsumerHeartbeatResult, LeaveResult, LeftMember
+from kohort.group.results import ConsumerHeartbeatResult, LeaveResult, LeftMember, refused
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import each
@@ -57,11 +58,11 @@ def decide_leave(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, 
     if command.instance_id is not None:
         holder = group.static_members.get(command.instance_id)
         if holder is None and (epoch == LEAVE_STATIC_EPOCH or member_id in group.members):
-            yield Reply(_refused(ErrorCode.UNKNOWN_MEMBER_ID, f"instance {command.instance_id} is not in the group"))
+            yield Reply(refused(ErrorCode.UNKNOWN_MEMBER_ID, f"instance {command.instance_id} is not in the group"))
             return
         if holder is not None and holder != member_id:
             text = f"instance {command.instance_id} is {holder} now, not {member_id}: close this member"
-            yield Reply(_refused(ErrorCode.FENCED_INSTANCE_ID, text))
+            yield Reply(refused(ErrorCode.FENCED_INSTANCE_ID, text))
             return
     member = group.members.get(member_id)
     yield left
@@ -72,10 +73,6 @@ def decide_leave(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, 
     else:
         cause = Cause(CauseKind.MEMBER_LEFT, now_ms, member_id, command.reason)
         yield from out_effects(group, (member_id,), cause, now_ms, settings)
-
-
-def _refused(error: ErrorCode, message: str) -> ConsumerHeartbeatResult:
-    return ConsumerHeartbeatResult(error, message)
 
 
 def _leave_for_a_while(group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> Effects:
@@ -238,12 +235,9 @@ def decide_classic_leave(group: ConsumerGroup, command: Leave, now_ms: int, sett
 
 def _classic_leaver(group: ConsumerGroup, leaving: Leaving, gone: dict[str, Cause]) -> tuple[str, ErrorCode]:
     """Return the member that an entry means, and why it cannot leave."""
-    holder = group.static_members.get(leaving.instance_id) if leaving.instance_id is not None else None
-    member_id = leaving.member_id or holder or ""
-    if leaving.instance_id is not None and holder is None:
-        return member_id, ErrorCode.UNKNOWN_MEMBER_ID
-    if holder is not None and holder != member_id:
-        return member_id, ErrorCode.FENCED_INSTANCE_ID
+    member_id = leaving.member_id or group.static_members.get(leaving.instance_id or "", "")
+    if error := instance_error(group.static_members, member_id, leaving.instance_id):
+        return member_id, error
     is_here = member_id in group.members and member_id not in gone
     return member_id, ErrorCode.NONE if is_here else ErrorCode.UNKNOWN_MEMBER_ID
 

@@ -32,7 +32,7 @@ from kohort.group.events import (
     RegexStored,
 )
 from kohort.group.group_timers import session_timer
-from kohort.group.results import ConsumerHeartbeatResult
+from kohort.group.results import ConsumerHeartbeatResult, refused
 from kohort.model.cause import Cause, CauseKind, HeartbeatReason
 from kohort.model.errors import ErrorCode
 from kohort.model.subscription import topic_difference
@@ -230,16 +230,6 @@ def decide_static_join(
         yield from _replace(group, holder, member_id, command, now_ms, settings)
 
 
-def static_refusal(group: ConsumerGroup, command: ConsumerHeartbeat) -> ErrorCode:
-    """Return why the sender is not the instance it says it is, or NONE."""
-    if command.instance_id is None:
-        return ErrorCode.NONE
-    holder_id = group.static_members.get(command.instance_id)
-    if holder_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if holder_id == command.member_id else ErrorCode.FENCED_INSTANCE_ID
-
-
 def _come_back(
     group: ConsumerGroup, member: ConsumerMember, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
 ) -> Effects:
@@ -269,11 +259,6 @@ def _replace(
     newcomer = ConsumerMember(group.group_id, member_id)
     yield from subscribe(group, newcomer, command, cause, settings, replaces=old)
     yield from take_over(group, old, member_id, cause)
-
-
-def refused(error: ErrorCode, message: str) -> ConsumerHeartbeatResult:
-    """Return the answer that says why a heartbeat did nothing."""
-    return ConsumerHeartbeatResult(error, message)
 
 
 def request_refusal(command: ConsumerHeartbeat, settings: GroupSettings) -> ConsumerHeartbeatResult | None:

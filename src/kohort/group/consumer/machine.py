@@ -60,6 +60,7 @@ up.
 
 from __future__ import annotations
 
+from kohort.group.classic.group import instance_error
 from kohort.group.commands import (
     AssignTarget,
     ConsumerHeartbeat,
@@ -90,10 +91,8 @@ from kohort.group.consumer.join import (
     epoch_refusal,
     is_full,
     is_leaving,
-    refused,
     regex_refusal,
     request_refusal,
-    static_refusal,
     subscribe,
 )
 from kohort.group.coordinator_settings import GroupSettings
@@ -108,7 +107,7 @@ from kohort.group.events import (
     TargetTimed,
 )
 from kohort.group.group_timers import TimerKind, revocation_timer, target_timer
-from kohort.group.results import ConsumerHeartbeatResult
+from kohort.group.results import ConsumerHeartbeatResult, refused
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
@@ -169,7 +168,7 @@ def _decide_heartbeat(
     elif command.member_epoch == 0:
         decide = decide_join if command.instance_id is None else decide_static_join
         yield from decide(group, command, now_ms, settings)
-    elif error := static_refusal(group, command):
+    elif error := instance_error(group.static_members, command.member_id, command.instance_id):
         text = f"instance {command.instance_id} is not {command.member_id}'s: it must join again, or close"
         yield Reply(refused(error, text))
     elif member is None:

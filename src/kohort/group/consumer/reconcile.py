@@ -16,7 +16,7 @@ A member whose subscription shrinks before a new target is there gives back at o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
@@ -47,37 +47,30 @@ def stored_step(
 
 
 def reconcile(
+    group: ConsumerGroup,
     member: ConsumerMember,
-    *,
-    target: IdPartitions,
-    target_epoch: int,
-    owner: Callable[[bytes, int], int],
     subscribed: frozenset[bytes],
     owned: IdPartitions | None,
+    *,
     has_subscription_changed: bool,
 ) -> Step | None:
     """Return the member's next step, or None when it stays as it is.
 
-    `owner` says in which epoch a member has a partition, -1 for no member. `owned` is what the member says it owns,
-    None when it says nothing. A member in the state UNKNOWN must own nothing: see `is_unknown`.
+    `subscribed` are the ids of its topics. `owned` is what it says it owns, None when it says nothing. A member in the
+    state UNKNOWN must own nothing: see `is_unknown`.
     """
     held = epochs_of(member.assigned)
     match member.state:
-        case MemberState.STABLE if member.epoch == target_epoch:
-            if not has_subscription_changed:
-                return None
-            return _shrunk(member, held, subscribed, owned)
-        case MemberState.UNREVOKED_PARTITIONS if _may_own(owned, each(ids_of(member.pending))):
-            if not has_subscription_changed:
-                return None
-            return _shrunk(member, held, subscribed, owned)
-    step = _step(member, held, target, target_epoch, owner, subscribed, owned)
-    is_same = (
-        step.epoch == member.epoch
-        and step.state is member.state
-        and step.assigned == member.assigned
-        and step.pending == member.pending
-    )
+        case MemberState.STABLE:
+            stays = member.epoch == group.assignment_epoch
+        case MemberState.UNREVOKED_PARTITIONS:
+            stays = _may_own(owned, each(ids_of(member.pending)))
+        case _:
+            stays = False
+    if stays:
+        return _shrunk(member, held, subscribed, owned) if has_subscription_changed else None
+    step = _step(group, member, held, subscribed, owned)
+    is_same = step._replace(previous_epoch=0) == (member.epoch, 0, member.state, member.assigned, member.pending)
     return None if is_same else step
 
 
@@ -87,36 +80,28 @@ def is_unknown(member: ConsumerMember, owned: IdPartitions | None) -> bool:
 
 
 def _step(
+    group: ConsumerGroup,
     member: ConsumerMember,
     held: Epochs,
-    target: IdPartitions,
-    target_epoch: int,
-    owner: Callable[[bytes, int], int],
     subscribed: frozenset[bytes],
     owned: IdPartitions | None,
 ) -> Step:
-    wanted = {partition for partition in each(target) if partition[0] in subscribed}
+    target_epoch = group.assignment_epoch
+    wanted = {partition for partition in each(member.target) if partition[0] in subscribed}
     kept = {partition: epoch for partition, epoch in held.items() if partition in wanted}
     revoked = {partition: epoch for partition, epoch in held.items() if partition not in wanted}
     if revoked and _may_own(owned, revoked):
-        is_unknown_state = member.state is MemberState.UNKNOWN
-        epoch = target_epoch if is_unknown_state else member.epoch
+        epoch = target_epoch if member.state is MemberState.UNKNOWN else member.epoch
         return Step(epoch, member.epoch, MemberState.UNREVOKED_PARTITIONS, held_of(kept), held_of(revoked))
     missing = wanted - kept.keys()
-    free = _free(member, missing, owner)
+    # At once it may have what no member has, and what it has just given back (KAFKA-19449).
+    given_back = set(each(ids_of(member.pending)))
+    free = {partition for partition in missing if partition in given_back or group.owner_epoch(*partition) == -1}
     state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED_PARTITIONS
     if not free and len(kept) == len(held):
         return Step(target_epoch, member.epoch, state, member.assigned, ())
     kept.update(dict.fromkeys(free, target_epoch))
     return Step(target_epoch, member.epoch, state, held_of(kept), ())
-
-
-def _free(
-    member: ConsumerMember, missing: set[tuple[bytes, int]], owner: Callable[[bytes, int], int]
-) -> set[tuple[bytes, int]]:
-    """Return what the member may have at once: what no member has, and what it has just given back (KAFKA-19449)."""
-    given_back = set(each(ids_of(member.pending)))
-    return {partition for partition in missing if partition in given_back or owner(*partition) == -1}
 
 
 def _shrunk(

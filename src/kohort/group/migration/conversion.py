@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kohort.group.classic.exit import end_waits
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase, vote
 from kohort.group.commands import AssignTarget, ConsumerHeartbeat, DowngradeIfDue, Join, OpenRound
 from kohort.group.consumer.classic_members import assignment_bytes, classic_record, release, send_back
@@ -36,7 +37,7 @@ from kohort.group.consumer.exit import disarm
 from kohort.group.consumer.group import FIRST_EPOCH, ConsumerGroup, ConsumerMember, metadata_hash
 from kohort.group.consumer.reconcile import held_of, ids_of
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then
 from kohort.group.events import (
     ClassicPhase,
     ConsumerGroupDeleted,
@@ -58,17 +59,13 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.group.group_timers import (
-    hold_timer,
-    join_timer,
     member_join_timer,
-    quiet_timer,
     session_timer,
-    sync_timer,
     target_timer,
 )
 from kohort.group.image import TopicImage
 from kohort.group.migration.conversion_rules import downgrade_refusal, subscription_of, upgrade_refusal
-from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult, SyncResult
+from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
@@ -107,7 +104,7 @@ def _upgrade(
     group: ClassicGroup, owned: dict[str, _Owned], now_ms: int, settings: GroupSettings, cause: Cause
 ) -> Effects:
     """Make a classic group a consumer group in which every member owns what it owned. Walks all members."""
-    yield from _end_rounds(group)
+    yield from end_waits(group, ErrorCode.REBALANCE_IN_PROGRESS)
     if group.is_stored or group.members:
         yield Append(GroupDeleted(group.group_id, cause))
     if not group.members:
@@ -135,21 +132,6 @@ def _first_epoch(group: ClassicGroup) -> int:
 def _topic_names(group: ClassicGroup, settings: GroupSettings) -> set[str]:
     subscriptions = (subscription_of(member, settings) for member in group.members.values())
     return {name for each in subscriptions if each is not None for name in each.topics}
-
-
-def _end_rounds(group: ClassicGroup) -> Effects:
-    """Send back every waiting member, and let no timer of the classic group fire."""
-    group_id = group.group_id
-    for member_id in sorted(group.awaiting_join):
-        yield Reply(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id), parked_join(group_id, member_id))
-    for member_id in sorted(group.awaiting_sync):
-        yield Reply(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS), parked_sync(group_id, member_id))
-    for member_id in sorted(group.pending):
-        yield Disarm(session_timer(group_id, member_id))
-    yield Disarm(join_timer(group_id))
-    yield Disarm(quiet_timer(group_id))
-    yield Disarm(sync_timer(group_id, group.generation))
-    yield Disarm(hold_timer(group_id, group.generation))
 
 
 def _classic_member(group: ClassicGroup, member: Member, settings: GroupSettings, cause: Cause) -> ConsumerMemberStored:

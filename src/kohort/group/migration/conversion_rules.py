@@ -14,14 +14,13 @@ from kohort.assign.user_data import MARK, decode_generation, encode_generation
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import GroupSettings
+from kohort.model.cause import first_few
 from kohort.model.errors import ErrorCode
 from kohort.model.subscription import Subscription
 
 UPGRADING = ("bidirectional", "upgrade")
 DOWNGRADING = ("bidirectional", "downgrade")
 _COOPERATIVE_STICKY = "cooperative-sticky"  # whose members say the generation of their assignment, and no more
-NAMED = 5
-"""How many members a refusal names before it only counts them."""
 
 
 class Obstacle(NamedTuple):
@@ -81,10 +80,8 @@ def _upgrade_obstacles(group: ClassicGroup, settings: GroupSettings) -> Iterator
 
 
 def _of_members(rule: str, member_ids: list[str], text: str) -> Obstacle:
-    more = f" and {len(member_ids) - NAMED} more" if len(member_ids) > NAMED else ""
-    plural = "members" if len(member_ids) > 1 else "member"
-    verb = "have" if len(member_ids) > 1 else "has"
-    return Obstacle(rule, tuple(member_ids), f"{plural} {', '.join(member_ids[:NAMED])}{more} {verb} {text}")
+    subject, verb = ("members", "have") if len(member_ids) > 1 else ("member", "has")
+    return Obstacle(rule, tuple(member_ids), f"{subject} {first_few(member_ids)} {verb} {text}")
 
 
 def subscription_of(member: Member, settings: GroupSettings) -> Subscription | None:

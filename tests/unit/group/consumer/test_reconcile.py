@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kohort.group.consumer.group import ConsumerMember
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.reconcile import Step, is_unknown, is_within, reconcile
 from kohort.group.events import Held, MemberState
 from kohort.model.id_partitions import IdPartitions, id_partitions
@@ -49,16 +49,11 @@ def step(
     **changes: Any,
 ) -> Step | None:
     """Return the step of a member that subscribes to both topics; `others` is what other members have."""
-    taken = {(topic_id, number) for topic_id, numbers in others for number in numbers}
+    group = ConsumerGroup("g", assignment_epoch=target_epoch, members={"other": member(STABLE, ())})
+    group.owners = {topic_id: dict.fromkeys(numbers, "other") for topic_id, numbers in others}
+    one.target = target
     options = {"subscribed": frozenset({A, B}), "has_subscription_changed": False, **changes}
-    return reconcile(
-        one,
-        target=target,
-        target_epoch=target_epoch,
-        owner=lambda topic_id, number: OLD if (topic_id, number) in taken else -1,
-        owned=owned,
-        **options,
-    )
+    return reconcile(group, one, owned=owned, **options)
 
 
 HAS = held((A, (1, 2, 3), OLD), (B, (4, 5, 6), OLD))
