@@ -11,11 +11,10 @@ from tests.unit.group.consumer_world import Topics
 
 from kohort.assign.server.spec import ServerGroup
 from kohort.group.commands import Command, Loaded, TimerFired, TopicChanged
-from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.coordinator_settings import GroupSettings, ImageTopic
 from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Disarm, Note, Park, Parked, Reply, Then
 from kohort.group.group_timers import Timer, TimerKind
-from kohort.group.image import ImageTopic
 from kohort.group.results import Result
 from kohort.group.shard import Shard, apply, followers_of
 from kohort.log.offsets_topic import record_of

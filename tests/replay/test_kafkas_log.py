@@ -13,9 +13,8 @@ from tests.unit.group.fixed_topics import FixedTopics
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup, GroupState, metadata_hash
-from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.coordinator_settings import GroupSettings, ImageTopic
 from kohort.group.events import ConsumerGroupStored, MemberTargetStored
-from kohort.group.image import ImageTopic
 from kohort.group.invariants import violations
 from kohort.group.shard import Shard, apply
 from kohort.log.offsets_topic import Replay, encode_events

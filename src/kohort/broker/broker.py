@@ -13,8 +13,7 @@ from pathlib import Path
 from kohort.broker.descriptors import budget
 from kohort.broker.os_disk import OsDisk
 from kohort.broker.server_assignors import load_assignors
-from kohort.net.clock import Clock
-from kohort.net.server import Server
+from kohort.net.server import Clock, Server
 from kohort.node.configuration.config import Config, ConfigError
 from kohort.node.node import Node
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from typing import Any
 
 from kohort.net.byte_stream import write
-from kohort.net.clock import Clock
 from kohort.node.client_connection import Connection
 from kohort.node.node import Node
 from kohort.wire.codec import Buffer
@@ -31,6 +31,19 @@ NO_DESCRIPTOR_SECONDS = 1.0
 
 LINGER_SECONDS = 5.0
 """How long a closed connection may take to send what it still holds."""
+
+
+class Clock:
+    """The clock of a process: wall time when the clock was made, plus what the monotonic clock has counted since."""
+
+    __slots__ = ("_offset_ns",)
+
+    def __init__(self) -> None:
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
+
+    def now_ms(self) -> int:
+        """Return milliseconds since the epoch."""
+        return (self._offset_ns + time.monotonic_ns()) // 1_000_000
 
 
 class Server:

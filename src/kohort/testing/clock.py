@@ -1,4 +1,4 @@
-"""A clock that a test moves by hand: what `net.clock.Clock` is for a running broker."""
+"""A clock that a test moves by hand: what `net.server.Clock` is for a running broker."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from kohort.group.classic.group import COOPERATIVE
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import EventFields, Rebalance
-from kohort.group.member_kinds import COOPERATIVE
 
 LATEST = 50
 """How many rebalances back are looked at."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kohort.assign.server.catalog import BUILT_IN
-from kohort.group.member_kinds import COOPERATIVE, Kind
-from kohort.group.migration.migration_plan import Goal, LiveGroup
+from kohort.group.classic.group import COOPERATIVE
+from kohort.group.migration.migration_plan import Goal, Kind, LiveGroup
 from kohort.what_if.group_facts import CLIENT_SIDE, MemberProfile, kind_of
 
 

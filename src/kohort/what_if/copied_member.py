@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from kohort.assign.server.standby import ACCEPTABLE_RECOVERY_LAG
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, TopicSpec
 from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join, Leave, Leaving, Sync
-from kohort.group.member_kinds import Kind
+from kohort.group.migration.migration_plan import Kind
 from kohort.group.results import (
     ConsumerHeartbeatResult,
     JoinResult,

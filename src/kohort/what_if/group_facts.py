@@ -17,8 +17,8 @@ from kohort.assign import (
     StickyAssignor,
 )
 from kohort.assign.spec import MemberSpec
-from kohort.group.member_kinds import COOPERATIVE, Kind
-from kohort.group.migration.migration_plan import LiveGroup, LiveMember
+from kohort.group.classic.group import COOPERATIVE
+from kohort.group.migration.migration_plan import Kind, LiveGroup, LiveMember
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import Rebalance
-from kohort.group.member_kinds import Cost, Kind
-from kohort.group.migration.migration_plan import Restart
+from kohort.group.migration.migration_plan import Cost, Kind, Restart
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change, Pace, Restarts
 from kohort.what_if.copied_member import CopiedMember

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember, ServerTopic
 from kohort.assign.spec import GroupSpec, MemberSpec, TopicSpec
-from kohort.group.member_kinds import COOPERATIVE, Kind
+from kohort.group.classic.group import COOPERATIVE
+from kohort.group.migration.migration_plan import Kind
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.id_partitions import each
 from kohort.model.ids import TopicPartition

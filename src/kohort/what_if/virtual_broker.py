@@ -31,7 +31,7 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.group.explain.rebalance_report import EventFields
-from kohort.group.member_kinds import Kind
+from kohort.group.migration.migration_plan import Kind
 from kohort.group.results import Result
 from kohort.log.group_replay import records_of
 from kohort.log.memory_disk import MemoryDisk

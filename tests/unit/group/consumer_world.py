@@ -16,6 +16,7 @@ from kohort.assign.server.spec import ServerGroup
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, OffsetToCommit, TopicChanged
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.reconcile import ids_of
+from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.events import (
     ConsumerGroupDeleted,
     ConsumerMemberDeleted,
@@ -27,7 +28,6 @@ from kohort.group.events import (
     MemberTargetDeleted,
     MemberTargetStored,
 )
-from kohort.group.image import ImageTopic
 from kohort.group.invariants import violations
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.group.shard import followers_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.group.image import ImageTopic, NoTopics
+from kohort.group.coordinator_settings import ImageTopic, NoTopics
 
 
 class FixedTopics(NoTopics):

@@ -18,9 +18,9 @@ from kohort.assign.server.catalog import server_assignors
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Leaving, Protocols
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.effects import Effect, Then
 from kohort.group.events import ClassicPhase
-from kohort.group.image import ImageTopic
 from kohort.group.results import ConsumerHeartbeatResult, JoinResult, SyncResult
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, each, id_partitions

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kohort.net.clock import Clock
+from kohort.net.server import Clock
 from kohort.testing.clock import ManualClock
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.what_if.groups import group
 
-from kohort.group.member_kinds import Kind
-from kohort.group.migration.migration_plan import Goal, LiveGroup
+from kohort.group.migration.migration_plan import Goal, Kind, LiveGroup
 from kohort.what_if.change import Change, Impossible, Pace, Restarts, check, restarts_for
 
 CLASSIC, CONSUMER = group("m-1", "m-2"), group("m-1", "m-2", kind="consumer")

@@ -6,8 +6,7 @@ import pytest
 from tests.unit.what_if.groups import forecast, group
 
 from kohort.assign.server.catalog import server_assignors
-from kohort.group.member_kinds import Cost, Kind
-from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, Restart, make_plan
+from kohort.group.migration.migration_plan import Cost, Goal, Kind, Limits, LiveGroup, Restart, make_plan
 from kohort.what_if.change import Change, Pace, Restarts
 from kohort.what_if.forecast import Forecast
 from kohort.what_if.group_facts import Facts, Times

@@ -8,8 +8,7 @@ import pytest
 from tests.unit.what_if.groups import group
 
 from kohort.assign.server.catalog import server_assignors
-from kohort.group.member_kinds import Kind
-from kohort.group.migration.migration_plan import LiveGroup
+from kohort.group.migration.migration_plan import Kind, LiveGroup
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change, Restarts
 from kohort.what_if.group_facts import Facts, Roster, Times

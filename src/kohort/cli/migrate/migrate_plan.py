@@ -19,9 +19,9 @@ from kohort.cli.terminal.options import add_cluster, add_json, duration_ms, numb
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain_text import Names, refusal
 from kohort.group.explain.rebalance_report import GroupReport
-from kohort.group.member_kinds import Cost
 from kohort.group.migration.migration_plan import (
     REFUSED_WITH,
+    Cost,
     Goal,
     Limits,
     LiveGroup,

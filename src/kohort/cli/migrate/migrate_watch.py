@@ -14,9 +14,9 @@ from kohort.cli.cluster import require_group
 from kohort.cli.group_events import now_ms
 from kohort.cli.terminal import output
 from kohort.cli.terminal.record_lines import iso_time
+from kohort.group.classic.group import COOPERATIVE
 from kohort.group.explain.explain_text import Names
 from kohort.group.explain.rebalance_report import Identity
-from kohort.group.member_kinds import COOPERATIVE
 from kohort.group.migration.migration_plan import Goal
 from kohort.model.errors import ErrorCode, KafkaError
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kohort.fleet.findings.facts import Facts, Finding
 from kohort.fleet.findings.rebalance_cost import Estimate, estimate
 from kohort.fleet.findings.thresholds import DAY_MS, Thresholds
-from kohort.group.member_kinds import COOPERATIVE
+from kohort.group.classic.group import COOPERATIVE
 
 NAME = "eager_group"
 OUR_OWN = frozenset({"range", "roundrobin", "sticky"})

@@ -21,6 +21,9 @@ from kohort.model.errors import ErrorCode
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
+COOPERATIVE = frozenset({"cooperative-sticky", "capacity"})
+"""Client-side assignors whose members keep their partitions through a rebalance, if they offer no eager one."""
+
 
 class Phase(StrEnum):
     """Kafka's names for the states of a classic group."""

@@ -11,14 +11,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kohort.group.classic.exit import remove
-from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase, joined, stored, stored_member, vote
+from kohort.group.classic.group import (
+    CONSUMER_PROTOCOL_TYPE,
+    COOPERATIVE,
+    ClassicGroup,
+    Phase,
+    joined,
+    stored,
+    stored_member,
+    vote,
+)
 from kohort.group.classic.sync_group import answer_syncs
 from kohort.group.commands import CheckJoin, FormGeneration, OpenRound
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Announce, Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join
 from kohort.group.events import GatheringFailed, GenerationFormed, InitialDelayExtended, RoundOpened
 from kohort.group.group_timers import hold_timer, join_timer, quiet_timer, sync_timer
-from kohort.group.member_kinds import COOPERATIVE
 from kohort.group.results import JoinResult
 from kohort.model.cause import Cause, CauseKind, first_few
 from kohort.model.errors import ErrorCode

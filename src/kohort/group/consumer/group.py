@@ -14,6 +14,7 @@ from functools import lru_cache
 from struct import Struct
 
 from kohort.assign.server.spec import StandbyLags
+from kohort.group.coordinator_settings import ImageTopic, TopicImage
 from kohort.group.events import (
     ClassicMemberMetadata,
     ClassicPhase,
@@ -23,7 +24,6 @@ from kohort.group.events import (
     RegexStored,
 )
 from kohort.group.group_timers import Timer, session_timer
-from kohort.group.image import ImageTopic, TopicImage
 from kohort.model.cause import Cause
 from kohort.model.id_partitions import NOTHING, IdPartitions
 from kohort.model.xxh3 import xxh3_64

@@ -36,7 +36,7 @@ from kohort.group.consumer.classic_members import assignment_bytes, classic_reco
 from kohort.group.consumer.exit import disarm
 from kohort.group.consumer.group import FIRST_EPOCH, ConsumerGroup, ConsumerMember, metadata_hash
 from kohort.group.consumer.reconcile import held_of, ids_of
-from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.coordinator_settings import GroupSettings, TopicImage
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then
 from kohort.group.events import (
     ClassicPhase,
@@ -63,7 +63,6 @@ from kohort.group.group_timers import (
     session_timer,
     target_timer,
 )
-from kohort.group.image import TopicImage
 from kohort.group.migration.conversion_rules import downgrade_refusal, subscription_of, upgrade_refusal
 from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
 from kohort.model.cause import Cause, CauseKind

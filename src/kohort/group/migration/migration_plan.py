@@ -25,12 +25,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from kohort.assign.server.spec import ServerAssignor
-from kohort.group.member_kinds import COOPERATIVE, Cost, Kind, is_predictable
+from kohort.group.classic.group import COOPERATIVE
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+
+
+class Kind(StrEnum):
+    """How a member takes part."""
+
+    EAGER = "eager"
+    COOPERATIVE = "cooperative"
+    CONSUMER = "consumer"
+
+
+PREDICTABLE = frozenset({"range", "roundrobin", "sticky"}) | COOPERATIVE
+"""Client-side assignors of which it is known what they do."""
+
+
+def is_predictable(assignor: str) -> bool:
+    """Whether it is known what a client-side assignor does."""
+    return assignor in PREDICTABLE
+
+
+class Cost(NamedTuple):
+    """What is expected of one restart. `moves` counts each time a partition goes from one owner to another."""
+
+    moves: int
+    unowned_partition_s: float
+    """By the coordinator's books."""
+    unread_partition_s: float
+    """As members see it: who is away reads nothing, whatever it owns."""
 
 
 class Goal(StrEnum):

@@ -8,8 +8,15 @@ from typing import ParamSpec, TypeVar
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.assign.user_data import MARK, encode_generation, wish
-from kohort.group.coordinator_settings import GroupConfig, GroupSettings, NamedPartitions, Want, unread
-from kohort.group.image import NoTopics, TopicImage
+from kohort.group.coordinator_settings import (
+    GroupConfig,
+    GroupSettings,
+    NamedPartitions,
+    NoTopics,
+    TopicImage,
+    Want,
+    unread,
+)
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kohort.extras import install_command
-from kohort.group.image import ImageTopic
+from kohort.group.coordinator_settings import ImageTopic
 from kohort.node.topics.topic import EVENT_TOPIC, Topic
 from kohort.node.topics.topics import Topics
 
@@ -94,7 +94,7 @@ class _Matched:
 
 
 class NodeTopics:
-    """`group.image.TopicImage` over the topics of a node.
+    """`TopicImage` over the topics of a node.
 
     As on Kafka, an expression matches internal topics too; only the topic of our events, which Kafka has not, it never
     matches.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.events import (
     GroupConverted,
     GroupStored,
@@ -18,7 +19,6 @@ from kohort.group.events import (
     OffsetCommitted,
     TargetStored,
 )
-from kohort.group.image import ImageTopic
 from kohort.group.invariants import (
     MIGRATION_KEEPS_OWNERS,
     NO_DOUBLE_OWNERSHIP,

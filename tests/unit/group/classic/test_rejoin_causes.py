@@ -10,7 +10,7 @@ from kohort.assign import Assignor, CooperativeStickyAssignor, RangeAssignor, St
 from kohort.assign.capacity import CapacityAssignor
 from kohort.assign.custom import assignor
 from kohort.group.commands import Protocols
-from kohort.group.image import ImageTopic
+from kohort.group.coordinator_settings import ImageTopic
 from kohort.model.assignment import Assignment
 from kohort.model.cause import CauseKind
 from kohort.model.ids import TopicPartition

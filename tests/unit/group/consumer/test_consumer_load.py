@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.unit.group.consumer_world import ConsumerWorld, parts, topic_id
 
 from kohort.group.commands import TargetMeasured, Unload
+from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.events import (
     GroupLoaded,
     Held,
@@ -15,7 +16,6 @@ from kohort.group.events import (
     PartitionMetadataStored,
 )
 from kohort.group.group_timers import revocation_timer, session_timer, target_timer
-from kohort.group.image import ImageTopic
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 

@@ -7,9 +7,9 @@ from tests.unit.group.consumer_world import ConsumerWorld, parts, topic_id
 from tests.unit.group.fixed_topics import FixedTopics
 
 from kohort.group.consumer.group import metadata_hash
+from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.events import ConsumerGroupStored, MemberState
 from kohort.group.group_timers import target_timer
-from kohort.group.image import ImageTopic
 from kohort.group.shard import followers_of
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode

@@ -8,8 +8,17 @@ from dataclasses import replace
 import pytest
 
 from kohort.assign.server.catalog import server_assignors
-from kohort.group.member_kinds import Cost, Kind
-from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, LiveMember, Plan, Restart, make_plan
+from kohort.group.migration.migration_plan import (
+    Cost,
+    Goal,
+    Kind,
+    Limits,
+    LiveGroup,
+    LiveMember,
+    Plan,
+    Restart,
+    make_plan,
+)
 from kohort.model.ids import TopicPartition
 
 UNIFORM = server_assignors(["uniform"])["uniform"]

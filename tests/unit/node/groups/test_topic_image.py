@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.node.desk import Desk
 
-from kohort.group.image import ImageTopic
+from kohort.group.coordinator_settings import ImageTopic
 from kohort.node.groups import topic_image
 from kohort.node.groups.topic_image import NodeTopics
 

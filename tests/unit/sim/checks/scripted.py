@@ -11,6 +11,7 @@ import pytest
 from tests.unit.group.fixed_topics import FixedTopics
 
 from kohort.group.commands import Join
+from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.events import (
     ClassicMemberMetadata,
     ConsumerGroupDeleted,
@@ -36,7 +37,6 @@ from kohort.group.events import (
     StoredMember,
     TargetStored,
 )
-from kohort.group.image import ImageTopic
 from kohort.group.invariants import Invariant
 from kohort.group.shard import Shard
 from kohort.member.member_state import Identity

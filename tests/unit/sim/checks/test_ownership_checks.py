@@ -29,8 +29,8 @@ from tests.unit.sim.checks.scripted import (
     upgraded,
 )
 
+from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.events import GroupStored, Held, MemberState
-from kohort.group.image import ImageTopic
 from kohort.group.invariants import (
     MIGRATION_KEEPS_OWNERS,
     NO_DOUBLE_OWNERSHIP,
