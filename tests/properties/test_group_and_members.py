@@ -43,7 +43,10 @@ class Party:
             initial_rebalance_delay_ms=self.random.choice([0, 3_000]),
             initial_quiet_ms=self.random.choice([-1, 100]),
             sync_hold_ms=self.random.choice([0, 1_000]),
-            **{name: getattr(read, name) for name in ("topics_of", "owned_of", "assigned_of", "offer_of", "want_of")},
+            **{
+                name: getattr(read, name)
+                for name in ("topics_of", "owned_of", "assigned_of", "offer_of", "compared_metadata_of")
+            },
         )
         self.topics = {topic: TopicSpec(self.random.randint(1, 6)) for topic in TOPICS}
         self.kit = kit

@@ -290,7 +290,7 @@ EXHIBITS = (
             "The protocols say it in one error, UNKNOWN_MEMBER_ID, and everything that is safe about eviction hangs on "
             "that."
         ),
-        caught_by=("FencedIsTold", "NoDoubleOwnership"),
+        caught_by=("FencedMemberGetsError", "NoDoubleOwnership"),
         budget=50,
         mutation=wrong_coordinator.heartbeat_after_eviction,
         is_quick=True,

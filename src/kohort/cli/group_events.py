@@ -25,7 +25,7 @@ EVENT_TOPIC = "__kohort_group_events"
 EVENTS = TopicPartition(EVENT_TOPIC, 0)
 POLL_RECORDS = 10_000
 IDLE_MS = 500
-LATELY = 50_000
+RECENT_EVENTS = 50_000
 """How many of the latest events of all groups are read where only the last rebalance is needed."""
 
 
@@ -98,7 +98,7 @@ async def recent_history(bootstrap_servers: str, security: dict[str, Any], group
     """Return the recent history of a group from the events of its cluster."""
     explanation = Explanation(group_id, last=1, keeps_events=False)
     async with event_consumer(bootstrap_servers, security) as consumer:
-        async for event in live_events(consumer, GroupFilter(group_id), lambda _: None, last=LATELY):
+        async for event in live_events(consumer, GroupFilter(group_id), lambda _: None, last=RECENT_EVENTS):
             if event is not None:
                 explanation.fold(event)
     return explanation.report(now_ms())

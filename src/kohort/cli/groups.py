@@ -118,8 +118,8 @@ async def existing(admin: Admin, group_id: str) -> GroupDescription:
 async def describe(args: argparse.Namespace, admin: Admin) -> None:
     """Print a group's state, its offsets, its members, as asked."""
     group = await existing(admin, args.group)
-    wants_offsets = args.offsets or not args.members
-    offsets = await offset_rows(admin, group) if wants_offsets else []
+    shows_offsets = args.offsets or not args.members
+    offsets = await offset_rows(admin, group) if shows_offsets else []
     coordinator = (await admin.group_coordinator(args.group)).address
     known = None
     if any(topic.name == EVENT_TOPIC for topic in await admin.list_topics()):
@@ -136,7 +136,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
             **epochs_json(group),
             "members": [member_json(group, member) for member in group.members],
         }
-        if wants_offsets:
+        if shows_offsets:
             document["offsets"] = offsets
         output.put_json(document)
         return
@@ -147,7 +147,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         at = f", group epoch {group.epoch}, target epoch {group.assignment_epoch}"
     output.put(f"{group.group_id}: {group.group_type}, {group.state}, {members}{at}, coordinator {coordinator}")
     output.put("\n".join(course_lines(known)))
-    if wants_offsets:
+    if shows_offsets:
         empty = "nothing is committed and nothing assigned"
         output.put("\n" + output.table_of(offsets, empty=empty))
     if args.members:

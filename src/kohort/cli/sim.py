@@ -145,10 +145,10 @@ def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:
 
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
     """Yield the outcome of a world as sentences."""
-    lived = f"{outcome.events:,} events in {outcome.virtual_us / 1e6:.1f} virtual seconds"
+    extent = f"{outcome.events:,} events in {outcome.virtual_us / 1e6:.1f} virtual seconds"
     if outcome.broken is None:
         rest = "" if outcome.rest_us < 0 else f", at rest {outcome.rest_us / 1e6:.1f} s after the healing"
-        yield f"seed {outcome.seed}: passed, {lived}{rest}"
+        yield f"seed {outcome.seed}: passed, {extent}{rest}"
     else:
         broken = outcome.broken
         yield f"seed {outcome.seed}: {broken.invariant} broken at {broken.at_us / 1e6:.6f} s, event {broken.event}"

@@ -109,7 +109,7 @@ _OF_OTHER_CLIENTS = {
 }
 """Names of settings in other clients, or in Java where Python has something else, and ours."""
 
-_NOT_HERE = {
+_UNSUPPORTED = {
     "allow_auto_create_topics": "a consumer creates no topic",
     "api_version": "a client and a broker agree on versions by themselves",
     "connections_max_idle_ms": "connections stay open for as long as the client",
@@ -197,8 +197,8 @@ def _no_such_setting(owner: str, spelling: str, name: str, known: Iterable[str])
     text = f"{owner} has no setting {spelling!r}"
     if name in _OF_OTHER_CLIENTS:
         return TypeError(f"{text}: here it is {_OF_OTHER_CLIENTS[name]}")
-    if name in _NOT_HERE:
-        return TypeError(f"{text}: {_NOT_HERE[name]}")
+    if name in _UNSUPPORTED:
+        return TypeError(f"{text}: {_UNSUPPORTED[name]}")
     near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
     return TypeError(text + (f"; did you mean {near[0]!r}?" if near else ": its settings have Kafka's names"))
 

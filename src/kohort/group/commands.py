@@ -109,7 +109,7 @@ class OffsetToCommit(NamedTuple):
 class CommitOffsets(GroupCommand):
     """OffsetCommit. `generation`, or the member epoch, is -1 for a commit from outside the group.
 
-    `retention_ms` is -1 for the default. `knows_epochs`: the sender's version can report that its epoch is stale.
+    `retention_ms` is -1 for the default. `can_report_stale_epoch`: the version has the error of a stale epoch.
     """
 
     member_id: str
@@ -117,7 +117,7 @@ class CommitOffsets(GroupCommand):
     generation: int
     offsets: list[OffsetToCommit]
     retention_ms: int = -1
-    knows_epochs: bool = True
+    can_report_stale_epoch: bool = True
 
 
 @dataclass(slots=True)

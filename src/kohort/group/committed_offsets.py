@@ -209,7 +209,7 @@ def _consumer_commit_error(group: ConsumerGroup, command: CommitOffsets, setting
     member = group.members.get(command.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if member.classic is None and not command.knows_epochs:
+    if member.classic is None and not command.can_report_stale_epoch:
         return ErrorCode.UNSUPPORTED_VERSION
     if epoch == member.epoch:
         return ErrorCode.NONE

@@ -75,7 +75,7 @@ def unread(*_: object) -> None:
     """Read nothing: what members of type `consumer` send is opaque."""
 
 
-class Want(NamedTuple):
+class ComparedMetadata(NamedTuple):
     """What the metadata of a classic member asks for: the user data are what its assignor takes for a wish."""
 
     topics: frozenset[str]
@@ -109,7 +109,7 @@ class GroupSettings:
     cannot: `topics_of` the topics of a subscription, `owned_of` the partitions that it says its member owns,
     `assigned_of` those of an assignment, `offer_of` all of a subscription but the generation it was written in;
     `version_of` reads the version of a subscription, -1 where it cannot;
-    `want_of` what it asks for, given the name of its protocol.
+    `compared_metadata_of` what it asks for, given the name of its protocol.
 
     `assignors` are the server-side ones by name, the default first; `group_config` answers None for a group without
     settings of its own. `subscription_of` reads a classic member's metadata, `assignment_of` its assignment, each None
@@ -132,7 +132,7 @@ class GroupSettings:
     owned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = unread
     assigned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = unread
     offer_of: Callable[[bytes], object | None] = unread
-    want_of: Callable[[str, bytes], Want | None] = unread
+    compared_metadata_of: Callable[[str, bytes], ComparedMetadata | None] = unread
     image: TopicImage = field(default_factory=NoTopics)
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000

@@ -184,12 +184,12 @@ def _first_heartbeat(
 def _by_type(classic: _Decisions | None = None, consumer: _Decisions | None = None) -> _Decision:
     """Return the decision that a group of one type or the other makes; where there is none, nothing is to be done."""
 
-    def decide_there(shard: Shard, command: Command, now_ms: int) -> Effects:
+    def decide_by_type(shard: Shard, command: Command, now_ms: int) -> Effects:
         group = shard.groups.get(command.group_id)
         decision = consumer if isinstance(group, ConsumerGroup) else classic
         return () if group is None or decision is None else decision(group, command, now_ms, shard.settings)
 
-    return decide_there
+    return decide_by_type
 
 
 def _in_a_round(decision: _Decisions) -> _Decision:

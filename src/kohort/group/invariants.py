@@ -1,7 +1,7 @@
-"""The invariants: what must hold of a group and its members, whatever happens to them. Tests and simulations ask.
+"""The invariants of a group and its members, which tests and simulations check.
 
-Each is a value: its name, one sentence, where it comes from, when a simulated world is held against it (`sim/checks`).
-Some speak of a shard alone, between two commands: `violations` asks those. `docs/invariants.md` is written from here.
+Each is a value: its name, one sentence, its origin, and when a simulated world checks it (`sim/checks`). Those of the
+state of a shard between two commands are checked by `violations`. `docs/invariants.md` is generated from this module.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from kohort.group.shard import Shard
 
 
 class Moment(StrEnum):
-    """When an invariant is looked at."""
+    """When an invariant is checked."""
 
     EVENT = "after each event of the group"
-    STATE = "at drawn events, over the whole state"
-    OWNERSHIP = "when what a member acts on changes"
+    STATE = "at random events, over the whole state"
+    OWNERSHIP = "when the partitions that a member acts on change"
     CALLBACK = "at each callback"
-    DELIVERY = "when records are handed out"
+    DELIVERY = "when records are returned"
     COMMIT = "at each commit"
-    ANSWER = "at each answer"
-    RESTART = "when a node stops and when it is back"
+    ANSWER = "at each response"
+    RESTART = "when a node stops and when it has restarted"
     END = "at the end"
 
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """One of them. `classic` and `consumer` yield a sentence for each way in which a group's state breaks it."""
+    """An invariant. `classic` and `consumer` yield a sentence for each way in which a group's state breaks it."""
 
     name: str
     sentence: str
@@ -50,15 +50,15 @@ class Invariant:
 
 NO_DOUBLE_OWNERSHIP = Invariant(
     "NoDoubleOwnership",
-    "No two members of a group act on one partition at once, unless the coordinator has put the first one out or left "
-    "it behind and it has not learnt that yet; then nothing that it commits is accepted.",
+    "No two members of a group act on one partition at once, unless the coordinator has evicted or overtaken the first "
+    "one and it has not learned of that yet; then none of its commits is accepted.",
     "KIP-429, KIP-848; KAFKA-12984, KAFKA-14639",
     (Moment.OWNERSHIP, Moment.EVENT),
 )
 WITHHOLDING = Invariant(
     "Withholding",
-    "A partition is granted to no member while another member of the group has it and has not reported that it gave it "
-    "up.",
+    "A partition is assigned to no member while another member of the group owns it and has not confirmed its "
+    "revocation.",
     "KIP-429, KIP-848; KAFKA-16147",
     (Moment.EVENT, Moment.STATE),
     consumer=consumer.shared_partitions,
@@ -80,8 +80,8 @@ GENERATION_DENSE = Invariant(
 )
 STABLE_MEANS_CONVERGED = Invariant(
     "StableMeansConverged",
-    "A group that calls itself Stable has nothing left to do: every member has the group's epoch and its whole target, "
-    "or in a classic group what the leader of the generation assigned.",
+    "A Stable group has nothing left to do: every member has the group's epoch and its whole target, or in a classic "
+    "group what the leader of the generation assigned.",
     "KIP-848; Kafka's ConsumerGroup and ClassicGroup",
     (Moment.EVENT, Moment.STATE),
     classic=classic.unconverged,
@@ -89,41 +89,40 @@ STABLE_MEANS_CONVERGED = Invariant(
 )
 TARGET_LEGAL = Invariant(
     "TargetLegal",
-    "A target gives each partition to one member at most, and to each member only partitions that exist, of topics "
-    "that it subscribes to.",
+    "A target assigns each partition to one member at most, and to each member only partitions that exist, of topics "
+    "to which it subscribes.",
     "KIP-848; KAFKA-12759",
     (Moment.EVENT, Moment.STATE),
     consumer=consumer.shared_targets,
 )
 COMMIT_FENCED = Invariant(
     "CommitFenced",
-    "A commit is accepted from a member only with its present generation or epoch, or with an older epoch for what it "
-    "has had since then; and one that the log allows is not refused as stale.",
+    "A commit is accepted from a member only with its current generation or epoch, or with an older epoch for "
+    "partitions that it has owned since then; and a commit that the log allows is not refused as stale.",
     "KIP-62, KIP-345, KIP-848, KIP-1251",
     (Moment.COMMIT,),
 )
 COMMIT_NEVER_REWINDS = Invariant(
     "CommitNeverRewinds",
-    "What one member committed of a partition is never taken back by another's commit.",
+    "An offset that one member committed is never decreased by another member's commit.",
     "KIP-62; kohort",
     (Moment.COMMIT,),
 )
 REPLAY_EQUALS_LIVE = Invariant(
     "ReplayEqualsLive",
-    "The fold of a shard's log, however it may legally have been compacted, is the shard's state, but for soft state.",
+    "The replay of a shard's log, in any legal state of compaction, gives the shard's state, except for soft state.",
     "kohort's law; KAFKA-19862, KAFKA-20254",
     (Moment.STATE, Moment.RESTART, Moment.END),
 )
 MIGRATION_KEEPS_OWNERS = Invariant(
     "MigrationKeepsOwners",
-    "A group that changes its type takes no partition from any member: who had one has it in the group that comes "
-    "after.",
+    "The conversion of a group revokes no partition: each has the same owner in the converted group.",
     "KIP-848, Supporting Online Consumer Group Upgrade",
     (Moment.EVENT,),
 )
 STATIC_SLOT_UNIQUE = Invariant(
     "StaticSlotUnique",
-    "An instance id is one member's at most, and a member id that was replaced in it never comes back.",
+    "An instance id belongs to one member at most, and a member id that was replaced under it never returns.",
     "KIP-345",
     (Moment.EVENT, Moment.STATE),
     classic=classic.shared_slots,
@@ -136,85 +135,86 @@ LEADER_NEVER_ORPHANED = Invariant(
     (Moment.EVENT, Moment.STATE),
     classic=classic.leaderless,
 )
-FENCED_IS_TOLD = Invariant(
-    "FencedIsTold",
-    "Who is no member any more, by its id, instance or epoch, learns that from the next answer it gets from the group.",
+FENCED_MEMBER_GETS_ERROR = Invariant(
+    "FencedMemberGetsError",
+    "The next response of the group to a former member, by its id, instance id or epoch, is an error.",
     "KIP-62, KIP-345, KIP-848",
     (Moment.ANSWER,),
 )
 FENCED_FOR_CAUSE = Invariant(
     "FencedForCause",
-    "Who joins, and so shows no epoch, is not fenced by an epoch.",
+    "A member that joins, and so sends no epoch, is not fenced by an epoch.",
     "KIP-848; KAFKA-19233",
     (Moment.ANSWER,),
 )
 ROUNDS_HAVE_CAUSES = Invariant(
     "RoundsHaveCauses",
-    "No member starts a round, or gives up its generation, for an answer that was meant for who it was before, or that "
-    "reports a round which it is in.",
+    "No member starts a round, or abandons its generation, because of a response to its former identity, or because "
+    "of one that reports a round which it is in.",
     "KIP-62; aiokafka#727, librdkafka#4059",
     (Moment.ANSWER, Moment.CALLBACK),
 )
 EVERY_PARKED_REPLY_ANSWERED = Invariant(
     "EveryParkedReplyAnswered",
-    "A request that waits has something that it waits for, and a timer that ends the wait; each is answered in time, "
-    "unless its connection is gone.",
+    "A parked request has something that it waits for, and a timer that ends the wait; each is answered in time, "
+    "unless its connection is closed.",
     "KAFKA-12890; redpanda#3300",
     (Moment.STATE, Moment.ANSWER, Moment.END),
     classic=classic.stalled,
 )
 CONVERGES_AFTER_HEALING = Invariant(
     "ConvergesAfterHealing",
-    "When nothing breaks any more, within a stated time every live member is settled, every partition that a member "
-    "wants has one owner, all that was written has been read, and nothing moves.",
+    "After the last fault, within a stated time, every live member is stable, every subscribed partition has one "
+    "owner, all records have been read, and nothing moves.",
     "kohort; KIP-848",
     (Moment.END,),
 )
 CALLBACK_CONTRACT = Invariant(
     "CallbackContract",
-    "A listener sees revoked, assigned and lost in the order of its protocol's timeline, one at a time, and only with "
-    "the partitions that the timeline says.",
+    "A listener's revoked, assigned and lost are called in the order of its protocol, one at a time, and only with "
+    "the partitions that the protocol requires.",
     "KIP-429, Listener and Assignor Semantics; KIP-848",
     (Moment.CALLBACK, Moment.OWNERSHIP),
 )
 AT_LEAST_ONCE = Invariant(
     "AtLeastOnce",
-    "Every record is handed out at least once, in order, and only those again that were not committed when their next "
-    "owner asked from where to read; what is committed has been handed out.",
+    "Every record is returned at least once, in order; a record is returned again only if it was not committed when "
+    "the next owner looked up its start position; and committed records have been returned.",
     "Kafka's consumer",
     (Moment.DELIVERY, Moment.COMMIT, Moment.END),
 )
 CLOSE_KEEPS_WORK = Invariant(
     "CloseKeepsWork",
-    "What a member has finished when its user closes it is committed before it is gone, in every state in which the "
-    "coordinator takes that commit, so that no member repeats it.",
+    "Records that a member has processed when its user closes it are committed before it leaves, in every state in "
+    "which the coordinator accepts that commit, so that no member repeats them.",
     "KIP-429; Kafka's consumer",
     (Moment.COMMIT, Moment.EVENT),
 )
 STANDSTILL_BOUNDED = Invariant(
     "StandstillBounded",
     "In a round of a classic group no partition is without an owner for longer than one heartbeat interval (two where "
-    "a client leaves one out or counts from the answer) and the slowest join, from a member's learning of the round to "
-    "its JoinGroup or LeaveGroup; and restarts of eager groups stand still no longer than with every improvement off.",
+    "a client leaves one out or counts from the response) and the slowest join, which lasts from the time at which a "
+    "member learns of the round to its JoinGroup or LeaveGroup; and in restarts of eager groups no partition is "
+    "unowned for longer than with every improvement off.",
     "kohort; KIP-429",
     (Moment.EVENT,),
 )
 CAUSES_ARE_TRUE = Invariant(
     "CausesAreTrue",
-    "What `explain` says of a group is what happened to it: who joined, was closed, was killed, which topic changed, "
-    "what each member wants, and who owns what in the end.",
+    "The report of `explain` is true: which member joined, was closed, was killed, which topic changed, to what each "
+    "member subscribes, and which member owns which partition in the end.",
     "kohort",
     (Moment.END,),
 )
 BOUNDED_MEMORY = Invariant(
     "BoundedMemory",
-    "What a shard and its node keep is bounded by the members, partitions, expressions and connections that there are.",
+    "The memory of a shard and its node is bounded by the existing members, partitions, expressions and connections.",
     "kohort",
     (Moment.STATE, Moment.END),
 )
 PHASE_FITS = Invariant(
     "PhaseFits",
-    "What a group keeps fits the phase that it, and each of its members, is in.",
+    "The fields of a group and of its members fit the phase that each is in.",
     "Kafka's ClassicGroup and CurrentAssignmentBuilder",
     (Moment.STATE,),
     classic=classic.misfits,
@@ -222,7 +222,7 @@ PHASE_FITS = Invariant(
 )
 COUNTS_AGREE = Invariant(
     "CountsAgree",
-    "What a group and its shard count and index as they change is what a walk over the members gives.",
+    "The counts and indexes that a group and its shard maintain are those that a walk over the members gives.",
     "kohort",
     (Moment.STATE,),
     classic=classic.miscounts,

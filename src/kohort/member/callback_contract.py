@@ -133,8 +133,8 @@ class Contract:
                 self._demand(is_allowed, "before JoinGroup COOPERATIVE revokes just what is no longer subscribed to")
                 self.phase = Phase.PREPARED
             else:
-                is_there = self.phase in (Phase.SYNCED, Phase.JOINED)
-                self._demand(is_there, "COOPERATIVE revokes before JoinGroup or after SyncGroup")
+                is_allowed = self.phase in (Phase.SYNCED, Phase.JOINED)
+                self._demand(is_allowed, "COOPERATIVE revokes before JoinGroup or after SyncGroup")
                 is_exact = not self._sees_facts or partitions == self.owned - self._assigned
                 self._demand(is_exact, "after SyncGroup COOPERATIVE revokes just what the assignment leaves out")
                 self.phase = Phase.MOVING

@@ -151,7 +151,7 @@ class ClassicMember(MemberBase):
         else:
             if self.state is State.STABLE and session.is_rejoin_due(now_ms):
                 session.rejoin_ms = None
-                self.want(f"the last assignment carried the error {self.assignment_error or 0}")
+                self.request_rejoin(f"the last assignment carried the error {self.assignment_error or 0}")
             if self.is_rejoin_wanted and (session.retry_ms is None or now_ms >= session.retry_ms):
                 session.retry_ms = None
                 self._prepare()
@@ -201,7 +201,7 @@ class ClassicMember(MemberBase):
 
     # What all rules share
 
-    def want(self, reason: str, *, is_forced: bool = False) -> None:
+    def request_rejoin(self, reason: str, *, is_forced: bool = False) -> None:
         """Join again; the first reason is the one that counts, unless a later one must reach the coordinator."""
         if self.rejoin is None or (is_forced and not self.is_rejoin_forced):
             self.rejoin = reason
@@ -239,14 +239,14 @@ class ClassicMember(MemberBase):
         self.matches = event.matches
         if self.is_subscription_new:
             is_first = not self.joined_topics
-            self.want(JoinReason.BLIND if is_first else SUBSCRIPTION_CHANGED)
+            self.request_rejoin(JoinReason.BLIND if is_first else SUBSCRIPTION_CHANGED)
 
     def _take_rejoin_request(self, reason: str) -> None:
         """The user wants a rebalance. What it has changed may not be in a JoinGroup that is under way."""
         if self.state in (State.JOINING, State.ASSIGNING, State.SYNCING):
             self.request = reason
         else:
-            self.want(reason, is_forced=True)
+            self.request_rejoin(reason, is_forced=True)
 
     def _take_heartbeat(self, error: ErrorCode, now_ms: int) -> None:
         """A heartbeat was answered, as who the member still is."""
@@ -270,12 +270,14 @@ class ClassicMember(MemberBase):
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 if self.state in (State.STABLE, State.COMPLETING):
                     is_commit = request == "OFFSET_COMMIT"
-                    self.want(f"offset commit failed since {ALREADY_REBALANCING}" if is_commit else ALREADY_REBALANCING)
+                    self.request_rejoin(
+                        f"offset commit failed since {ALREADY_REBALANCING}" if is_commit else ALREADY_REBALANCING
+                    )
             case ErrorCode.ILLEGAL_GENERATION if self.state is State.JOINING:
                 pass  # the generation that this member waits for has formed: the answer to its JoinGroup says which
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
                 self.forget(error)
-                self.want(f"encountered {error.name} from {request} response")
+                self.request_rejoin(f"encountered {error.name} from {request} response")
                 if self.running is None and self.state not in ENDING:
                     self.state = State.UNJOINED
             case ErrorCode.FENCED_INSTANCE_ID | ErrorCode.GROUP_AUTHORIZATION_FAILED:
@@ -298,13 +300,13 @@ class ClassicMember(MemberBase):
             return
         # Only the leader rejoins (KIP-429): one member that notices is enough, all of them would be a stampede.
         if self.is_leader and self.snapshot is not None and self._has_metadata_changed(self.snapshot):
-            self.want(JoinReason.TOPIC_METADATA_CHANGE, is_forced=True)
+            self.request_rejoin(JoinReason.TOPIC_METADATA_CHANGE, is_forced=True)
         if lost := self._deleted_partitions():
             self.missing |= lost
             self.run(Callback.LOST, lost, "they no longer exist")
         elif any(self._exists(topic, partition) for topic, partition in self.missing):
             # The leader may never have seen them go.
-            self.want("partitions that were deleted are back")
+            self.request_rejoin("partitions that were deleted are back")
 
     def _has_metadata_changed(self, assigned: Mapping[str, TopicSpec]) -> bool:
         """Return whether the group's topics are not what the leader has assigned, as far as the assignment may care."""
@@ -571,11 +573,11 @@ class ClassicMember(MemberBase):
         """The round is over; see whether the next one is due already."""
         self.state = State.STABLE
         if rejoin is not None:
-            self.want(rejoin)
+            self.request_rejoin(rejoin)
         if self.is_subscription_new:
-            self.want(SUBSCRIPTION_CHANGED)
+            self.request_rejoin(SUBSCRIPTION_CHANGED)
         if self.request is not None:
-            self.want(self.request, is_forced=True)
+            self.request_rejoin(self.request, is_forced=True)
         self._check_metadata()
 
     # The ways out: the user does not return to `poll` in time, or closes the member

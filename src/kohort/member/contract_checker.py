@@ -32,16 +32,16 @@ class ContractChecker:
         member, contract = self.member, self.contract
         state, identity = member.state, member.identity
         asked = member.step(event, now_ms)
-        is_heard = (
+        is_awaited = (
             state is _WAITS_FOR.get(type(event))
             and isinstance(event, inputs.JoinAnswered | inputs.SyncAnswered)
             and event.asked_as == identity
         )
-        self._record_fact(event, is_heard=is_heard)
+        self._record_fact(event, is_awaited=is_awaited)
         late = asked
         if identity.is_valid and not member.identity.is_valid and state is not State.LEAVING:
             # After a pause an answer may be taken in the step in which its member's time is up: it came first.
-            before = next((at for at, one in enumerate(asked) if not is_heard or not _is_of_answer(one)), len(asked))
+            before = next((at for at, one in enumerate(asked) if not is_awaited or not _is_of_answer(one)), len(asked))
             for effect in asked[:before]:
                 self._record_effect(effect)
             contract.record(Act.OUT)
@@ -55,7 +55,7 @@ class ContractChecker:
             raise ContractBroken("who revoked for another member joins again at once")
         return asked
 
-    def _record_fact(self, event: inputs.Input, *, is_heard: bool) -> None:
+    def _record_fact(self, event: inputs.Input, *, is_awaited: bool) -> None:
         contract = self.contract
         match event:
             case inputs.Subscribed(topics):
@@ -67,7 +67,7 @@ class ContractChecker:
                     contract.record(Act.ABANDONED if is_abandoned else Act.DONE)
                     contract.record(Act.UNWANTED, contract.owned - _wanted(contract.owned, self.member.topics))
                     contract.record(Act.GONE, self._gone())
-            case inputs.SyncAnswered(error=ErrorCode.NONE) if is_heard:
+            case inputs.SyncAnswered(error=ErrorCode.NONE) if is_awaited:
                 assigned = event.assignment.partitions
                 is_wanted = assigned == _wanted(assigned, self.member.topics)
                 contract.record(Act.SYNCED if is_wanted else Act.DROPPED, assigned)

@@ -54,7 +54,7 @@ class ConnectionLimit:
         self._for_clients: int | None = None
         self._open_files = 0
         self._refused = 0
-        self._said_ms: int | None = None
+        self._logged_ms: int | None = None
 
     def derive(self, for_clients: int, open_files: int) -> None:
         """Take no more than `for_clients` of the `open_files` that the process may have."""
@@ -72,8 +72,8 @@ class ConnectionLimit:
         if count < most:
             return True
         self._refused += 1
-        if self._said_ms is None or now_ms - self._said_ms >= QUIET_MS:
-            self._said_ms = now_ms
+        if self._logged_ms is None or now_ms - self._logged_ms >= QUIET_MS:
+            self._logged_ms = now_ms
             name, advice = f"max.connections ({most})", ""
             if most != self._config.max_connections:
                 name = f"max.connections ({most}, which the limit of {self._open_files} open files leaves)"

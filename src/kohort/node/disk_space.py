@@ -26,7 +26,7 @@ class DiskSpace:
     def __init__(self, clock: NodeClock) -> None:
         self._clock = clock
         self.is_full = False
-        self._began_ms = self._said_ms = self._refused_ms = 0
+        self._began_ms = self._logged_ms = self._refused_ms = 0
         self._smallest = 0
         self._refused = 0
 
@@ -37,8 +37,8 @@ class DiskSpace:
             self.is_full, self._began_ms, self._smallest, self._refused = True, now_ms, error.needed_bytes, 0
         self._refused += 1
         self._smallest = min(self._smallest, error.needed_bytes)
-        if self._refused == 1 or now_ms - self._said_ms >= REMIND_MS:
-            self._said_ms = now_ms
+        if self._refused == 1 or now_ms - self._logged_ms >= REMIND_MS:
+            self._logged_ms = now_ms
             log.error(
                 "no space left in %s: %d more bytes are needed to append %d to %s; producers and commits get an error"
                 " until there is room, %d appends refused so far",

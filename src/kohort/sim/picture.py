@@ -170,13 +170,13 @@ def _group(
 ) -> int:
     y += 8
     body.append(f'<text x="12" y="{y + 11}" font-weight="600">group {escape(group)}</text>')
-    said_x = 0.0
+    label_end_x = 0.0
     for mark in picture._epochs.get(group, ()):
         x = scale.x(mark.at_us)
         body.append(f'<line x1="{x}" y1="{y + 13}" x2="{x}" y2="{y + ROW}" stroke="#57606a" stroke-width="0.8"/>')
-        if x > said_x:  # where they are close together, the first one stands for them
+        if x > label_end_x:  # where they are close together, the first one stands for them
             body.append(f'<text x="{x}" y="{y + 10}" font-size="9" fill="#57606a">{mark.text}</text>')
-            said_x = x + 6 * len(mark.text) + 2
+            label_end_x = x + 6 * len(mark.text) + 2
     y += ROW + 2
     for (of, partition), spans in rows.items():
         if of == group:

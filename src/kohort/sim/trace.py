@@ -1,7 +1,7 @@
 """The trace of a world: one line for each thing seen, in fixed columns, the same bytes for one seed and commit.
 
 Columns: the time of the world in seconds, the number of the scheduler's event, who, what, and the rest. The short form
-shows transitions only: ownership, states and faults; docs/guide/simulation.md has the legend. A story is kept for the
+shows transitions only: ownership, states and faults; docs/guide/simulation.md has the legend. A trace is kept for the
 user whose program broke a world: where one record is in question it has the lines of its partition.
 """
 
@@ -197,8 +197,8 @@ class Line(NamedTuple):
     next_offset: int = 1 << 62
 
 
-class Story(TimedObserver):
-    """Keeps the lines of a story."""
+class RecordedTrace(TimedObserver):
+    """Keeps the lines of a trace."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []

@@ -170,6 +170,8 @@ def _beyond(frame: DataFrame, spans: Spans, held: Mapping[TopicPartition, Held])
     for partition, (first, _) in sorted(spans.items()):
         offset = held[partition].offset if partition in held else None
         if offset is not None and first < offset:
-            is_there = (functions.col("topic") == partition.topic) & (functions.col("partition") == partition.partition)
-            frame = frame.filter(~is_there | (functions.col("offset") >= offset))
+            is_partition = (functions.col("topic") == partition.topic) & (
+                functions.col("partition") == partition.partition
+            )
+            frame = frame.filter(~is_partition | (functions.col("offset") >= offset))
     return frame

@@ -66,13 +66,13 @@ def test_what_may_be_held_back_is_waited_for_as_long_as_a_rebalance_takes() -> N
     assert heartbeat_ms(30_000, CONFIG) == 10_000
 
 
-@pytest.mark.parametrize(("is_heard", "lags"), [(True, [(T, 0, 7)]), (False, None)])
+@pytest.mark.parametrize(("supports_lags", "lags"), [(True, [(T, 0, 7)]), (False, None)])
 def test_lags_go_by_id_and_only_to_brokers_that_understand_them(
-    is_heard: bool, lags: list[tuple[bytes, int, int]] | None
+    supports_lags: bool, lags: list[tuple[bytes, int, int]] | None
 ) -> None:
     effect = ConsumerHeartbeat(1, "m", 3, lags=((T0, 7), (TopicPartition("unseen", 0), 9)))
     view = ClusterView(topics={"t": TopicView("t", T)})
-    request = consumer_heartbeat_request("g", CONFIG, effect, view, is_heard=is_heard)
+    request = consumer_heartbeat_request("g", CONFIG, effect, view, supports_lags=supports_lags)
     sent = request.standby_lags and [
         (each.topic_id, entry.partition_index, entry.lag) for each in request.standby_lags for entry in each.partitions
     ]

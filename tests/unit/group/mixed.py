@@ -53,7 +53,7 @@ class Mixed(World):
             "owned_of",
             "assigned_of",
             "offer_of",
-            "want_of",
+            "compared_metadata_of",
             "subscription_of",
             "assignment_of",
         )

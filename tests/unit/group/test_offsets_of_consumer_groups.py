@@ -189,9 +189,9 @@ def test_static_member_that_is_away_commits_at_no_earlier_epoch() -> None:
 
 
 def test_native_member_needs_a_version_that_can_say_stale() -> None:
-    assert commit(group(), "m", 9, knows_epochs=False) is ErrorCode.UNSUPPORTED_VERSION
-    assert commit(group(), "stranger", 9, knows_epochs=False) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit(classic_group_member(), "m", 9, knows_epochs=False) is ErrorCode.NONE
+    assert commit(group(), "m", 9, can_report_stale_epoch=False) is ErrorCode.UNSUPPORTED_VERSION
+    assert commit(group(), "stranger", 9, can_report_stale_epoch=False) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(classic_group_member(), "m", 9, can_report_stale_epoch=False) is ErrorCode.NONE
 
 
 # -- who may read

@@ -26,7 +26,7 @@ from kohort.group.commands import (
     TimerFired,
 )
 from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.coordinator_settings import GroupSettings, Want
+from kohort.group.coordinator_settings import ComparedMetadata, GroupSettings
 from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked, Reply, Rouse, Then
 from kohort.group.events import Event, HardEvent, OffsetCommitted, OffsetDeleted
@@ -265,10 +265,10 @@ def offer_of(metadata: bytes) -> object | None:
     return None if metadata.startswith(b"!") else (topics_of(metadata), owned_of(metadata))
 
 
-def want_of(_protocol: str, metadata: bytes) -> Want | None:
+def compared_metadata_of(_protocol: str, metadata: bytes) -> ComparedMetadata | None:
     """Read the topics of what `says` wrote."""
     topics = topics_of(metadata)
-    return None if topics is None else Want(topics)
+    return None if topics is None else ComparedMetadata(topics)
 
 
 READERS = {
@@ -276,7 +276,7 @@ READERS = {
     "owned_of": owned_of,
     "assigned_of": assigned_of,
     "offer_of": offer_of,
-    "want_of": want_of,
+    "compared_metadata_of": compared_metadata_of,
 }
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import ends_of
 from kohort.cli.group_events import (
     EVENT_TOPIC,
-    LATELY,
+    RECENT_EVENTS,
     GroupFilter,
     event_consumer,
     live_events,
@@ -105,7 +105,7 @@ async def recent_measurements(args: argparse.Namespace) -> EventMeasurement:
     measuring = EventMeasurement(args.group)
     with output.Meter("reading group events", unit="events") as meter:
         async with event_consumer(args.bootstrap_server, args.security) as consumer:
-            async for event in live_events(consumer, GroupFilter(args.group), meter.advance, last=LATELY):
+            async for event in live_events(consumer, GroupFilter(args.group), meter.advance, last=RECENT_EVENTS):
                 if event is not None:
                     measuring.fold(event)
     return measuring

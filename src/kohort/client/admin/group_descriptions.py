@@ -168,7 +168,7 @@ _CLASSIC_TYPE = 0
 def _consumer_member(member: ConsumerGroupDescribeResponse.Group.Member, target_epoch: int) -> MemberDescription:
     assigned = _partitions(member.assignment.topic_partitions)
     target = _partitions(member.target_assignment.topic_partitions)
-    is_there = member.member_epoch == target_epoch and assigned == target
+    is_reconciled = member.member_epoch == target_epoch and assigned == target
     return MemberDescription(
         member.member_id,
         member.instance_id,
@@ -179,7 +179,7 @@ def _consumer_member(member: ConsumerGroupDescribeResponse.Group.Member, target_
         is_native=member.member_type != _CLASSIC_TYPE,
         rack=member.rack_id,
         epoch=member.member_epoch,
-        phase=member.phase or ("Stable" if is_there else "Reconciling"),
+        phase=member.phase or ("Stable" if is_reconciled else "Reconciling"),
         topics=tuple(sorted(member.subscribed_topic_names)),
         regex=member.subscribed_topic_regex or "",
         target=target,

@@ -70,7 +70,7 @@ class TopicSubscription:
 
     def matches(self, topic: str) -> bool:
         """Return whether an expression matches the topic's name."""
-        return any(pattern.fullmatch(topic) for pattern in (*self.patterns, *self._for_broker_here))
+        return any(pattern.fullmatch(topic) for pattern in (*self.patterns, *self._broker_patterns))
 
     @property
     def regex(self) -> str | None:
@@ -101,7 +101,7 @@ class TopicSubscription:
         return tuple(dict.fromkeys([*self.names, *sorted(matched)]))
 
     @cached_property
-    def _for_broker_here(self) -> tuple[re.Pattern[str], ...]:
+    def _broker_patterns(self) -> tuple[re.Pattern[str], ...]:
         readable = (_readable(each.pattern) for each in self.for_broker)
         return tuple(pattern for pattern in readable if pattern is not None)
 

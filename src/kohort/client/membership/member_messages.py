@@ -3,7 +3,7 @@
 `embedded` is the version of the embedded protocol that a classic member writes; below 3 only members stand in for old
 clients. An answer whose blobs cannot be read raises `MalformedMessage`. Lags and reasons in heartbeats (KIP-848) are
 this project's extension, in tagged fields that other brokers ignore: only a broker that understands them is sent any
-(`is_heard`).
+(`supports_lags`).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ SHORTEST_TIMEOUT_MS = 20_000
 
 
 def consumer_heartbeat_request(
-    group_id: str, config: MemberConfig, effect: ConsumerHeartbeat, view: ClusterView, *, is_heard: bool
+    group_id: str, config: MemberConfig, effect: ConsumerHeartbeat, view: ClusterView, *, supports_lags: bool
 ) -> ConsumerGroupHeartbeatRequest:
     """Return ConsumerGroupHeartbeat."""
     message = ConsumerGroupHeartbeatRequest
@@ -161,9 +161,9 @@ def consumer_heartbeat_request(
         topic_partitions=None
         if effect.owned is None
         else [message.TopicPartition(topic_id=each, partitions=list(partitions)) for each, partitions in effect.owned],
-        standby_lags=_lags(effect.lags, view) if effect.lags is not None and is_heard else None,
-        reason=effect.reason if effect.reason and is_heard else None,
-        acceptable_recovery_lag=config.acceptable_recovery_lag if effect.lags is not None and is_heard else -1,
+        standby_lags=_lags(effect.lags, view) if effect.lags is not None and supports_lags else None,
+        reason=effect.reason if effect.reason and supports_lags else None,
+        acceptable_recovery_lag=config.acceptable_recovery_lag if effect.lags is not None and supports_lags else -1,
     )
 
 

@@ -242,9 +242,9 @@ class ConsumerDriver:
         if effect.regex and connection.versions.newest(Api.CONSUMER_GROUP_HEARTBEAT) < messages.REGEX_VERSION:
             text = f"{connection.address} resolves no expressions: name the topics, or use Kafka 4.1 or newer"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
-        is_heard = self._link.has_feature(LAGS_FEATURE)
+        supports_lags = self._link.has_feature(LAGS_FEATURE)
         return messages.consumer_heartbeat_request(
-            self._link.group_id, self._config, effect, self._cluster.view, is_heard=is_heard
+            self._link.group_id, self._config, effect, self._cluster.view, supports_lags=supports_lags
         )
 
 

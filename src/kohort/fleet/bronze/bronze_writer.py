@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Positions = Mapping[str, Mapping[int, int]]
 
-TALLIED_HERE: Final = 128 << 20
+COUNTED_IN_PROCESS: Final = 128 << 20
 """Up to how many bytes of stored records are counted in this process, without Spark, in some seconds."""
 
 READ = Table(
@@ -83,7 +83,7 @@ def write_bronze(spark: SparkSession, run: Run, read: InputRows) -> StoredBronze
     if not _move_records(run):
         return StoredBronze(0, refused, side_rows, positions, frozenset(), False)
     files = sorted(run.directory(RECORDS).rglob("*.parquet"))
-    is_small = sum(file.stat().st_size for file in files) <= TALLIED_HERE
+    is_small = sum(file.stat().st_size for file in files) <= COUNTED_IN_PROCESS
     found = tally(files) if is_small else tally_by_spark(run.written(spark, RECORDS))
     counts = _count(found, run)
     _put_topics(run, [*found.topic_rows(), *(() if read.topics is None else read.topics())])

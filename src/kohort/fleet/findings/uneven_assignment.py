@@ -59,10 +59,10 @@ def _is_skewed(facts: Facts, settings: Thresholds, average: float) -> bool:
     if facts.members < 2 or facts.partitions < facts.members:
         return False
     is_large = facts.largest_share >= settings.skew_ratio * average
-    return is_large and facts.largest_share - average >= settings.skew_least and _want_the_same(facts)
+    return is_large and facts.largest_share - average >= settings.skew_least and _have_equal_subscriptions(facts)
 
 
-def _want_the_same(facts: Facts) -> bool:
+def _have_equal_subscriptions(facts: Facts) -> bool:
     """Whether all members subscribe to the same topics."""
     if facts.kind != "classic":
         return len(set(facts.subscriptions)) <= 1

@@ -40,8 +40,8 @@ def fold_epoch(group: Group, value: Fields | None, _: Record) -> None:
     if epoch == group.epoch:
         return
     departed = _record_departures(group)
-    was_there = bool(group.members) or departed
-    if is_new and was_there:
+    existed = bool(group.members) or departed
+    if is_new and existed:
         group.begin_rebalance(at_ms)
     group.epoch = epoch
     newcomers = [group.members[each] for each in group.newcomers if each in group.members]
@@ -231,8 +231,8 @@ def _record_shared(group: Group, member: Member, assigned: Partitions) -> None:
 
 def _update_progress(group: Group, member: Member) -> None:
     """Update whether a member has reached its target; the last one ends the rebalance."""
-    is_there = member.epoch == group.target_epoch == group.epoch and member.state == MemberState.STABLE
-    if not is_there:
+    is_reconciled = member.epoch == group.target_epoch == group.epoch and member.state == MemberState.STABLE
+    if not is_reconciled:
         group.unreconciled.add(member.member_id)
         return
     group.unreconciled.discard(member.member_id)

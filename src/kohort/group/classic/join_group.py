@@ -371,7 +371,7 @@ def _other_wish(group: ClassicGroup, name: str, ours: bytes, theirs: bytes, sett
     if ours == theirs:
         return None
     is_consumer = group.protocol_type == CONSUMER_PROTOCOL_TYPE
-    before, after = (settings.want_of(name, each) if is_consumer else None for each in (ours, theirs))
+    before, after = (settings.compared_metadata_of(name, each) if is_consumer else None for each in (ours, theirs))
     if before is None or after is None:
         return f"other metadata for {name}"
     if before.topics != after.topics:
@@ -388,9 +388,9 @@ def _own_cause(group: ClassicGroup, member_id: str, reason: str, now_ms: int, se
     exist, are what made their clients join again.
     """
     is_leader = group.leader == member_id
-    says_topics = reason.startswith(METADATA_TEXT) or join_reason(reason) is JoinReason.TOPIC_METADATA_CHANGE
-    found = changed_topics(group, settings) if says_topics or not reason else ""
-    if found or (says_topics and is_leader):
+    is_topic_change = reason.startswith(METADATA_TEXT) or join_reason(reason) is JoinReason.TOPIC_METADATA_CHANGE
+    found = changed_topics(group, settings) if is_topic_change or not reason else ""
+    if found or (is_topic_change and is_leader):
         return Cause(CauseKind.TOPIC_METADATA_CHANGED, now_ms, member_id, found)
     kind = CauseKind.LEADER_REJOINED if is_leader else CauseKind.MEMBER_REJOINED
     return Cause(kind, now_ms, member_id, reason)

@@ -194,8 +194,8 @@ def await_sync(group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> Arm
 def release(group: ConsumerGroup, member_id: str, error: ErrorCode) -> Effects:
     """Answer the waiting JoinGroup of a member that goes, and let neither bound of it run."""
     if member_id in group.awaiting_join:
-        told = member_id if error is ErrorCode.FENCED_INSTANCE_ID else ""
-        yield Reply(JoinResult(error, told), parked_join(group.group_id, member_id))
+        reported_id = member_id if error is ErrorCode.FENCED_INSTANCE_ID else ""
+        yield Reply(JoinResult(error, reported_id), parked_join(group.group_id, member_id))
     yield Disarm(member_join_timer(group.group_id, member_id))
     yield Disarm(member_sync_timer(group.group_id, member_id))
 

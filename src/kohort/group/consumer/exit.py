@@ -238,8 +238,8 @@ def _classic_leaver(group: ConsumerGroup, leaving: Leaving, gone: dict[str, Caus
     member_id = leaving.member_id or group.static_members.get(leaving.instance_id or "", "")
     if error := instance_error(group.static_members, member_id, leaving.instance_id):
         return member_id, error
-    is_here = member_id in group.members and member_id not in gone
-    return member_id, ErrorCode.NONE if is_here else ErrorCode.UNKNOWN_MEMBER_ID
+    is_member = member_id in group.members and member_id not in gone
+    return member_id, ErrorCode.NONE if is_member else ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def expire_classic_member(group: ConsumerGroup, timer: Timer, now_ms: int, settings: GroupSettings) -> Effects:

@@ -184,7 +184,7 @@ def _go_on(
     group: ConsumerGroup, member: ConsumerMember, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
 ) -> Effects:
     """Take what a member says, if it says something of itself, and reconcile it."""
-    is_telling = (
+    has_changes = (
         command.subscribed_topic_names is not None
         or command.subscribed_topic_regex is not None
         or command.rebalance_timeout_ms != -1
@@ -193,7 +193,7 @@ def _go_on(
         or command.lags is not None
         or member.classic is not None
     )
-    if is_telling:
+    if has_changes:
         cause = Cause(CauseKind.MEMBER_CHANGED, now_ms, member.member_id, command.reason)
         yield from subscribe(group, member, command, cause, settings)
         return

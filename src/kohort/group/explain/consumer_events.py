@@ -64,10 +64,10 @@ def group_to_convert(course: Course, event: EventFields) -> Rebalance | None:
     running.conversions.append(Conversion(course.now_ms, to, cause))
     course.is_consumer = to == "consumer"
     course.is_converting, course.is_gathering = True, False
-    for waiting in (course.here, course.pending, course.held, course.unanswered, course.unsettled):
+    for waiting in (course.rejoined, course.pending, course.held, course.unanswered, course.unsettled):
         waiting.clear()
-    for told in (course.claims, course.asked, course.phases):
-        told.clear()
+    for by_member in (course.claims, course.asked, course.phases):
+        by_member.clear()
     return None
 
 
@@ -187,8 +187,8 @@ def _forget_member(course: Course, member_id: str) -> None:
     course.members.discard(member_id)
     course.unsettled.discard(member_id)
     course.targets.pop(member_id, None)
-    for told in (course.claims, course.asked, course.phases):
-        told.pop(member_id, None)
+    for by_member in (course.claims, course.asked, course.phases):
+        by_member.pop(member_id, None)
 
 
 def _member_out(course: Course, event: EventFields) -> None:
@@ -363,7 +363,7 @@ def _group_loaded(course: Course, event: EventFields) -> Rebalance | None:
     if running is not None:
         running.restarts += 1
     course.is_consumer = True
-    course.know_members(event)
+    course.record_members(event)
     for member_id, (client_id, instance_id) in (event.get("clients") or {}).items():
         course.identities.setdefault(member_id, Identity(client_id, instance_id))
     course.generation = int(event.get("epoch") or 0)
@@ -386,7 +386,7 @@ def stored_by_conversion(course: Course, event: EventFields) -> None:
     """The classic group that a consumer group became: its members have what they had; mostly a round follows."""
     course.generation = int(event.get("generation") or 0)
     course.is_consumer = False
-    course.know_members(event)
+    course.record_members(event)
     course.targets = targets_of(event)
     course.is_gathering = False
     course.unanswered = course.lacking() | course.revoking()

@@ -140,7 +140,7 @@ def _member_joined(course: Course, event: EventFields) -> None:
         course.members.add(member_id)
         running.joined.append(member_id)
         running.joined_ms[member_id] = course.now_ms
-    course.here.add(member_id)
+    course.rejoined.add(member_id)
     course.ownership.claim(member_id, partitions_of(event.get("owned")), course.now_ms)
 
 
@@ -149,9 +149,9 @@ def _member_rejoined(course: Course, event: EventFields) -> None:
     running = course.begin(event)
     course.members.add(member_id)
     current = running.rounds[-1] if running.rounds else None
-    if current is not None and current.formed_ms is None and member_id not in course.here:
+    if current is not None and current.formed_ms is None and member_id not in course.rejoined:
         current.rejoin_ms[member_id] = course.now_ms - current.opened_ms
-    course.here.add(member_id)
+    course.rejoined.add(member_id)
     claimed = partitions_of(event.get("owned"))
     owned = course.ownership.owned_by(member_id)
     course.ownership.give_up(member_id, sorted(owned - claimed), course.now_ms)
@@ -165,14 +165,14 @@ def _member_replaced(course: Course, event: EventFields) -> None:
     running.replacements.append(Replacement(old_id, member_id, str(event.get("instance")), course.now_ms))
     course.members.discard(old_id)
     course.members.add(member_id)
-    course.here.discard(old_id)
+    course.rejoined.discard(old_id)
     course.unanswered.discard(old_id)
     if old_id in course.targets:
         course.targets[member_id] = course.targets.pop(old_id)
     silent_ms = int(event.get("silent_ms") or -1)
     course.note_silence(running, member_id, course.ownership.owned_since(old_id), silent_ms)
     if event.get("awaits_join"):
-        course.here.add(member_id)
+        course.rejoined.add(member_id)
         course.lose_all(old_id)
         course.ownership.claim(member_id, partitions_of(event.get("owned")), course.now_ms)
     else:
@@ -183,7 +183,7 @@ def _member_gone(course: Course, event: EventFields) -> None:
     member_id = member_of(event)
     running = course.begin(event)
     silent_ms = int(event.get("silent_ms") or -1)
-    if member_id in course.members - course.here:
+    if member_id in course.members - course.rejoined:
         course.note_missed(member_id)
     owned = course.lose_all(member_id)
     course.note_silence(running, member_id, owned, silent_ms)
@@ -192,14 +192,14 @@ def _member_gone(course: Course, event: EventFields) -> None:
     if member_id not in {each.member_id for each in running.departures}:
         running.departures.append(Departure(member_id, course.now_ms, because(event), silent_ms))
     course.members.discard(member_id)
-    course.here.discard(member_id)
+    course.rejoined.discard(member_id)
     course.unanswered.discard(member_id)
     course.held.discard(member_id)
     course.targets.pop(member_id, None)
 
 
 def _join_refused(course: Course, event: EventFields) -> None:
-    told = Refused(
+    refused = Refused(
         course.now_ms,
         course.now_ms,
         int(event.get("count") or 1),
@@ -211,11 +211,11 @@ def _join_refused(course: Course, event: EventFields) -> None:
         str(event.get("text") or ""),
         tuple(map(str, event.get("in_the_way") or ())),
     )
-    key = (told.error, told.client_id, told.host, told.instance_id, told.text)
+    key = (refused.error, refused.client_id, refused.host, refused.instance_id, refused.text)
     before = course.refused.pop(key, None)
     if before is not None:
-        told = told._replace(first_ms=before.first_ms, times=before.times + told.times)
-    course.refused[key] = told
+        refused = refused._replace(first_ms=before.first_ms, times=before.times + refused.times)
+    course.refused[key] = refused
     if len(course.refused) > REFUSED:
         course.refused.popitem(last=False)
 
@@ -228,8 +228,8 @@ def _round_opened(course: Course, event: EventFields) -> None:
     current = running.rounds[-1] if running.rounds else None
     if current is not None and current.stored_ms is None and current.failure is None:
         current.failure = because(event)
-    course.know_members(event)
-    course.here &= course.members
+    course.record_members(event)
+    course.rejoined &= course.members
     running.rounds.append(
         Round(course.now_ms, because(event), len(course.members), is_initial=bool(event.get("is_initial")))
     )
@@ -245,7 +245,7 @@ def _round_announced(course: Course, event: EventFields) -> None:
 
 def _generation_formed(course: Course, event: EventFields) -> None:
     running = course.begin(event)
-    course.know_members(event)
+    course.record_members(event)
     if not running.rounds or running.rounds[-1].formed_ms is not None:
         # The opening of the round is missing.
         running.is_partial = True
@@ -256,8 +256,8 @@ def _generation_formed(course: Course, event: EventFields) -> None:
     current.generation = course.generation = int(event.get("generation") or course.generation + 1)
     current.protocol = str(event.get("protocol") or "")
     current.leader = event.get("leader")
-    current.missing = tuple(sorted(course.members - course.here))
-    course.here.clear()
+    current.missing = tuple(sorted(course.members - course.rejoined))
+    course.rejoined.clear()
     course.pending.clear()
     course.is_gathering = True
     course.unanswered = set(course.members)
@@ -279,7 +279,7 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
         running.is_partial = True
         running.rounds.append(Round(course.now_ms, UNTOLD, len(course.members), formed_ms=course.now_ms))
     course.generation = generation
-    course.know_members(event)
+    course.record_members(event)
     course.targets = targets
     course.evicted_with.clear()
     if is_quiet:
@@ -291,7 +291,7 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
     for member_id, at_ms in (event.get("synced") or {}).items():
         current.sync_ms[member_id] = max(0, int(at_ms) - (current.formed_ms or course.now_ms))
     course.is_gathering = False
-    course.here.clear()
+    course.rejoined.clear()
     course.unanswered = {str(member_id) for member_id in event.get("awaiting") or ()} & course.members
     if is_untold:
         # Who gave what up is missing: by now it has happened.
@@ -341,7 +341,7 @@ def _assignment_failed(course: Course, event: EventFields) -> None:
 def _gathering_failed(course: Course, event: EventFields) -> None:
     """Every member was sent away and must join the same round again."""
     running = course.begin(event)
-    course.here.clear()
+    course.rejoined.clear()
     if running.rounds:
         running.rounds[-1].setback = because(event)
 
@@ -407,9 +407,9 @@ def group_loaded(course: Course, event: EventFields) -> Rebalance | None:
     running, known = course.running, set(course.members)
     if running is not None:
         running.restarts += 1
-    for waiting in (course.here, course.pending, course.held, course.due, course.unanswered):
+    for waiting in (course.rejoined, course.pending, course.held, course.due, course.unanswered):
         waiting.clear()
-    course.know_members(event)
+    course.record_members(event)
     for member_id, (client_id, instance_id) in (event.get("clients") or {}).items():
         course.identities.setdefault(member_id, Identity(client_id, instance_id))
     course.generation = int(event.get("generation") or 0)

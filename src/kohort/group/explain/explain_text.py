@@ -164,26 +164,26 @@ def _why(rebalance: Rebalance, names: Names) -> str:
     """Return what set a rebalance off, and what came on top of it before it was over."""
     root = rebalance.because
     clauses = [cause(root, names)]
-    told = {root.member_id}
+    mentioned = {root.member_id}
     joined = set(rebalance.joined)
     # Who joined after a member was out may be that one again, so it is named after it.
     out_ms = min((each.at_ms for each in rebalance.departures), default=None)
     first = [each for each in rebalance.joined if out_ms is None or rebalance.joined_ms.get(each, 0) < out_ms]
     if root.kind == "member_joined" and len(first) > 1:
         clauses = [f"{names.listed(first)} joined"]
-        told |= set(first)
+        mentioned |= set(first)
     if root.kind in ("member_left", "member_removed"):
         same = [each.member_id for each in rebalance.departures if each.because.kind == root.kind]
         if len(same) > 1:
             clauses = [f"{names.listed(same)} {'left' if root.kind == 'member_left' else 'were removed'}"]
-            told |= set(same)
+            mentioned |= set(same)
     for departure in rebalance.departures:
-        if departure.member_id not in told or departure.member_id in joined:
+        if departure.member_id not in mentioned or departure.member_id in joined:
             clauses.append(cause(departure.because._replace(member_id=departure.member_id), names))
-            told.add(departure.member_id)
-    if others := [member_id for member_id in rebalance.joined if member_id not in told]:
+            mentioned.add(departure.member_id)
+    if others := [member_id for member_id in rebalance.joined if member_id not in mentioned]:
         clauses.append(f"{names.listed(others)} joined")
-        told |= set(others)
+        mentioned |= set(others)
     changes = [each.because for each in rebalance.rounds if each.because.kind in CHANGES and each.because != root]
     clauses += [cause(each, names) for each in dict.fromkeys(changes)]
     if root.kind != "assignment_failed":

@@ -47,7 +47,7 @@ class Course:
         """The last refused joins by client and reason."""
         self.now_ms = 0
         """The latest time of any event: a clock that steps back makes nothing shorter than it was."""
-        self._lately: OrderedDict[tuple[object, ...], None] = OrderedDict()
+        self._recent_keys: OrderedDict[tuple[object, ...], None] = OrderedDict()
         self.forget()
         self.is_known = False
         """Whether the events reach back to a moment at which everything was reported."""
@@ -79,7 +79,7 @@ class Course:
         self.targets: dict[str, frozenset[TopicPartition]] = {}
         self.is_gathering = False
         """Whether a round has no assignment yet."""
-        self.here: set[str] = set()
+        self.rejoined: set[str] = set()
         """Who has joined the round that gathers, or is about to be opened."""
         self.pending: set[str] = set()
         """Ids that were issued and not used yet."""
@@ -105,11 +105,11 @@ class Course:
             held = [event.get(name) or {} for name in ("assigned", "pending", "targets")]
             counts = [sum(map(len, each.values())) for each in held]
             key += (*map(event.get, ("epoch", "member_epoch", "member_state", "phase")), *counts)
-        if key in self._lately:
+        if key in self._recent_keys:
             return True
-        self._lately[key] = None
-        if len(self._lately) > REMEMBERED:
-            self._lately.popitem(last=False)
+        self._recent_keys[key] = None
+        if len(self._recent_keys) > REMEMBERED:
+            self._recent_keys.popitem(last=False)
         return False
 
     def running_at(self, now_ms: int) -> Rebalance | None:
@@ -138,7 +138,7 @@ class Course:
         if self.is_gathering and current is not None and current.failure is None:
             if current.formed_ms is not None:
                 return Wait("the leader's assignment", (current.leader,) if current.leader else ())
-            missing = tuple(sorted(self.members - self.here | self.pending))
+            missing = tuple(sorted(self.members - self.rejoined | self.pending))
             if missing:
                 return Wait("JoinGroup", missing)
             return Wait("the initial delay" if current.is_initial else "its generation")
@@ -281,7 +281,7 @@ class Course:
         due, self.due = self.due, set()
         self.answer(due & self.members, self.due_ms)
 
-    def know_members(self, event: EventFields) -> None:
+    def record_members(self, event: EventFields) -> None:
         """Take the event's list of members for the truth: those who left unheard of own nothing."""
         listed = event.get("members")
         if listed is None:
@@ -289,7 +289,7 @@ class Course:
         for member_id in sorted(self.members - set(listed)):
             self.ownership.give_up(member_id, sorted(self.ownership.owned_by(member_id)), self.now_ms)
             self.held.discard(member_id)
-            self.here.discard(member_id)
+            self.rejoined.discard(member_id)
         self.members = set(listed)
 
     def lose_all(self, member_id: str) -> dict[TopicPartition, int]:
@@ -301,9 +301,9 @@ class Course:
     def note_silence(self, rebalance: Rebalance, member_id: str, owned: Mapping[TopicPartition, int], ms: int) -> None:
         """Count how long the owner of partitions had been silent, as far as it had owned them for so long."""
         for partition, since_ms in owned.items() if ms > 0 else ():
-            heard_ms = max(since_ms, self.now_ms - ms)
-            if heard_ms < self.now_ms:
-                rebalance.silences.append(Gap(partition, heard_ms, self.now_ms, member_id, None))
+            silent_since_ms = max(since_ms, self.now_ms - ms)
+            if silent_since_ms < self.now_ms:
+                rebalance.silences.append(Gap(partition, silent_since_ms, self.now_ms, member_id, None))
 
     def note_missed(self, member_id: str) -> None:
         """A member for which a round waits does not join it any more."""

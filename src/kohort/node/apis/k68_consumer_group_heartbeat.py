@@ -27,7 +27,7 @@ def consumer_group_heartbeat(
 ) -> ConsumerGroupHeartbeatResponse | None:
     """Pass the heartbeat to the member's group, where it may wait for news."""
     if "consumer" not in context.config.group_coordinator_rebalance_protocols:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_HERE)
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_ENABLED)
     names, owned = message.subscribed_topic_names, message.topic_partitions
     member_id = message.member_id
     command = ConsumerHeartbeat(
@@ -61,7 +61,7 @@ def consumer_group_heartbeat(
     return None
 
 
-_NOT_HERE = "The consumer protocol is not enabled here: `consumer` is not in group.coordinator.rebalance.protocols."
+_NOT_ENABLED = "The consumer protocol is not enabled here: `consumer` is not in group.coordinator.rebalance.protocols."
 
 
 def _response(result: ConsumerHeartbeatResult) -> ConsumerGroupHeartbeatResponse:

@@ -9,12 +9,12 @@ from typing import ParamSpec, TypeVar
 from kohort.assign.server.spec import ServerAssignor
 from kohort.assign.user_data import MARK, encode_generation, wish
 from kohort.group.coordinator_settings import (
+    ComparedMetadata,
     GroupConfig,
     GroupSettings,
     NamedPartitions,
     NoTopics,
     TopicImage,
-    Want,
     unread,
 )
 from kohort.model.assignment import Assignment, Partitions
@@ -88,7 +88,7 @@ def group_settings(
         owned_of=_or_none(owned_partitions),
         assigned_of=_or_none(_assigned_of),
         offer_of=_or_none(_offer_of),
-        want_of=_or_none(_want_of),
+        compared_metadata_of=_or_none(_compared_metadata_of),
     )
 
 
@@ -124,6 +124,6 @@ def _offer_of(metadata: bytes) -> object:
     return (frozenset(subscription.topics), user_data, owned, subscription.rack, subscription.version)
 
 
-def _want_of(protocol: str, metadata: bytes) -> Want:
+def _compared_metadata_of(protocol: str, metadata: bytes) -> ComparedMetadata:
     subscription = _subscription(metadata)
-    return Want(frozenset(subscription.topics), subscription.rack, wish(protocol, subscription.user_data))
+    return ComparedMetadata(frozenset(subscription.topics), subscription.rack, wish(protocol, subscription.user_data))

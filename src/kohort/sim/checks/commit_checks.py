@@ -64,7 +64,7 @@ class CommitChecker(Checker):
         """By member's name and number of a commit, the id under which it was sent."""
         self._highest: dict[tuple[str, str, int], tuple[int, str, bytes]] = {}
         """By group and partition: what was committed by a member, by which, of which topic."""
-        self._told: dict[tuple[str, str, int], int] = {}
+        self._confirmed: dict[tuple[str, str, int], int] = {}
         """The highest of these whose commit was answered without an error."""
         self._shown: Identity | None = None
         ledgers.before(OffsetCommitted, self._committed)
@@ -92,16 +92,16 @@ class CommitChecker(Checker):
         sent = self._sent.get(member_id, {}).get(number)
         if sent is None:
             return
-        is_heard = False
+        is_decided = False
         for partition in offsets:
             error = errors.get(partition, ErrorCode.NONE)
             if error is ErrorCode.NONE:
-                is_heard = True
+                is_decided = True
                 self._demand_accepted(member, sent, partition)
             elif error in _STALE:
-                is_heard = True
+                is_decided = True
                 self._demand_stale(member, sent, partition, error)
-        if is_heard:
+        if is_decided:
             del self._sent[member_id][number]
 
     def _demand_accepted(self, member: SeenMember, sent: Sent, partition: TopicPartition) -> None:
@@ -112,7 +112,7 @@ class CommitChecker(Checker):
             reason = sent.accepted[partition]
             if reason is None:
                 key = (member.group_id, *partition)
-                self._told[key] = max(self._told.get(key, NEVER), sent.offsets[partition])
+                self._confirmed[key] = max(self._confirmed.get(key, NEVER), sent.offsets[partition])
                 return
             text = f"when it was stored, {reason}"
         self.broken(
@@ -143,7 +143,7 @@ class CommitChecker(Checker):
         for key, (offset, member_id, topic_id) in list(self._highest.items()):
             group_id, topic, number = key
             committed = self._ledgers.groups[group_id].committed(topic, number, topic_id)
-            if committed < offset and self._told.get(key, NEVER) < offset:
+            if committed < offset and self._confirmed.get(key, NEVER) < offset:
                 self._highest[key] = (committed, member_id, topic_id)
 
     def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
@@ -188,7 +188,7 @@ class CommitChecker(Checker):
         highest = self._highest.get(key)
         self.count(COMMIT_NEVER_REWINDS)
         if highest is not None and event.topic_id != highest[2]:
-            self._told.pop(key, None)
+            self._confirmed.pop(key, None)
             highest = None
         if highest is None or event.offset >= highest[0]:
             self._highest[key] = (event.offset, event.member_id, event.topic_id)
@@ -204,7 +204,7 @@ class CommitChecker(Checker):
 
     def _drop(self, key: tuple[str, str, int]) -> None:
         self._highest.pop(key, None)
-        self._told.pop(key, None)
+        self._confirmed.pop(key, None)
 
 
 QUIET_US = 20_000_000

@@ -17,7 +17,7 @@ from kohort.group.events import (
 )
 from kohort.group.invariants import (
     EPOCH_MONOTONE,
-    FENCED_IS_TOLD,
+    FENCED_MEMBER_GETS_ERROR,
     GENERATION_DENSE,
     LEADER_NEVER_ORPHANED,
     STATIC_SLOT_UNIQUE,
@@ -34,9 +34,9 @@ _MEMBERS_ONLY = frozenset({"Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat"})
 
 
 class MembershipChecker(Checker):
-    """StaticSlotUnique, LeaderNeverOrphaned and FencedIsTold."""
+    """StaticSlotUnique, LeaderNeverOrphaned and FencedMemberGetsError."""
 
-    invariants = (STATIC_SLOT_UNIQUE, LEADER_NEVER_ORPHANED, FENCED_IS_TOLD)
+    invariants = (STATIC_SLOT_UNIQUE, LEADER_NEVER_ORPHANED, FENCED_MEMBER_GETS_ERROR)
 
     def __init__(self, ledgers: Ledgers) -> None:
         super().__init__()
@@ -127,9 +127,9 @@ class MembershipChecker(Checker):
         ledger = self._ledgers.groups[member.group_id]
         if loads != self._ledgers.loads or not ledger.is_out(member_id):
             return  # a crash has forgotten its removal
-        self.count(FENCED_IS_TOLD)
+        self.count(FENCED_MEMBER_GETS_ERROR)
         text = f"{member.name} ({member_id}) is out of {member.group_id}, and its {request} succeeds"
-        self.require(error is not ErrorCode.NONE, FENCED_IS_TOLD, text)
+        self.require(error is not ErrorCode.NONE, FENCED_MEMBER_GETS_ERROR, text)
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
         """Note who leaves, and who does not any more."""

@@ -202,12 +202,12 @@ class TargetChecker(Checker):
             return  # assignments of before a conversion, or the target of no member
         self.count(TARGET_LEGAL)
         owners: dict[Place, str] = {}
-        wanted: dict[str, ImageTopic] = {}
+        assigned_for: dict[str, ImageTopic] = {}
         for member_id, member in ledger.natives.items():
             names = ledger.names_of(member)
             for name in sorted(names):
-                if name not in wanted and (found := image.topic(name)) is not None:
-                    wanted[name] = found
+                if name not in assigned_for and (found := image.topic(name)) is not None:
+                    assigned_for[name] = found
             for place in each(member.target):
                 other = owners.setdefault(place, member_id)
                 topic = image.topic_by_id(place[0])
@@ -220,7 +220,7 @@ class TargetChecker(Checker):
                 else:
                     continue
                 self.broken(TARGET_LEGAL, f"{group_id}: in epoch {event.epoch} {_text(place)} {text}")
-        for name, topic in wanted.items():
+        for name, topic in assigned_for.items():
             for number in range(topic.partitions):
                 text = f"{group_id}: in epoch {event.epoch} {name}-{number} is in no target"
                 self.require((topic.topic_id, number) in owners, TARGET_LEGAL, text)
@@ -245,7 +245,7 @@ class TargetChecker(Checker):
         self.broken(STABLE_MEANS_CONVERGED, f"{who} calls itself STABLE at target epoch {event.epoch} {text}")
 
     def _instance_came_back(self, ledger: GroupLedger, event: GroupStored, shard: Shard) -> None:
-        """The members of a generation want what they wanted when it was assigned (KAFKA-12759)."""
+        """The members of a generation have the subscription for which it was assigned (KAFKA-12759)."""
         if not event.is_synced or event.generation != ledger.generation or not ledger.is_synced:
             return
         topics_of = shard.settings.topics_of
@@ -255,12 +255,12 @@ class TargetChecker(Checker):
             if known is None or known.member_id == stored.member_id:
                 continue
             self.count(STABLE_MEANS_CONVERGED)
-            wanted, wants = topics_of(known.subscription), topics_of(stored.subscription)
-            if wanted is not None and wants is not None and wanted != wants:
+            assigned_for, subscribed = topics_of(known.subscription), topics_of(stored.subscription)
+            if assigned_for is not None and subscribed is not None and assigned_for != subscribed:
                 self.broken(
                     STABLE_MEANS_CONVERGED,
                     f"{event.group_id}: generation {event.generation} goes on, though {stored.instance_id} came back "
-                    f"and wants {sorted(wants)} where it was assigned for {sorted(wanted)}",
+                    f"and subscribes to {sorted(subscribed)}, but the assignment is for {sorted(assigned_for)}",
                 )
 
     def _generation_stored(self, _: GroupLedger, event: GroupStored, shard: Shard) -> None:

@@ -252,7 +252,7 @@ class ConsumerRequests(GroupRequests):
             case HurryHeartbeat():
                 self._hurry_up()
             case NameTopics(topic_ids):
-                self.metadata.want_names(topic_ids)
+                self.metadata.request_names(topic_ids)
 
     def seen(self) -> inputs.Input:
         return topics_seen(self.metadata.view, self._known)
@@ -274,9 +274,9 @@ class ConsumerRequests(GroupRequests):
         self.connections.group.send(self._frame_of(effect), self._read, answered, timeout_ms)
 
     def _frame_of(self, effect: ConsumerHeartbeat) -> bytes:
-        group_id, is_heard = self.connections.group_id, self.kind.is_ours
+        group_id, supports_lags = self.connections.group_id, self.kind.is_ours
         request = member_messages.consumer_heartbeat_request(
-            group_id, self.config, effect, self.metadata.view, is_heard=is_heard
+            group_id, self.config, effect, self.metadata.view, supports_lags=supports_lags
         )
         if request != self._last[0]:
             self._last = request, self.connections.frame(request)

@@ -135,7 +135,7 @@ class Peer:
         self._subscription = (tuple(topics), pattern)
         self._metadata.is_following_all = pattern is not None
         if self._metadata.follow(topics) or pattern is not None:
-            self._metadata.want_look()
+            self._metadata.request_refresh()
         if self._is_begun and not self.is_over:
             self.member.take(self._subscribed())
 
@@ -172,6 +172,6 @@ class Peer:
         ]
         wanted = tuple(dict.fromkeys([*topics, *sorted(found)]))
         if self.made_as.protocol == "consumer":
-            is_resolved_here = self._connections.version(Api.CONSUMER_GROUP_HEARTBEAT) < REGEX_VERSION
-            return inputs.Subscribed(wanted, regex=None if is_resolved_here else pattern, names=topics)
+            is_resolved_by_client = self._connections.version(Api.CONSUMER_GROUP_HEARTBEAT) < REGEX_VERSION
+            return inputs.Subscribed(wanted, regex=None if is_resolved_by_client else pattern, names=topics)
         return inputs.Subscribed(wanted, lambda topic: matches(topic) is not None)

@@ -43,7 +43,7 @@ class Application(MemberUser):
         """The callback that is to begin when the user is in poll."""
         self._running: effects.RunCallback | None = None
         self._closing: inputs.CloseRequested | None = None
-        self._is_close_said = False
+        self._is_close_reported = False
         self._commit_us = 0
         """When an automatic commit is due."""
         self._commit_alarm: Due | None = None
@@ -88,8 +88,8 @@ class Application(MemberUser):
         if self._wanted is not None:
             self._begin_callback(self._wanted)
         elif self._closing is not None:
-            if not self._is_close_said:
-                self._is_close_said = True
+            if not self._is_close_reported:
+                self._is_close_reported = True
                 self._member.observer.closing(self._member, self._fetcher.finished())
                 self._member.take(self._closing)
         elif self._fetcher.entries:

@@ -82,7 +82,7 @@ class Connection:
         """What is to be sent once there is a connection."""
         self._pending: deque[_Call] = deque()
         self._sent = 0
-        self._heard = 0
+        self._answered = 0
         self._alarm: Due | None = None
         self._is_closed = False
 
@@ -178,7 +178,7 @@ class Connection:
         failed = [*self._pending, *self._waiting]
         self._pending.clear()
         self._waiting.clear()
-        self._heard = self._sent
+        self._answered = self._sent
         if failed:
             self._host.after_us(0, self._fail, failed, code)
 
@@ -205,9 +205,9 @@ class Connection:
         for frame in frames:
             if not self._pending:
                 return  # the answer before this one had the connection dropped
-            self._heard += 1
+            self._answered += 1
             (correlation_id,) = _CORRELATION.unpack_from(frame)
-            assert correlation_id == self._heard & 0x7FFFFFFF, "a broker answers in order"
+            assert correlation_id == self._answered & 0x7FFFFFFF, "a broker answers in order"
             call = self._pending.popleft()
             call.answered(ErrorCode.NONE, call.read(frame))
 

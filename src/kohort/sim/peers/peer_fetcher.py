@@ -241,7 +241,7 @@ class PeerFetcher:
         if is_done:
             self._waits.reset()
         else:
-            self._member.metadata.want_look()
+            self._member.metadata.request_refresh()
             self._look_not_before_us = self._scheduler.now_us + self._waits.next_ms() * 1000
 
     # -- records
@@ -332,7 +332,7 @@ class PeerFetcher:
         until_us = self._scheduler.now_us + _BACKOFF_US
         for entry in entries:
             entry.not_before_us = until_us
-        self._member.metadata.want_look()
+        self._member.metadata.request_refresh()
 
     def _wake_at(self, when_us: int) -> None:
         alarm = self._alarm

@@ -57,13 +57,13 @@ class PeerMetadata:
         self.followed.update(dict.fromkeys(sorted(topics)))
         return len(self.followed) > known
 
-    def want_names(self, topic_ids: frozenset[bytes]) -> None:
+    def request_names(self, topic_ids: frozenset[bytes]) -> None:
         """Find the names of these topics, and of no others asked for before."""
         self._nameless = topic_ids
         if topic_ids:
-            self.want_look()
+            self.request_refresh()
 
-    def want_look(self) -> None:
+    def request_refresh(self) -> None:
         """Say that the view looks wrong: there is a look soon."""
         if self._is_looking:
             self._is_again = True

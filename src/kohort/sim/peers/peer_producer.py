@@ -221,7 +221,7 @@ class Feeder:
         return False
 
     def _send_later(self) -> None:
-        self._metadata.want_look()
+        self._metadata.request_refresh()
         self._is_busy = True
         self._host.after_us(self._waits.next_ms() * 1000, self._send_again)
 

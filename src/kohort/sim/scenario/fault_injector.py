@@ -14,7 +14,7 @@ from random import Random
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
 from kohort.sim.peers.client_kinds import KINDS
-from kohort.sim.scenario.simulated_cluster import Seat, SimulatedCluster
+from kohort.sim.scenario.simulated_cluster import MemberSlot, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, Step
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -77,46 +77,46 @@ class FaultInjector:
         if cluster.node_host.node is None:
             self._boot(cluster.place)
         cluster.count_topics()
-        for seat in cluster.seats.values():
-            if seat.plan.kind.name == "cooperative-v0":
-                seat.retire()  # the group refuses its embedded version: it is assigned nothing
-            seat.behave()
-            if seat.has_started and not seat.is_running and not seat.stays_away:
-                seat.start()
+        for slot in cluster.slots.values():
+            if slot.plan.kind.name == "cooperative-v0":
+                slot.retire()  # the group refuses its embedded version: it is assigned nothing
+            slot.behave()
+            if slot.has_started and not slot.is_running and not slot.stays_away:
+                slot.start()
         cluster.feeder.stop()
         cluster.observer.healed()
 
     # -- members
 
-    def _seat(self, step: Step) -> Seat:
-        return self._cluster.seats[step.subject]
+    def _slot(self, step: Step) -> MemberSlot:
+        return self._cluster.slots[step.subject]
 
     def _start(self, step: Step, _: Random) -> bool:
-        seat = self._seat(step)
-        if seat.has_started:
+        slot = self._slot(step)
+        if slot.has_started:
             return False
-        seat.start()
+        slot.start()
         return True
 
     def _kill(self, step: Step, _: Random) -> bool:
-        return self._end_and_restart(self._seat(step), step, "kill")
+        return self._end_and_restart(self._slot(step), step, "kill")
 
     def _close(self, step: Step, _: Random) -> bool:
-        return self._end_and_restart(self._seat(step), step, "close")
+        return self._end_and_restart(self._slot(step), step, "close")
 
     def _close_within(self, step: Step, _: Random) -> bool:
         """Close a member in the middle of a round: when it is next in a state, which the restart of another brings."""
-        seat = self._seat(step)
-        if seat.peer is None or not seat.is_running:
+        slot = self._slot(step)
+        if slot.peer is None or not slot.is_running:
             return False
 
         def close() -> None:
-            if self._scheduler.now_us < self._until_us and self._end_and_restart(seat, step, "close"):
-                self.show("closed within", seat.name, step.text("state"))
+            if self._scheduler.now_us < self._until_us and self._end_and_restart(slot, step, "close"):
+                self.show("closed within", slot.name, step.text("state"))
                 self.met[step.what] += 1
 
-        seat.peer.member.when_in(_STATES[step.text("state")], step.get("wait_us"), close)
-        others = [each for each in self._cluster.seats.values() if each.group == seat.group and each is not seat]
+        slot.peer.member.when_in(_STATES[step.text("state")], step.get("wait_us"), close)
+        others = [each for each in self._cluster.slots.values() if each.group == slot.group and each is not slot]
         other = next((each for each in others if each.is_running and not each.is_closing), None)
         if other is not None:
             self.show("close", other.name, "so that there is a round")
@@ -126,74 +126,74 @@ class FaultInjector:
 
     def _old_client(self, step: Step, _: Random) -> bool:
         """A member is restarted as a program of before KIP-429, which writes version 0 of the embedded protocol."""
-        seat = self._seat(step)
-        if not seat.is_running:
+        slot = self._slot(step)
+        if not slot.is_running:
             return False
-        seat.plan = seat.plan._replace(kind=KINDS["cooperative-v0"])
-        return self._end_and_restart(seat, step, "close")
+        slot.plan = slot.plan._replace(kind=KINDS["cooperative-v0"])
+        return self._end_and_restart(slot, step, "close")
 
     def _bounce(self, step: Step, _: Random) -> bool:
-        seat = self._seat(step)
-        if not seat.is_running:
+        slot = self._slot(step)
+        if not slot.is_running:
             return False
-        seat.change()
-        return self._end_and_restart(seat, step, step.text("how", "close"))
+        slot.change()
+        return self._end_and_restart(slot, step, step.text("how", "close"))
 
-    def _end_and_restart(self, seat: Seat, step: Step, how: str) -> bool:
+    def _end_and_restart(self, slot: MemberSlot, step: Step, how: str) -> bool:
         """End a member's process; after its time down it is there again. Down for a very long time is for good."""
-        if not seat.is_running:
+        if not slot.is_running:
             return False
         if how == "kill":
-            seat.kill()
+            slot.kill()
         else:
-            seat.close()
+            slot.close()
         down_us = step.get("down_us")
-        seat.stays_away = down_us >= 12 * SECOND_US
-        if not seat.stays_away:
-            self._later(down_us, self._bring_back, seat)
+        slot.stays_away = down_us >= 12 * SECOND_US
+        if not slot.stays_away:
+            self._later(down_us, self._bring_back, slot)
         return True
 
-    def _bring_back(self, seat: Seat) -> None:
+    def _bring_back(self, slot: MemberSlot) -> None:
         """Start a member's process again, once the one before is over."""
-        if seat.is_running and seat.is_closing:
-            self._scheduler.after(100_000, self._bring_back, seat)
-        elif not seat.is_running:
-            seat.stays_away = False
-            self.show("back", seat.name, "")
-            seat.start()
+        if slot.is_running and slot.is_closing:
+            self._scheduler.after(100_000, self._bring_back, slot)
+        elif not slot.is_running:
+            slot.stays_away = False
+            self.show("back", slot.name, "")
+            slot.start()
 
     def _freeze(self, step: Step, _: Random) -> bool:
-        seat = self._seat(step)
-        if not seat.is_running:
+        slot = self._slot(step)
+        if not slot.is_running:
             return False
-        seat.host.freeze(self._end_of(step))
+        slot.host.freeze(self._end_of(step))
         return True
 
     def _roll(self, step: Step, _: Random) -> bool:
         """Bounce the members of a group one after the other."""
-        seats = [seat for seat in self._cluster.seats.values() if seat.group == step.subject]
-        for place, seat in enumerate(seats):
+        slots = [slot for slot in self._cluster.slots.values() if slot.group == step.subject]
+        for place, slot in enumerate(slots):
             bounce = Step(
-                step.number, 0, "bounce", seat.name, (("how", "close"), ("down_us", step.get("down_us") % SECOND_US))
+                step.number, 0, "bounce", slot.name, (("how", "close"), ("down_us", step.get("down_us") % SECOND_US))
             )
             self._later(place * step.get("pause_us"), self.carry_out, bounce)
-        return bool(seats)
+        return bool(slots)
 
     def _subscribe(self, step: Step, _: Random) -> bool:
-        seat = self._seat(step)
-        seat.subscribe(tuple(step.text("topics").split(",")))
-        return seat.is_running
+        slot = self._slot(step)
+        slot.subscribe(tuple(step.text("topics").split(",")))
+        return slot.is_running
 
     def _meddle(self, step: Step, _: Random) -> bool:
         """An operator removes a member, or joins under its id as an instance that it is not (crabka#534)."""
-        seat = self._seat(step)
-        if seat.peer is None or not (member_id := seat.peer.identity.member_id):
+        slot = self._slot(step)
+        if slot.peer is None or not (member_id := slot.peer.identity.member_id):
             return False
-        operator, config, answered = self._cluster.operator, seat.plan.config, self._answered(step)
+        operator, config, answered = self._cluster.operator, slot.plan.config, self._answered(step)
         if step.what == "expel":
-            operator.expel(seat.group, member_id, config.instance_id, answered)
+            operator.expel(slot.group, member_id, config.instance_id, answered)
         else:
-            operator.impersonate(seat.group, member_id, config.topics, answered)
+            operator.impersonate(slot.group, member_id, config.topics, answered)
         return True
 
     _expel = _impersonate = _meddle
@@ -251,13 +251,13 @@ class FaultInjector:
         for node in self._cluster.nodes:
             self._block(step.subject, node, step)
             self._block(node, step.subject, step)
-        return self._seat(step).is_running
+        return self._slot(step).is_running
 
     def _one_way(self, step: Step, random: Random) -> bool:
         is_towards = random.random() < 0.5
         for node in self._cluster.nodes:
             self._block(*((step.subject, node) if is_towards else (node, step.subject)), step)
-        return self._seat(step).is_running
+        return self._slot(step).is_running
 
     def _block(self, source: str, destination: str, step: Step) -> None:
         network = self._cluster.network

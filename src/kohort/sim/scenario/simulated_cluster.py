@@ -1,4 +1,4 @@
-"""The cluster of a plan: hosts, network, brokers, a seat for each member, the producer and the administrator.
+"""The cluster of a plan: hosts, network, brokers, a slot for each member, the producer and the administrator.
 
 It holds what there is and reports its state; `fault_injector` acts on it, and its world passes time.
 """
@@ -25,7 +25,7 @@ PORT = 9092
 
 
 class SimulatedCluster:
-    """Everything that a plan puts into a world; members sit in `seats`. `value` makes the value of the n-th record."""
+    """Everything that a plan puts into a world; members are in `slots`. `value` makes the value of the n-th record."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class SimulatedCluster:
         self.topics = {topic.name: topic.partitions for topic in plan.topics}
         """The topics that exist, with their partitions."""
         self.is_healed = False
-        self.seats: dict[str, Seat] = {}
+        self.slots: dict[str, MemberSlot] = {}
         self.operator = Operator(self.host("admin"), self.network, self.running_address)
         self.feeder = Feeder(
             self.host("feed"),
@@ -112,7 +112,7 @@ class SimulatedCluster:
         return 0 if hosted is None else hosted.log.log_end_offset
 
 
-class Seat:
+class MemberSlot:
     """The place of one member in the world: a host, and a process on it while there is one."""
 
     peer: Peer | None = None
@@ -173,8 +173,8 @@ class Seat:
         """Have the member's user make no more mistakes; a user's program is as it is."""
 
 
-class PeerSeat(Seat):
-    """The seat of a simulated client; `variants` are what its bounces make of it."""
+class PeerSlot(MemberSlot):
+    """The slot of a simulated client; `variants` are its configurations after each bounce."""
 
     def __init__(self, cluster: SimulatedCluster, plan: MemberPlan, variants: tuple[MemberPlan, ...]) -> None:
         super().__init__(cluster, plan)

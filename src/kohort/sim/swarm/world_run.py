@@ -22,7 +22,7 @@ from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer, Observers, SeenMember
 from kohort.sim.scenario.fault_injector import FaultInjector
 from kohort.sim.scenario.member_census import MemberCensus, wait_for_convergence
-from kohort.sim.scenario.simulated_cluster import PeerSeat, Seat, SimulatedCluster
+from kohort.sim.scenario.simulated_cluster import MemberSlot, PeerSlot, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, Broken, Outcome, Plan
 from kohort.sim.trace import show_partitions
 
@@ -79,12 +79,12 @@ class Supervisor(Observer):
         if cluster is None or not how.startswith("failed"):
             return
         if not cluster.is_healed or how.removeprefix("failed: ") in PASSING:
-            cluster.scheduler.after(RESTART_US, _restart, cluster.seats[member.name])
+            cluster.scheduler.after(RESTART_US, _restart, cluster.slots[member.name])
 
 
-def _restart(seat: Seat) -> None:
-    if not seat.is_running and not seat.stays_away:
-        seat.start()
+def _restart(slot: MemberSlot) -> None:
+    if not slot.is_running and not slot.stays_away:
+        slot.start()
 
 
 class _World:
@@ -99,7 +99,7 @@ class _World:
         self.observer = Observers([*observers, self.census, *checkers, supervisor])
         self.cluster = SimulatedCluster(plan, self.scheduler, self.observer)
         for member, variants in zip(plan.members, plan.variants, strict=True):
-            self.cluster.seats[member.name] = PeerSeat(self.cluster, member, variants)
+            self.cluster.slots[member.name] = PeerSlot(self.cluster, member, variants)
         supervisor.cluster = self.cluster
         self.faults = FaultInjector(self.cluster)
         self.defect: str | None = None
@@ -156,11 +156,11 @@ class _World:
 
         Only a leader that asks gets a round when nothing else has changed, so all of them ask.
         """
-        for seat in self.cluster.seats.values():
-            is_static = seat.plan.kind.protocol == "classic" and seat.plan.config.instance_id is not None
-            if is_static and seat.is_running and seat.peer is not None:
-                self.observer.fault("mended", seat.name, "")
-                seat.peer.rejoin("topics changed while the leader was away")
+        for slot in self.cluster.slots.values():
+            is_static = slot.plan.kind.protocol == "classic" and slot.plan.config.instance_id is not None
+            if is_static and slot.is_running and slot.peer is not None:
+                self.observer.fault("mended", slot.name, "")
+                slot.peer.rejoin("topics changed while the leader was away")
 
     def breaks(self, invariant: str, sentence: str) -> Broken:
         """Return a failure of now."""
@@ -210,54 +210,56 @@ def missing(cluster: SimulatedCluster, census: MemberCensus) -> str | None:
     node = cluster.node_host.node
     if node is None:
         return f"{cluster.place} does not run: {cluster.node_host.failure}"
-    for seat in cluster.seats.values():
-        if seat.is_running and seat.is_closing:
-            return f"{seat.name} is still on its way out"
+    for slot in cluster.slots.values():
+        if slot.is_running and slot.is_closing:
+            return f"{slot.name} has not ended yet"
     for group in cluster.plan.groups:
         live = [
-            seat for seat in cluster.seats.values() if seat.group == group and seat.is_running and not seat.is_closing
+            slot for slot in cluster.slots.values() if slot.group == group and slot.is_running and not slot.is_closing
         ]
         if live and (lack := _missing_of_group(cluster, census, group, live)):
             return f"group {group}: {lack}"
     return None
 
 
-def _missing_of_group(cluster: SimulatedCluster, census: MemberCensus, group: str, live: list[Seat]) -> str | None:
+def _missing_of_group(
+    cluster: SimulatedCluster, census: MemberCensus, group: str, live: list[MemberSlot]
+) -> str | None:
     node = cluster.node_host.node
     assert node is not None, "a node runs"
     if (error := node.coordinator.load_error(group)) is not ErrorCode.NONE:
         return f"its coordinator answers {error.name}"
-    for seat in live:
-        if not wanted_by(seat, cluster.topics):
+    for slot in live:
+        if not wanted_by(slot, cluster.topics):
             continue
-        if (state := census.states[seat.name]) != "stable":
-            return f"{seat.name} is {state}"
-        if seat.peer is not None and not seat.peer.is_settled:
-            return f"{seat.name} does not read yet, or wants another round"
+        if (state := census.states[slot.name]) != "stable":
+            return f"{slot.name} is {state}"
+        if slot.peer is not None and not slot.peer.is_settled:
+            return f"{slot.name} does not read yet, or wants another round"
     if lack := _unowned(cluster, census, live):
         return lack
     described = node.coordinator.describe(group) or node.coordinator.describe_consumer(group)
     if described is None:
-        return "the coordinator does not know it" if any(wanted_by(seat, cluster.topics) for seat in live) else None
+        return "the coordinator does not know it" if any(wanted_by(slot, cluster.topics) for slot in live) else None
     if described.state.value.lower() not in ("stable", "empty"):
         return f"it is {described.state.value}"
-    present = {seat.peer.identity.member_id: seat.name for seat in live if seat.peer is not None}
+    present = {slot.peer.identity.member_id: slot.name for slot in live if slot.peer is not None}
     for member in described.members:
         if member.member_id not in present:
             return f"{member.member_id} is in it, and no process has that id any more"
     return _unread(cluster, census, group, live)
 
 
-def _unowned(cluster: SimulatedCluster, census: MemberCensus, live: list[Seat]) -> str | None:
+def _unowned(cluster: SimulatedCluster, census: MemberCensus, live: list[MemberSlot]) -> str | None:
     owners: dict[TopicPartition, str] = {}
-    for seat in live:
-        for partition in sorted(census.owned[seat.name]):
+    for slot in live:
+        for partition in sorted(census.owned[slot.name]):
             if partition in owners:
-                return f"{seat.name} and {owners[partition]} both own {partition}"
-            owners[partition] = seat.name
-            if partition.topic not in wanted_by(seat, cluster.topics):
-                return f"{seat.name} owns {partition}, of a topic that it does not want or that is gone"
-    wanted = {topic for seat in live for topic in wanted_by(seat, cluster.topics)}
+                return f"{slot.name} and {owners[partition]} both own {partition}"
+            owners[partition] = slot.name
+            if partition.topic not in wanted_by(slot, cluster.topics):
+                return f"{slot.name} owns {partition}, of a topic that it does not want or that is gone"
+    wanted = {topic for slot in live for topic in wanted_by(slot, cluster.topics)}
     unowned = [partition for partition in cluster.partitions() if partition.topic in wanted and partition not in owners]
     if unowned:
         return f"no member owns {show_partitions(unowned)}"
@@ -265,29 +267,29 @@ def _unowned(cluster: SimulatedCluster, census: MemberCensus, live: list[Seat]) 
     return f"{owners[strange[0]]} owns {strange[0]}, which does not exist" if strange else None
 
 
-def _unread(cluster: SimulatedCluster, census: MemberCensus, group: str, live: list[Seat]) -> str | None:
+def _unread(cluster: SimulatedCluster, census: MemberCensus, group: str, live: list[MemberSlot]) -> str | None:
     """Return which records are not read and committed yet."""
     node = cluster.node_host.node
     assert node is not None, "a node runs"
     if not cluster.feeder.is_idle:
         return "not everything that is to be written is acknowledged"
-    for seat in live:
-        for partition in sorted(census.owned[seat.name]):
+    for slot in live:
+        for partition in sorted(census.owned[slot.name]):
             end, topic = cluster.log_end(partition), node.topics.get(partition.topic)
             if not end or topic is None:
                 continue
-            if seat.plan.config.commit == "revoked":
-                if census.read.get((seat.name, partition), 0) < end:
-                    return f"{seat.name} has not read all {end} records of {partition}"
+            if slot.plan.config.commit == "revoked":
+                if census.read.get((slot.name, partition), 0) < end:
+                    return f"{slot.name} has not read all {end} records of {partition}"
                 continue
             committed = node.coordinator.offset(group, partition.topic, partition.partition, topic.topic_id)
             if committed is None or committed.offset < end:
                 shown = "nothing" if committed is None else f"{committed.offset}"
-                return f"{seat.name} has committed {shown} of the {end} records of {partition}"
+                return f"{slot.name} has committed {shown} of the {end} records of {partition}"
     return None
 
 
-def wanted_by(seat: Seat, topics: dict[str, int]) -> tuple[str, ...]:
+def wanted_by(slot: MemberSlot, topics: dict[str, int]) -> tuple[str, ...]:
     """Return which of the topics that exist a member wants."""
-    names, pattern = seat.plan.config.topics, seat.plan.config.pattern
+    names, pattern = slot.plan.config.topics, slot.plan.config.pattern
     return tuple(topic for topic in topics if topic in names or (pattern is not None and re.fullmatch(pattern, topic)))

@@ -16,7 +16,7 @@ from kohort.model.ids import TopicPartition
 from kohort.sim.programs.observed_members import ObservedMember
 from kohort.sim.programs.program import Program
 from kohort.sim.scenario.member_census import MemberCensus
-from kohort.sim.scenario.simulated_cluster import Seat, SimulatedCluster
+from kohort.sim.scenario.simulated_cluster import MemberSlot, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan
 from kohort.sim.trace import show_partitions
 from kohort.sim.users.effect_checks import EffectChecker
@@ -28,7 +28,7 @@ PASSING = (KafkaError, TimeoutError, OSError)
 """Exceptions that the world may cause; any other is the program's defect."""
 
 
-class Instance(Seat):
+class Instance(MemberSlot):
     """One instance. `name` is `app-1`, `app-2` and so on; `number` the same as a number."""
 
     def __init__(
@@ -134,7 +134,7 @@ class ProgramCluster:
     def _add(self, plan: MemberPlan) -> Instance:
         instance = Instance(self._cluster, plan, self._driver.fail)
         self.instances.append(instance)
-        self._cluster.seats[instance.name] = instance
+        self._cluster.slots[instance.name] = instance
         return instance
 
     def another(self, main: Main | None) -> Instance:

@@ -21,7 +21,7 @@ from kohort.sim.programs.program import CURRENT
 from kohort.sim.programs.stdlib_patches import guarded
 from kohort.sim.scenario.shrinking import shrink
 from kohort.sim.scenario.world_plan import SECOND_US, Broken, Plan, show_step, show_time
-from kohort.sim.trace import Story
+from kohort.sim.trace import RecordedTrace
 from kohort.sim.users.world import World
 from kohort.sim.users.world_driver import WorldBroken
 from kohort.sim.users.world_options import ALL, Faults, WorldOptions, chosen, draw_world
@@ -29,7 +29,7 @@ from kohort.sim.users.world_options import ALL, Faults, WorldOptions, chosen, dr
 Test = Callable[[World], object]
 
 TRIES = 60
-"""How many worlds the search for a shorter story may take."""
+"""How many worlds the search for a smaller plan may take."""
 
 _OF_THE_USER = ("kohort.client.membership.user_callbacks", "kohort.client.consumer.offset_commits")
 """Who logs exceptions of the user's own functions."""
@@ -64,12 +64,12 @@ def run_seeds(test: Test, seeds: Iterable[int], options: WorldOptions, rerun: Ca
             raise report(test, plan, options, failure, rerun(seed)) from failure.error
 
 
-def run_plan(test: Test, plan: Plan, options: WorldOptions, story: Story | None = None) -> Failure | None:
+def run_plan(test: Test, plan: Plan, options: WorldOptions, trace: RecordedTrace | None = None) -> Failure | None:
     """Let one world happen; return what broke it."""
-    observers: Sequence[Observer] = () if story is None else (story,)
+    observers: Sequence[Observer] = () if trace is None else (trace,)
     world = World(plan, options, observers)
-    level = logging.ERROR if story is None else logging.WARNING
-    with logs_to(_Listener(world, story), level), guarded(world.seed):
+    level = logging.ERROR if trace is None else logging.WARNING
+    with logs_to(_Listener(world, trace), level), guarded(world.seed):
         try:
             _call(test, world)
             world.conclude()
@@ -79,14 +79,14 @@ def run_plan(test: Test, plan: Plan, options: WorldOptions, story: Story | None 
             text = str(error).partition("\n")[0] or "(without a word)"
             return Failure(Broken(type(error).__name__, text, round(world.now * SECOND_US), world.events), error)
         finally:
-            if story is not None:
-                story.is_over = True
+            if trace is not None:
+                trace.is_over = True
             world.close()
     return None
 
 
 def report(test: Test, plan: Plan, options: WorldOptions, failure: Failure, rerun: str) -> WorldFailed:
-    """Shrink a failure, and return it with its story."""
+    """Shrink a failure, and return it with its trace."""
     broken = failure.broken
     again = run_plan(test, plan, options)
     if again is None or again.broken.invariant != broken.invariant:
@@ -96,20 +96,20 @@ def report(test: Test, plan: Plan, options: WorldOptions, failure: Failure, reru
 
     def runs(smaller: Plan) -> Broken | None:
         # Without the program nothing in the sentence could be true.
-        is_there = any(step.what == "start" for step in smaller.steps)
-        found = run_plan(test, smaller, options) if is_there else None
+        has_start = any(step.what == "start" for step in smaller.steps)
+        found = run_plan(test, smaller, options) if has_start else None
         return None if found is None else found.broken
 
     if plan.steps:
         small, _, tries = shrink(plan, broken, runs, TRIES)
-    story = Story()
-    last = (run_plan(test, small, options, story) or failure).broken
+    trace = RecordedTrace()
+    last = (run_plan(test, small, options, trace) or failure).broken
     lines = [_headline(plan, last), f"  {last.sentence}", ""]
     if plan.steps:
         lines += [f"{len(small.steps)} of its {len(plan.steps)} steps are enough ({tries} worlds tried):"]
         lines += [f"  {show_time(step.at_us)}  {show_step(step)}" for step in small.steps]
         lines += [""]
-    lines += ["what happened:", *(f"  {line}" for line in story.lines_about(last.sentence)), ""]
+    lines += ["what happened:", *(f"  {line}" for line in trace.lines_about(last.sentence)), ""]
     lines += [f"run it alone: {rerun}"]
     return WorldFailed("\n".join(lines), plan.seed, broken.invariant)
 
@@ -135,20 +135,20 @@ def _call(test: Test, world: World) -> None:
 
 
 class _Listener(logging.Handler):
-    """Takes what the client and the broker log: their own defects break the world, the rest is part of the story."""
+    """Takes what the client and the broker log: their own defects break the world, the rest is part of the trace."""
 
-    def __init__(self, world: World, story: Story | None) -> None:
+    def __init__(self, world: World, trace: RecordedTrace | None) -> None:
         super().__init__()
         self._world = world
-        self._story = story
+        self._trace = trace
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a line."""
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and record.name not in _OF_THE_USER:
             self._world.note_defect(f"{record.getMessage()}: {type(error).__name__}: {error}")
-        elif self._story is not None and (program := CURRENT.get(None)) is not None:
-            self._story.put(program.name, "logs", record.getMessage())
+        elif self._trace is not None and (program := CURRENT.get(None)) is not None:
+            self._trace.put(program.name, "logs", record.getMessage())
 
 
 TestT = TypeVar("TestT", bound=Callable[..., Any])

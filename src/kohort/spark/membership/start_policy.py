@@ -36,7 +36,7 @@ class NoOffset(KafkaError):
         )
 
 
-class NotThere(KafkaError):
+class OffsetNotInLog(KafkaError):
     """An option names an offset that a partition does not hold, and `failOnDataLoss` is true."""
 
     def __init__(self, option: str, partition: TopicPartition, offset: int, found: Log) -> None:
@@ -150,7 +150,7 @@ class ChoicePolicy(StartPolicy):
         found = await resolve(cluster, choice, chosen, isolation=self._isolation) if chosen else {}
         for each in [each for each in found if self._is_beyond(each, logs[each])]:
             if self._fails_on_data_loss:
-                raise NotThere(choice.option, each, found[each], logs[each])
+                raise OffsetNotInLog(choice.option, each, found[each], logs[each])
             found[each] = self.instead(each, found[each], logs[each])
         return {each: entry.first for each, entry in logs.items()} | found
 

@@ -39,7 +39,7 @@ class StartingOffsets:
         self._group_id = group_id
         self._is_marking = is_marking
         self.mark = JOB
-        self._there: frozenset[TopicPartition] = frozenset()
+        self._existing: frozenset[TopicPartition] = frozenset()
         self._checkpoint: Checkpoint | None = None
         self._new: NewCheckpoint | None = None
         self._is_latest = False
@@ -52,7 +52,7 @@ class StartingOffsets:
         """
         self._checkpoint = checkpoint
         if checkpoint.last.batch < 0:
-            found = await fetch_committed(self._cluster, self._group_id, sorted(self._there))
+            found = await fetch_committed(self._cluster, self._group_id, sorted(self._existing))
             self._new = NewCheckpoint(self._group_id, on_new, str(choice), found)
             self._is_latest = choice.end == LATEST
         elif checkpoint.last.places and checkpoint.is_followed:
@@ -60,8 +60,8 @@ class StartingOffsets:
 
     def see(self, partitions: Iterable[TopicPartition]) -> None:
         """Learn which partitions exist when the job starts."""
-        self._there = frozenset(partitions)
-        self.policy.see(self._there)
+        self._existing = frozenset(partitions)
+        self.policy.see(self._existing)
 
     async def find(
         self,

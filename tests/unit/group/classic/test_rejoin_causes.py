@@ -22,7 +22,7 @@ from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
 MINE = frozenset({TopicPartition("t", 0), TopicPartition("t", 1)})
 YOURS = frozenset({TopicPartition("t", 2), TopicPartition("t", 3)})
 JAVA_METADATA = "cached metadata has changed from (version5: {t=4}) at the beginning of the rebalance"
-READERS = ("topics_of", "owned_of", "assigned_of", "offer_of", "want_of")
+READERS = ("topics_of", "owned_of", "assigned_of", "offer_of", "compared_metadata_of")
 
 
 def offer(

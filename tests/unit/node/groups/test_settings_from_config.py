@@ -72,7 +72,10 @@ def test_a_memory_of_another_generation_is_another_offer() -> None:
 def test_a_leader_with_the_default_assignors_that_lost_its_answer_costs_no_round(generation: int) -> None:
     settings = read()
     world = World(
-        **{name: getattr(settings, name) for name in ("topics_of", "owned_of", "assigned_of", "offer_of", "want_of")}
+        **{
+            name: getattr(settings, name)
+            for name in ("topics_of", "owned_of", "assigned_of", "offer_of", "compared_metadata_of")
+        }
     )
     assignors = (RangeAssignor(), CooperativeStickyAssignor())
     (leader,) = world.stable(1, protocols=offer(generation - 1, *assignors))

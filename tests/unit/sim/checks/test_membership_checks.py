@@ -26,7 +26,7 @@ from tests.unit.sim.checks.scripted import (
 from kohort.group.events import Event, GroupDeleted, GroupLoaded
 from kohort.group.invariants import (
     EPOCH_MONOTONE,
-    FENCED_IS_TOLD,
+    FENCED_MEMBER_GETS_ERROR,
     GENERATION_DENSE,
     LEADER_NEVER_ORPHANED,
     STATIC_SLOT_UNIQUE,
@@ -83,7 +83,7 @@ def test_a_heartbeat_after_eviction_does_not_succeed(request_: str) -> None:
     script.happens(*classic("A", "B"), goes("A"))
     a = script.member("a", epoch=1)
     script.see.asked(a, request_, "")
-    with breaks(FENCED_IS_TOLD, f"a (A) is out of g, and its {request_} succeeds"):
+    with breaks(FENCED_MEMBER_GETS_ERROR, f"a (A) is out of g, and its {request_} succeeds"):
         script.see.answered(a, request_, ErrorCode.NONE, "")
 
 
@@ -93,7 +93,7 @@ def test_an_evicted_member_is_fenced() -> None:
     a = script.member("a", epoch=2)
     script.see.asked(a, "ConsumerGroupHeartbeat", "")
     script.see.answered(a, "ConsumerGroupHeartbeat", ErrorCode.UNKNOWN_MEMBER_ID, "")
-    assert script.times(FENCED_IS_TOLD) == 1
+    assert script.times(FENCED_MEMBER_GETS_ERROR) == 1
 
 
 def test_a_heartbeat_that_was_sent_in_time_may_succeed() -> None:

@@ -252,14 +252,14 @@ def test_an_instance_that_came_back_with_other_topics_ends_its_generation() -> N
     """KAFKA-12759."""
     script = Script(TargetChecker)
     before = generation(1, {"A": "t0"}, instances={"A": "i"})
-    script.happens(joins("A", "i"), wanting(before, "t"))
-    script.happens(wanting(generation(1, {"B": "t0"}, instances={"B": "i"}), "t"))
-    with breaks(STABLE_MEANS_CONVERGED, "i came back and wants ['t', 'u'] where it was assigned for ['t']"):
-        script.happens(wanting(generation(1, {"C": "t0"}, instances={"C": "i"}), "t", "u"))
+    script.happens(joins("A", "i"), subscribing(before, "t"))
+    script.happens(subscribing(generation(1, {"B": "t0"}, instances={"B": "i"}), "t"))
+    with breaks(STABLE_MEANS_CONVERGED, "i came back and subscribes to ['t', 'u'], but the assignment is for ['t']"):
+        script.happens(subscribing(generation(1, {"C": "t0"}, instances={"C": "i"}), "t", "u"))
 
 
-def wanting(event: GroupStored, *topics: str) -> GroupStored:
-    """Have the members of a generation want topics."""
+def subscribing(event: GroupStored, *topics: str) -> GroupStored:
+    """Have the members of a generation subscribe to topics."""
     subscription = encode_subscription(Subscription(topics))
     return replace(event, members=tuple(each._replace(subscription=subscription) for each in event.members))
 
