@@ -159,7 +159,7 @@ def test_a_log_is_checked_by_what_was_in_it_when_it_was_read(
         row = {"source": "s", "partition": 0, "offset": offset, "at_ms": offset, "record_type": record_type}
         row |= {"group": "g", "tombstone": False, "fields": "{}", "day": date(1970, 1, 1), "bucket": 0}
         with tables.begin() as run:
-            run.store_small(RECORDS, [tuple(row.get(name) for name in RECORDS.names)])
+            run.store_small(RECORDS, [row])
             run.adopt(RECORDS)
             run.publish({"s": {0: offset + 1}})
     assert about_logs(spark, tables, DEFAULTS).count() == findings

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kohort.fleet.schema import GROUP_HOURS, GROUPS, STATE_COMMITS
+from kohort.fleet.schema import GROUP_HOURS, GROUPS, HOUR_MS, KEY, STATE_COMMITS
 from kohort.fleet.silver import is_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-HOUR_MS = 3_600_000
 _SUMS = (
     "rebalances",
     "rebalances_failed",
@@ -46,7 +45,7 @@ def hours(parts: DataFrame, known: DataFrame, lags: DataFrame | None) -> DataFra
     merged = (
         parts.select(*GROUP_HOURS.names, f.lit(True).alias("is_new"))
         .unionByName(known.select(*GROUP_HOURS.names, f.lit(False).alias("is_new")))
-        .groupBy("source", "group", "hour_ms", "day", "bucket")
+        .groupBy(*KEY, "hour_ms", "day", "bucket")
         .agg(
             *sums,
             *(latest(name) for name in _AT_THE_END),
@@ -63,9 +62,7 @@ def hours(parts: DataFrame, known: DataFrame, lags: DataFrame | None) -> DataFra
         )
     )
     if lags is not None:
-        merged = merged.join(lags, ["source", "group", "hour_ms"], "left").withColumn(
-            "lag", f.coalesce("lag", "known_lag")
-        )
+        merged = merged.join(lags, [*KEY, "hour_ms"], "left").withColumn("lag", f.coalesce("lag", "known_lag"))
     given = f.col("partitions_kept") + f.col("partitions_moved")
     rows = (
         merged.withColumn("stickiness", f.when(given > 0, f.col("partitions_kept") / given))
@@ -79,25 +76,20 @@ def last_commits(records: DataFrame, known: DataFrame) -> DataFrame:
     """Return the last commit of each partition of each group: of new records, and of what was known."""
     from pyspark.sql import functions as f
 
-    new = records.where(is_commit()).select(
-        "source",
-        "group",
-        "topic",
-        "topic_partition",
-        "offset",
-        "at_ms",
-        f.when(~f.col("tombstone"), f.col("committed_offset")).alias("committed_offset"),
-        "commit_at_ms",
-        "expire_at_ms",
-        f.col("at_ms").alias("first_ms"),
-        "bucket",
+    new = records.where(is_commit()).withColumns(
+        {
+            "committed_offset": f.when(~f.col("tombstone"), f.col("committed_offset")),
+            "first_ms": f.col("at_ms"),
+        }
     )
-    last = ("offset", "at_ms", "committed_offset", "commit_at_ms", "expire_at_ms", "bucket")
+    partition = (*KEY, "topic", "topic_partition")
+    last = f.struct(*(name for name in STATE_COMMITS.names if name not in (*partition, "first_ms")))
     return (
-        new.unionByName(known)
-        .groupBy("source", "group", "topic", "topic_partition")
-        .agg(f.max_by(f.struct(*last), "offset").alias("last"), f.min("first_ms").alias("first_ms"))
-        .select("source", "group", "topic", "topic_partition", "last.*", "first_ms")
+        new.select(*STATE_COMMITS.names)
+        .unionByName(known)
+        .groupBy(*partition)
+        .agg(f.max_by(last, "offset").alias("last"), f.min("first_ms").alias("first_ms"))
+        .select(*partition, "last.*", "first_ms")
         .select(*STATE_COMMITS.names)
     )
 
@@ -135,18 +127,15 @@ def lags_of_hours(lagged: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     hour = f.col("read_at_ms") - f.col("read_at_ms") % HOUR_MS
-    return (
-        lagged.where(f.col("lag").isNotNull())
-        .groupBy("source", "group", hour.alias("hour_ms"))
-        .agg(f.sum("lag").alias("lag"))
-    )
+    known = lagged.where(f.col("lag").isNotNull())
+    return known.groupBy(*KEY, hour.alias("hour_ms")).agg(f.sum("lag").alias("lag"))
 
 
 def groups(states: DataFrame, lagged: DataFrame) -> DataFrame:
     """Return one row for each group: how it was folded last, and what it has committed."""
     from pyspark.sql import functions as f
 
-    committed = lagged.groupBy("source", "group").agg(
+    committed = lagged.groupBy(*KEY).agg(
         f.array_sort(f.collect_set("topic")).alias("committed_topics"),
         f.count("*").alias("committed_partitions"),
         f.sum("lag").alias("lag"),
@@ -154,7 +143,5 @@ def groups(states: DataFrame, lagged: DataFrame) -> DataFrame:
         f.max("at_ms").alias("last_commit_ms"),
         f.min(f.when(f.col("expire_at_ms") >= 0, f.col("expire_at_ms"))).alias("next_expiry_ms"),
     )
-    rows = states.join(committed, ["source", "group"], "left").withColumn(
-        "committed_partitions", f.coalesce("committed_partitions", f.lit(0))
-    )
+    rows = states.join(committed, KEY, "left").fillna(0, "committed_partitions")
     return rows.select(*(f.col(name).cast(kind) for name, kind in GROUPS.types.items()))

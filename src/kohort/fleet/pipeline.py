@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kohort.fleet import gold, silver
+from kohort.fleet.bronze.bronze_reader import settled
 from kohort.fleet.bronze.bronze_writer import (
     READ,
     InputRows,
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 ReadBronze = Callable[["SparkSession", Sequence[Any], Positions], InputRows]
 FindAll = Callable[["SparkSession", Run], "DataFrame"]
 """Makes the rows of findings from the tables as `Run.frame` gives them: those of this run included."""
+
+Stage = Callable[[str], AbstractContextManager[None]]
+"""Times a stage of a run, by its name."""
 
 TASKS_PER_CORE = 2
 SETTINGS = {
@@ -94,19 +98,25 @@ def run(
     published = tables if isinstance(tables, Tables) else Tables(tables)
     with _settings_of(spark), published.begin() as writing:
         summary = RunSummary(published.run)
-        stage = _Stages(summary, progress)
+
+        @contextmanager
+        def stage(name: str) -> Iterator[None]:
+            progress(name)
+            started = time.monotonic()
+            yield
+            summary.seconds[name] = round(time.monotonic() - started, 3)
+
         with stage("bronze"):
             bronze = write_bronze(spark, writing, (read or read_inputs)(spark, inputs, published.positions))
-        summary.records, summary.quarantined, summary.side_rows = (
-            bronze.records,
-            bronze.quarantined,
-            bronze.side_rows,
-        )
+        summary.records, summary.quarantined = bronze.records, bronze.quarantined
+        summary.side_rows = bronze.side_rows
         if summary.is_new:
             if bronze.records:
                 _derive(spark, writing, bronze, stage)
             with stage("findings"):
-                found = (find or _findings())(spark, writing).toArrow()
+                from kohort.fleet.findings import find_all  # it loads the simulator, for which most verbs have no use
+
+                found = (find or find_all)(spark, writing).toArrow()
                 writing.store_arrow(FINDINGS, found)
                 writing.put(FINDINGS)
                 summary.findings = found.num_rows
@@ -118,13 +128,7 @@ def run(
     return summary
 
 
-def _findings() -> FindAll:
-    from kohort.fleet import findings
-
-    return findings.find_all
-
-
-def _derive(spark: SparkSession, run: Run, bronze: StoredBronze, stage: _Stages) -> None:
+def _derive(spark: SparkSession, run: Run, bronze: StoredBronze, stage: Stage) -> None:
     """Make silver and gold of the records that this run stored."""
     records = _with_outcomes(spark, run, has_open=bronze.has_open)
     states = run.frame(spark, STATE_GROUPS)
@@ -136,9 +140,8 @@ def _derive(spark: SparkSession, run: Run, bronze: StoredBronze, stage: _Stages)
         run.append(EVENTS, _folded(spark, run, "event"))
         run.append(OWNERSHIP, _folded(spark, run, "ended"))
         new = _folded(spark, run, "state")
-        run.replace(
-            STATE_OPEN, silver.untouched(run.frame(spark, STATE_OPEN), new).unionByName(_folded(spark, run, "open"))
-        )
+        still_open = silver.untouched(run.frame(spark, STATE_OPEN), new)
+        run.replace(STATE_OPEN, still_open.unionByName(_folded(spark, run, "open")))
         run.replace(STATE_GROUPS, silver.untouched(states, new).unionByName(new))
     with stage("gold"):
         run.replace(STATE_COMMITS, gold.last_commits(records, run.frame(spark, STATE_COMMITS)))
@@ -148,18 +151,17 @@ def _derive(spark: SparkSession, run: Run, bronze: StoredBronze, stage: _Stages)
         days = parts.select("day").distinct()
         known = run.frame(spark, GROUP_HOURS).join(days, "day", "left_semi")
         lags = None if ends is None else gold.lags_of_hours(lagged)
-        run.replace_days(GROUP_HOURS, gold.hours(parts, known, lags))
+        run.store(GROUP_HOURS, gold.hours(parts, known, lags))
+        run.put_days(GROUP_HOURS)
         run.replace(GROUPS, gold.groups(run.written(spark, STATE_GROUPS), lagged))
 
 
 def _with_outcomes(spark: SparkSession, run: Run, *, has_open: bool) -> DataFrame:
     """Return the new records, and commits that awaited their transaction's end in earlier runs and have it now."""
-    from kohort.fleet import bronze
-
     records = run.written(spark, RECORDS)
     if not has_open and run.is_empty(STATE_PENDING):
         return records
-    records = bronze.settled(records.unionByName(run.frame(spark, STATE_PENDING)))
+    records = settled(records.unionByName(run.frame(spark, STATE_PENDING)))
     run.replace(STATE_PENDING, records.where("transaction = 'open'"))
     return records
 
@@ -167,23 +169,7 @@ def _with_outcomes(spark: SparkSession, run: Run, *, has_open: bool) -> DataFram
 def _folded(spark: SparkSession, run: Run, what: str) -> DataFrame:
     """Return the rows of one table that this run folded."""
     base = run.directory(FOLDED)
-    rows = read_parts(spark, base, FOLDED, [base / f"what={what}"])
-    return rows.select(f"{what}.*")
-
-
-class _Stages:
-    """Times the stages of a run."""
-
-    def __init__(self, summary: RunSummary, progress: Callable[[str], None]) -> None:
-        self._summary = summary
-        self._progress = progress
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        self._progress(name)
-        started = time.monotonic()
-        yield
-        self._summary.seconds[name] = round(time.monotonic() - started, 3)
+    return read_parts(spark, base, FOLDED, [base / f"what={what}"]).select(f"{what}.*")
 
 
 @contextmanager

@@ -3,8 +3,7 @@
 Every table is Parquet under one directory, by layer (`bronze/records`, `silver/events`, …); `tables.py` decides which
 of its files are published. Times are milliseconds since the epoch, UTC; `day` is the UTC day of a row's time; `bucket`
 is `bucket_of(partition)`: all records of a group are in one partition of `__consumer_offsets`, and this placement is
-kept, so that nothing is shuffled. A group is identified by (source, group). `FIELDS` documents the column `fields` of
-bronze records, `EVENT_NAMES` the events of silver. The tables of the layer `state` are private to the pipeline.
+kept, so that nothing is shuffled. The tables of the layer `state` are private to the pipeline.
 """
 
 from __future__ import annotations
@@ -15,6 +14,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+KEY = ["source", "group"]
+"""The columns that identify a group."""
 
 BUCKETS = 8
 
@@ -116,11 +121,9 @@ RECORDS = Table(
     ),
     _PARTITIONED,
 )
-
-FIELDS = """
-`fields` is the value as JSON, each field with Kafka's name in camel case (`memberEpoch`, as kafka-dump-log writes it),
-topic ids as Kafka's text of 22 characters, numbers as numbers, absent tagged fields left out or null. Bytes that hold
-something known are replaced by it:
+"""Decoded records. `fields` is the value as JSON, each field with Kafka's name in camel case (`memberEpoch`, as
+kafka-dump-log writes it), topic ids as Kafka's text of 22 characters, numbers as numbers, absent tagged fields left out
+or null. Bytes that hold something known are replaced by it:
 - type 2: `members[].subscription` {version, topics, userData, ownedPartitions [{topic, partitions}], generationId,
   rackId} and `members[].assignment` {version, assignedPartitions [{topic, partitions}], userData}, where protocolType
   is `consumer` and they can be read; else {"hex": first 64 bytes, "length": n}. `userData` is hex (at most 64 bytes of
@@ -228,32 +231,6 @@ STATE_CHANGES = Table(
 )
 """Lines about groups from the log of a Kafka broker."""
 
-EVENT_NAMES = (
-    "joined",  # a new member; `detail` {rebalance_timeout_ms}
-    "left",  # a member left: nothing in the log indicates an eviction
-    "evicted",  # a member was removed by a timeout, or fenced
-    "rejoined",  # a static member rejoined under a new member id; `detail` has the old one
-    "paused",  # a static member left temporarily (epoch -2)
-    "generation_formed",  # classic: a generation; `epoch` is its number, `detail` {members, owning}
-    "generation_synced",  # classic: its assignment was stored
-    "generation_failed",  # classic: a generation that formed and never got an assignment
-    "epoch_bumped",  # the group epoch increased
-    "target",  # the target assignment for `epoch` was stored
-    "assigned",  # a member owns `partitions` more than before
-    "revoked",  # a member gave `partitions` up
-    "revoking",  # a member was asked to give `partitions` up
-    "lost",  # a member that left or was evicted owned `partitions`
-    "settled",  # the rebalance is over; `detail` {ms, moved, kept, failed}
-    "subscription_changed",
-    "leader_changed",  # classic
-    "emptied",  # the last member left
-    "deleted",  # the group's tombstone
-    "converted",  # the group changed its type
-    "expired",  # tombstones of its offsets while it had no members
-    "unreadable",  # a record with contradictory fields; skipped
-    "corrected",  # an earlier conclusion was wrong: records were compacted away between two runs
-)
-
 EVENTS = Table(
     "silver",
     "events",
@@ -261,7 +238,7 @@ EVENTS = Table(
         *_PLACE,
         "group string",
         "kind string",  # classic, consumer, share, streams
-        "event string",  # one of EVENT_NAMES
+        "event string",
         "epoch int",  # the generation, group epoch, target epoch or member epoch that the event is about
         "member string",
         "instance string",
@@ -276,6 +253,32 @@ EVENTS = Table(
     ),
     _PARTITIONED,
 )
+"""What happened to groups. The values of `event`:
+
+- `joined`: a new member; `detail` {rebalance_timeout_ms}
+- `left`: a member left: nothing in the log indicates an eviction
+- `evicted`: a member was removed by a timeout, or fenced
+- `rejoined`: a static member rejoined under a new member id; `detail` has the old one
+- `paused`: a static member left temporarily (epoch -2)
+- `generation_formed`: classic: a generation; `epoch` is its number, `detail` {members, owning}
+- `generation_synced`: classic: its assignment was stored
+- `generation_failed`: classic: a generation that formed and never got an assignment
+- `epoch_bumped`: the group epoch increased
+- `target`: the target assignment for `epoch` was stored
+- `assigned`: a member owns `partitions` more than before
+- `revoked`: a member gave `partitions` up
+- `revoking`: a member was asked to give `partitions` up
+- `lost`: a member that left or was evicted owned `partitions`
+- `settled`: the rebalance is over; `detail` {ms, moved, kept, failed}
+- `subscription_changed`
+- `leader_changed`: classic
+- `emptied`: the last member left
+- `deleted`: the group's tombstone
+- `converted`: the group changed its type
+- `expired`: tombstones of its offsets while it had no members
+- `unreadable`: a record with contradictory fields; skipped
+- `corrected`: an earlier conclusion was wrong: records were compacted away between two runs
+"""
 
 OWNERSHIP = Table(
     "silver",
@@ -294,25 +297,6 @@ OWNERSHIP = Table(
     _PARTITIONED,
 )
 """Intervals of partition ownership. A time without a row is a time without an owner. Share groups have no rows."""
-
-COMMITS = Table(
-    "silver",
-    "commits",
-    (
-        *_PLACE,
-        "group string",
-        "topic string",
-        "topic_partition int",
-        "committed_offset bigint",  # null of a tombstone
-        "commit_metadata string",
-        "commit_at_ms bigint",
-        "expire_at_ms bigint",
-        "tombstone boolean",
-        "transaction string",
-        *_BY_DAY,
-    ),
-)
-"""A projection of bronze records of types 0 and 1, not stored (`silver.commits`). Aborted ones are no commits."""
 
 GROUP_HOURS = Table(
     "gold",
@@ -413,38 +397,16 @@ TABLES = (RECORDS, QUARANTINE, COUNTS, TOPICS, METRICS, STATE_CHANGES, EVENTS, O
 """The public tables."""
 
 
+_OF_COMMITS = frozenset(
+    {"committed_topics", "committed_partitions", "lag", "first_commit_ms", "last_commit_ms", "next_expiry_ms"}
+)
+"""The columns of `groups` that come from the group's commits."""
+
 STATE_GROUPS = Table(
     "state",
     "groups",
     (
-        "source string",
-        "group string",
-        "partition int",
-        "bucket int",
-        "kind string",
-        "state string",
-        "epoch int",
-        "members int",
-        "static_members int",
-        "partitions int",
-        "topics array<string>",
-        "strategy string",
-        "protocol string",
-        "supported_protocols array<string>",
-        "embedded_versions array<int>",
-        "has_user_data boolean",
-        "client_ids array<string>",
-        "hosts array<string>",
-        "largest_share int",
-        "smallest_share int",
-        "idle_members int",
-        "emptied_ms bigint",
-        "running_since_ms bigint",
-        "first_seen_ms bigint",
-        "last_seen_ms bigint",
-        "records bigint",
-        "rebalances int",
-        "last_offset bigint",
+        *(column for column in GROUPS.columns if column.split(" ")[0] not in _OF_COMMITS),
         "folded string",  # JSON of the fold's state, from which the next run continues
     ),
 )

@@ -21,7 +21,18 @@ from kohort.fleet.fold.folded_group import Group, Record
 from kohort.fleet.fold.group_json import group_from_json, group_to_json
 from kohort.fleet.fold.hours import Hour, Snapshot
 from kohort.fleet.fold.ownership_intervals import Interval
-from kohort.fleet.schema import EVENTS, GROUP_HOURS, OWNERSHIP, STATE_GROUPS, STATE_OPEN, Table, bucket_of
+from kohort.fleet.schema import (
+    DAY_MS,
+    EVENTS,
+    GROUP_HOURS,
+    HOUR_MS,
+    KEY,
+    OWNERSHIP,
+    STATE_GROUPS,
+    STATE_OPEN,
+    Table,
+    bucket_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -59,21 +70,14 @@ def is_commit() -> Column:
     return f.col("record_type").isin(0, 1) & (f.coalesce(f.col("transaction"), f.lit("committed")) == "committed")
 
 
-def commits(records: DataFrame) -> DataFrame:
-    """Return silver `commits`: a projection of bronze."""
-    from kohort.fleet.schema import COMMITS as TABLE
-
-    return records.where(is_commit()).select(*TABLE.names)
-
-
 def commit_hours(records: DataFrame) -> DataFrame:
     """Return the commits of each group and hour, counted, as rows of `INPUT`."""
     from pyspark.sql import functions as f
 
-    hour = f.floor(f.col("at_ms") / 3_600_000)
+    hour = f.floor(f.col("at_ms") / HOUR_MS)
     counted = (
         records.where(is_commit())
-        .groupBy("source", "group", "partition", hour.alias("hour"))
+        .groupBy(*KEY, "partition", hour.alias("hour"))
         .agg(
             f.max("offset").alias("offset"),
             f.max("at_ms").alias("at_ms"),
@@ -81,7 +85,7 @@ def commit_hours(records: DataFrame) -> DataFrame:
             f.count_if("tombstone").alias("deletions"),
         )
     )
-    return _as_input(counted, record_type=COMMITS)
+    return _as_input(counted.withColumn("record_type", f.lit(COMMITS)))
 
 
 def group_records(records: DataFrame) -> DataFrame:
@@ -89,11 +93,9 @@ def group_records(records: DataFrame) -> DataFrame:
     return _as_input(records.where("record_type >= 2 AND `group` IS NOT NULL"))
 
 
-def _as_input(rows: DataFrame, *, record_type: int | None = None) -> DataFrame:
+def _as_input(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
-    if record_type is not None:
-        rows = rows.withColumn("record_type", f.lit(record_type))
     present = set(rows.columns)
     return rows.select(
         *(
@@ -114,18 +116,22 @@ def folded(
     from pyspark.sql import functions as f
 
     news = group_records(records).unionByName(commit_hours(records))
-    touched = news.select("source", "group").distinct()
-    before = states.join(touched, ["source", "group"], "left_semi").select(
-        "source", "group", "partition", f.lit(-1).alias("offset"), f.col("folded").alias("fields")
+    touched = news.select(*KEY).distinct()
+    before = states.join(touched, KEY, "left_semi").select(
+        *KEY,
+        "partition",
+        f.lit(-1).alias("offset"),
+        f.lit(STATE).alias("record_type"),
+        f.col("folded").alias("fields"),
     )
-    every = news.unionByName(_as_input(before, record_type=STATE))
-    ordered = every.repartition(tasks, "source", "partition").sortWithinPartitions("source", "group", "offset")
+    every = news.unionByName(_as_input(before))
+    ordered = every.repartition(tasks, "source", "partition").sortWithinPartitions(*KEY, "offset")
     return ordered.mapInArrow(_folding(dict(names), frozenset(dense)), FOLDED.ddl)
 
 
 def untouched(rows: DataFrame, new: DataFrame) -> DataFrame:
     """Return the rows of groups without new records."""
-    return rows.join(new.select("source", "group"), ["source", "group"], "left_anti").select(*rows.columns)
+    return rows.join(new.select(*KEY), KEY, "left_anti").select(*rows.columns)
 
 
 def _folding(
@@ -233,17 +239,16 @@ class FoldResults:
             at_ms, event, *rest = event_row
             row = (*place, at_ms, group.group, group.kind or None, event, *rest, *_when(at_ms, record.partition))
             self._rows["event"].append(row)
-        self._take_ended(group, folded.ended)
-        self._rows["hour"] += [_hour_row(group, hour) for hour in folded.hours]
+        self._take(group, folded.ended, folded.hours)
 
-    def _take_ended(self, group: Group, ended: list[Interval]) -> None:
+    def _take(self, group: Group, ended: Iterable[Interval], hours: Iterable[Hour]) -> None:
         self._rows["ended"] += [_interval_row(group, each, each.until_ms) for each in ended]
+        self._rows["hour"] += [_hour_row(group, hour) for hour in hours]
 
     def finish(self, group: Group) -> None:
         """Add a group's open intervals, remaining hours and final state."""
-        self._take_ended(group, group.ownership.collect_ended())
+        self._take(group, group.ownership.collect_ended(), group.hours.collect(all_of_them=True))
         self._rows["open"] += [_interval_row(group, each, each.from_ms) for each in group.ownership.open_intervals()]
-        self._rows["hour"] += [_hour_row(group, hour) for hour in group.hours.collect(all_of_them=True)]
         self._rows["state"].append(_state_row(group))
 
     def is_full(self) -> bool:
@@ -268,13 +273,12 @@ class FoldResults:
 
 
 UNKNOWN = Snapshot()
-_DAY_MS = 86_400_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999, which is what a date can be
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def _when(at_ms: int | None, partition: int) -> tuple[date, int]:
-    return _day((at_ms or 0) // _DAY_MS), bucket_of(partition)
+    return _day((at_ms or 0) // DAY_MS), bucket_of(partition)
 
 
 @lru_cache(maxsize=4096)
@@ -340,8 +344,6 @@ def _state_row(group: Group) -> tuple[Any, ...]:
     return (
         group.source,
         group.group,
-        group.partition,
-        bucket_of(group.partition),
         group.kind or "classic",
         state_of(group),
         group.epoch,
@@ -365,6 +367,8 @@ def _state_row(group: Group) -> tuple[Any, ...]:
         group.last_seen_ms,
         group.records,
         group.rebalances,
+        group.partition,
         group.last_offset,
+        bucket_of(group.partition),
         group_to_json(group),
     )

@@ -78,6 +78,10 @@ class Tables:
         """Return a table as a DataFrame with exactly its columns."""
         return _frame(spark, self.directory, self.parts, table)
 
+    def files(self, path: str) -> list[Path]:
+        """Return the published files of a table, which is given by its path."""
+        return _files(self.directory / path, self.parts.get(path, ()))
+
     @contextmanager
     def begin(self) -> Iterator[Run]:
         """Lock the tables and begin a run; its files are invisible until it publishes. Raises TablesBusy."""
@@ -114,7 +118,6 @@ class Run:
         self.tables = tables
         self.number = tables.run + 1
         self._parts = {path: list(parts) for path, parts in tables.parts.items()}
-        self.is_published = False
 
     def directory(self, table: Table) -> Path:
         """Return the directory into which this run writes a table's rows."""
@@ -140,35 +143,32 @@ class Run:
         """Remove what this run wrote into its directory of a table."""
         shutil.rmtree(self.directory(table), ignore_errors=True)
 
-    def store_small(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write a few rows into this run's directory of a table without Spark, without adding them to the table."""
-        import pyarrow as pa
-
-        schema = table.arrow()
-        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-        arrays = [pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)]
-        self.store_arrow(table, pa.Table.from_arrays(arrays, schema=schema))
-
     def store_arrow(self, table: Table, rows: pa.Table) -> None:
-        """Write a few rows, as Arrow, like `store_small`."""
+        """Write a few rows into this run's directory of a table without Spark, without adding them to the table."""
         from pyarrow import parquet
 
         directory = self.directory(table)
         directory.mkdir(parents=True)
         parquet.write_table(rows.cast(table.arrow()), directory / "part-0.parquet", compression="zstd")
 
+    def store_small(self, table: Table, rows: list[dict[str, Any]]) -> None:
+        """Write a few rows like `store_arrow`; a column that a row does not have is null."""
+        import pyarrow as pa
+
+        self.store_arrow(table, pa.Table.from_pylist(rows, schema=table.arrow()))
+
     def small_rows(self, table: Table) -> list[dict[str, Any]]:
         """Return a small table as it will be once this run is published, without Spark."""
-        base = self.tables.directory / table.path
-        return [row for part in self._parts.get(table.path, ()) for row in small_rows(base / part, table)]
+        return small_rows(self._files(table), table)
 
     def is_empty(self, table: Table) -> bool:
         """Whether a table will have no rows once this run is published."""
         from pyarrow import parquet
 
-        base = self.tables.directory / table.path
-        files = [file for part in self._parts.get(table.path, ()) for file in (base / part).rglob("*.parquet")]
-        return not any(parquet.read_metadata(file).num_rows for file in files)
+        return not any(parquet.read_metadata(file).num_rows for file in self._files(table))
+
+    def _files(self, table: Table) -> list[Path]:
+        return _files(self.tables.directory / table.path, self._parts.get(table.path, ()))
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows to a table."""
@@ -188,11 +188,6 @@ class Run:
         """Replace all rows of a table by those in this run's directory."""
         self._parts[table.path] = [f"run={self.number}"]
 
-    def replace_days(self, table: Table, rows: DataFrame) -> None:
-        """Replace the days that occur in these rows, in a table that is partitioned by day; keep other days."""
-        self.store(table, rows)
-        self.put_days(table)
-
     def put_days(self, table: Table) -> None:
         """Replace the days that are in this run's directory of a table; keep other days."""
         written = sorted(part.name for part in self.directory(table).glob("day=*"))
@@ -207,7 +202,6 @@ class Run:
         manifest = {"version": VERSION, "run": self.number, "tables": self._parts, "positions": merged}
         _rename_into_place(self.tables.directory / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
         self.tables.run, self.tables.parts, self.tables.positions = self.number, self._parts, merged
-        self.is_published = True
 
 
 def _frame(spark: SparkSession, directory: Path, parts: Mapping[str, Sequence[str]], table: Table) -> DataFrame:
@@ -218,12 +212,16 @@ def _frame(spark: SparkSession, directory: Path, parts: Mapping[str, Sequence[st
     return rows
 
 
-def small_rows(directory: Path, table: Table) -> list[dict[str, Any]]:
-    """Return the rows in a directory of a table, with the columns that its files contain."""
+def _files(base: Path, parts: Iterable[str]) -> list[Path]:
+    return [file for part in parts for file in sorted((base / part).rglob("*.parquet"))]
+
+
+def small_rows(files: Iterable[Path], table: Table) -> list[dict[str, Any]]:
+    """Return the rows in files of a table, with the columns that each contains."""
     from pyarrow import parquet
 
     found: list[dict[str, Any]] = []
-    for file in sorted(directory.rglob("*.parquet")):
+    for file in files:
         stored = parquet.ParquetFile(file)
         names = [name for name in table.names if name in stored.schema_arrow.names]
         found += stored.read(columns=names).to_pylist()

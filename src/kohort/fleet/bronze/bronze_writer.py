@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kohort.fleet.bronze.bronze_reader import metrics, read, state_changes, topics
@@ -84,40 +85,35 @@ def write_bronze(spark: SparkSession, run: Run, read: InputRows) -> StoredBronze
         return StoredBronze(0, refused, side_rows, positions, frozenset(), False)
     files = sorted(run.directory(RECORDS).rglob("*.parquet"))
     is_small = sum(file.stat().st_size for file in files) <= COUNTED_IN_PROCESS
-    found = tally(files) if is_small else tally_by_spark(run.written(spark, RECORDS))
+    found = tally(files) if is_small else tally_by_spark(spark, files)
     counts = _count(found, run)
     _put_topics(run, [*found.topic_rows(), *(() if read.topics is None else read.topics())])
     dense = _dense(counts, run, positions)
     return StoredBronze(sum(counts.values()), refused, side_rows, positions, dense, found.has_open)
 
 
-def _read(run: Run, what: str, *columns: str) -> list[tuple[Any, ...]]:
+def _read(run: Run, what: str) -> list[dict[str, Any]]:
     """Return the few stored rows that are not records."""
-    rows = small_rows(run.directory(READ) / f"what={what}", READ)
-    return [tuple(row[name] for name in columns) for row in rows]
+    return small_rows(sorted((run.directory(READ) / f"what={what}").rglob("*.parquet")), READ)
 
 
 def _positions(run: Run) -> dict[str, dict[int, int]]:
     found: dict[str, dict[int, int]] = {}
-    for source, partition, offset in sorted(_read(run, "position", "source", "partition", "next_offset")):
-        found.setdefault(source, {})[partition] = offset
+    for row in sorted(_read(run, "position"), key=itemgetter("next_offset")):
+        found.setdefault(row["source"], {})[row["partition"]] = row["next_offset"]
     return found
 
 
 def _put_into_quarantine(run: Run) -> int:
-    names = [name for name in QUARANTINE.names if name != "day"]
-    place = ("source", "file", "partition", "position", "offset", "reason")
-    known = {tuple(row[name] for name in place) for row in run.small_rows(QUARANTINE)}
+    place = itemgetter("source", "file", "partition", "position", "offset", "reason")
+    known = {place(row) for row in run.small_rows(QUARANTINE)}
     today = datetime.now(UTC).date()
-    new = []
-    for row in _read(run, "quarantine", *names):
-        fields = dict(zip(names, row, strict=True))
-        at = tuple(fields[name] for name in place)
-        if at not in known:
-            known.add(at)
-            new.append((*row, today))
+    new: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in _read(run, "quarantine"):
+        if place(row) not in known:
+            new.setdefault(place(row), row | {"day": today})
     if new:
-        run.store_small(QUARANTINE, new)
+        run.store_small(QUARANTINE, list(new.values()))
         run.adopt(QUARANTINE)
     return len(new)
 
@@ -167,7 +163,7 @@ def _count(new: Tally, run: Run) -> dict[tuple[str, int], int]:
             row["tombstones"] += known["tombstones"]
             row["last_offset"] = max(row["last_offset"], known["last_offset"])
         counts[_key_of_count(row)] = row
-    run.store_small(COUNTS, [tuple(row[name] for name in COUNTS.names) for _, row in sorted(counts.items())])
+    run.store_small(COUNTS, [row for _, row in sorted(counts.items())])
     run.put(COUNTS)
     return found
 
@@ -182,9 +178,9 @@ def _put_topics(run: Run, new: Iterable[Mapping[str, Any]]) -> None:
     for row in (*run.small_rows(TOPICS), *new):
         key = row["source"], row["topic_id"] or "", row["topic"] or ""
         known = topics.setdefault(key, dict(row))
-        if (row["read_at_ms"] or 0) >= (known["read_at_ms"] or 0):
+        if (row.get("read_at_ms") or 0) >= (known.get("read_at_ms") or 0):
             known.update({name: value for name, value in row.items() if value is not None})
-    run.store_small(TOPICS, [tuple(row[name] for name in TOPICS.names) for _, row in sorted(topics.items())])
+    run.store_small(TOPICS, [row for _, row in sorted(topics.items())])
     run.put(TOPICS)
 
 

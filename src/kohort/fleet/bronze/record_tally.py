@@ -1,29 +1,27 @@
 """Counts over the records that a run stored: records per type, open transactions, names of topics.
 
-A small fleet is counted by pyarrow in one pass over a few columns, because Spark jobs would take longer than the
-reading did. A large one is counted by two Spark jobs.
+pyarrow counts in one pass over a few columns: a small fleet in this process, because a Spark job would take longer than
+the reading did, a large one in Spark's tasks.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.fleet.schema import COUNTS, TOPICS
+from kohort.fleet.schema import COUNTS
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
 
 _ROWS: Final = 1 << 18
 _COUNTED: Final = ("source", "partition", "record_type", "offset", "tombstone", "transaction", "topic_id", "topic")
 _LISTS: Final = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
 _TYPES_WITH_TOPICS: Final = (4, 15)
 """Record types whose values contain topic ids with their names."""
-_NAMED: Final = "source string, topic_id string, topic string, partitions int"
 
 
 @dataclass(slots=True)
@@ -37,18 +35,34 @@ class Tally:
     topics: dict[tuple[str, str, str], int | None] = field(default_factory=dict)
     """By source, topic id and name: the number of partitions according to a record."""
 
+    def add_count(self, key: tuple[str, int, int | None], records: int, tombstones: int, last: int) -> None:
+        """Add records of one type in one partition."""
+        known = self.counts.get(key, (0, 0, -1))
+        self.counts[key] = known[0] + records, known[1] + tombstones, max(known[2], last)
+
+    def add_topic(self, key: tuple[str, str, str], partitions: int | None) -> None:
+        """Add a topic; the largest number of partitions of it counts."""
+        known = [each for each in (self.topics.get(key), partitions) if each is not None]
+        self.topics[key] = max(known, default=None)
+
+    def add(self, other: Tally) -> None:
+        """Add the counts over other files."""
+        for key, counts in other.counts.items():
+            self.add_count(key, *counts)
+        self.has_open |= other.has_open
+        for name, partitions in other.topics.items():
+            self.add_topic(name, partitions)
+
     def count_rows(self) -> list[dict[str, Any]]:
         """Return rows of bronze `counts`."""
         return [
-            dict(zip(COUNTS.names, (*key[:2], key[2], _kind(key[2]), *found), strict=True))
-            for key, found in self.counts.items()
+            dict(zip(COUNTS.names, (*key, _kind(key[2]), *found), strict=True)) for key, found in self.counts.items()
         ]
 
     def topic_rows(self) -> list[dict[str, Any]]:
         """Return rows of bronze `topics`."""
         return [
-            dict.fromkeys(TOPICS.names)
-            | {"source": source, "topic_id": topic_id, "topic": topic, "partitions": partitions}
+            {"source": source, "topic_id": topic_id, "topic": topic, "partitions": partitions}
             for (source, topic_id, topic), partitions in self.topics.items()
         ]
 
@@ -80,13 +94,11 @@ def _count(rows: Any, found: Tally) -> set[int | None]:
     )
     for row in by_type.to_pylist():
         key = row["source"], row["partition"], row["record_type"]
-        known = found.counts.get(key, (0, 0, -1))
-        last = max(known[2], row["offset_max"])
-        found.counts[key] = known[0] + row["offset_count"], known[1] + (row["tombstone_sum"] or 0), last
+        found.add_count(key, row["offset_count"], row["tombstone_sum"] or 0, row["offset_max"])
     found.has_open |= bool(compute.any(compute.equal(rows["transaction"], "open")).as_py())
     named = rows.filter(compute.is_valid(rows["topic_id"]))
     for row in named.group_by(["source", "topic_id", "topic"]).aggregate([]).to_pylist():
-        found.topics.setdefault((row["source"], row["topic_id"], row["topic"]), None)
+        found.add_topic((row["source"], row["topic_id"], row["topic"]), None)
     return set(by_type["record_type"].to_pylist())
 
 
@@ -94,50 +106,15 @@ def _name_topics(source: str, fields: str | None, found: Tally) -> None:
     value: Mapping[str, Any] = json.loads(fields) if fields else {}
     for each in (each for name in _LISTS for each in value.get(name) or ()):
         if each.get("topicId") and each.get("topicName"):
-            key = source, each["topicId"], each["topicName"]
-            partitions = [known for known in (found.topics.get(key), each.get("numPartitions")) if known is not None]
-            found.topics[key] = max(partitions, default=None)
+            found.add_topic((source, each["topicId"], each["topicName"]), each.get("numPartitions"))
 
 
-def tally_by_spark(records: DataFrame) -> Tally:
-    """Count a frame of bronze `records` with Spark."""
-    from pyspark.sql import functions as f
-
+def tally_by_spark(spark: SparkSession, files: Sequence[Path]) -> Tally:
+    """Count the rows of files of bronze `records` in Spark's tasks."""
     found = Tally()
-    counted = records.groupBy("source", "partition", "record_type").agg(
-        f.count("*").alias("records"),
-        f.count_if("tombstone").alias("tombstones"),
-        f.max("offset").alias("last"),
-        f.count_if(f.col("transaction") == "open").alias("open"),
-    )
-    for row in counted.collect():
-        found.counts[row["source"], row["partition"], row["record_type"]] = (
-            row["records"],
-            row["tombstones"],
-            row["last"],
-        )
-        found.has_open |= row["open"] > 0
-    by_commits = records.where("topic_id IS NOT NULL").select(
-        "source", "topic_id", "topic", f.lit(None).cast("int").alias("partitions")
-    )
-    named_by_values = records.where(f.col("record_type").isin(*_TYPES_WITH_TOPICS)).select("source", "fields")
-    named = by_commits.unionByName(named_by_values.mapInArrow(_naming, _NAMED))
-    for row in named.groupBy("source", "topic_id", "topic").agg(f.max("partitions").alias("partitions")).collect():
-        found.topics[row["source"], row["topic_id"], row["topic"]] = row["partitions"]
+    for part in spark.sparkContext.parallelize(files).mapPartitions(lambda some: [tally(some)]).collect():
+        found.add(part)
     return found
-
-
-def _naming(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the topics that are named in record values."""
-    import pyarrow as pa
-
-    kinds = (("source", pa.string()), ("topic_id", pa.string()), ("topic", pa.string()), ("partitions", pa.int32()))
-    for batch in batches:
-        found = Tally()
-        for row in batch.to_pylist():
-            _name_topics(row["source"], row["fields"], found)
-        rows = [dict(zip(dict(kinds), (*key, count), strict=True)) for key, count in found.topics.items()]
-        yield pa.RecordBatch.from_pylist(rows, schema=pa.schema(kinds))
 
 
 def _kind(record_type: int | None) -> str:
