@@ -10,7 +10,7 @@ from tests.tidy.tree import ROOT
 
 from kohort.fleet.findings import DEFAULTS, NAMES, Facts, judge
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf, duration_text
-from kohort.fleet.findings.rebalance_cost import estimate
+from kohort.fleet.findings.protocol_change import estimate
 from kohort.fleet.findings.unloadable_log import GAP, Row, find
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kohort.fleet.report.wording import counted
+from kohort.fleet.schema import HOUR_MS
 
 
 class Evidence(NamedTuple):
@@ -70,12 +72,11 @@ class EventOf(NamedTuple):
         found: Mapping[str, Any] = json.loads(self.detail) if self.detail else {}
         return found
 
-    def evidence(self, what: str | None = None) -> Evidence:
+    def evidence(self) -> Evidence:
         """Return the event as evidence."""
-        if what is None:
-            who = self.instance or self.client_id or self.member
-            what = self.event if self.epoch is None else f"{self.event} {self.epoch}"
-            what = f"{what}: {who}" if who else what
+        who = self.instance or self.client_id or self.member
+        what = self.event if self.epoch is None else f"{self.event} {self.epoch}"
+        what = f"{what}: {who}" if who else what
         return Evidence(self.partition, self.offset, self.at_ms, what)
 
 
@@ -128,7 +129,7 @@ class Facts:
     """Commits with an offset below the previous one of their partition."""
     last_record: str | None = None
     """The last record of a classic group, as JSON."""
-    subscriptions: Sequence[str] = field(default=())
+    subscriptions: Sequence[str] = ()
     """Distinct subscriptions of the members of a consumer group, as JSON."""
 
     @cached_property
@@ -136,6 +137,17 @@ class Facts:
         """The last record of a classic group."""
         found: Mapping[str, Any] = json.loads(self.last_record) if self.last_record else {}
         return found
+
+    @property
+    def hours_with_commits(self) -> list[HourOf]:
+        """The hours in which the group committed."""
+        return [hour for hour in self.hours if hour.commits]
+
+    @property
+    def longest_silence_ms(self) -> int:
+        """The longest time without commits between hours that have some, up to an hour too long."""
+        hours = self.hours_with_commits
+        return max((later.hour_ms - first.hour_ms for first, later in pairwise(hours)), default=HOUR_MS)
 
     def of(self, *events: str) -> list[EventOf]:
         """Return the events of some names."""
@@ -176,13 +188,10 @@ def are_close(times_ms: Sequence[int], count: int, within_ms: int) -> bool:
     return any(last - first <= within_ms for first, last in zip(times_ms, times_ms[count - 1 :], strict=False))
 
 
-_SIZES = ((1440, "day"), (60, "hour"))
-
-
 def duration_text(span_ms: float) -> str:
     """Return a duration in words."""
     minutes = round(span_ms / 60_000)
-    if not minutes:
-        return "less than a minute"
-    size, word = next((each for each in _SIZES if minutes >= 2 * each[0]), (1, "minute"))
-    return counted(round(minutes / size), word)
+    for size, word in ((1440, "day"), (60, "hour")):
+        if minutes >= 2 * size:
+            return counted(round(minutes / size), word)
+    return counted(minutes, "minute") if minutes else "less than a minute"

@@ -17,15 +17,14 @@ from kohort.fleet.findings import unloadable_log
 from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, HourOf
 from kohort.fleet.findings.rules import EVENTS as LOOKED_AT
 from kohort.fleet.findings.rules import judge
-from kohort.fleet.findings.thresholds import DAY_MS, DEFAULTS, HOUR_MS, Thresholds
-from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, RECORDS, Table
+from kohort.fleet.findings.thresholds import DEFAULTS, Thresholds
+from kohort.fleet.schema import DAY_MS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, HOUR_MS, KEY, RECORDS, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-GROUP = ("source", "group")
-_OF_GROUPS = tuple(each.name for each in fields(Facts) if each.name in set(GROUPS.names) - set(GROUP))
+_OF_GROUPS = tuple(each.name for each in fields(Facts) if each.name in set(GROUPS.names) - set(KEY))
 LAST_DAY = (date.max - date(1970, 1, 1)).days
 RUN_OF_FILE = r"/run=(\d+)/"
 _ROWS = 256
@@ -41,15 +40,11 @@ class Frames(Protocol):
 
 def find_all(spark: SparkSession, tables: Frames, settings: Thresholds = DEFAULTS) -> DataFrame:
     """Return the findings of all groups, as rows of the table `findings`."""
-    return about_groups(spark, tables, settings).unionByName(about_logs(spark, tables, settings))
+    about_groups = facts_of(spark, tables, settings).mapInArrow(_judging(settings), FINDINGS.ddl)
+    return about_groups.unionByName(about_logs(spark, tables, settings))
 
 
 # -- about groups
-
-
-def about_groups(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataFrame:
-    """Return the findings of the rules about each group."""
-    return facts_of(spark, tables, settings).mapInArrow(_judging(settings), FINDINGS.ddl)
 
 
 def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataFrame:
@@ -66,16 +61,16 @@ def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataF
     last = _last_records(records)
     subscribed = last.where("record_type = 5 AND NOT last.tombstone")
     parts = (
-        groups.join(f.broadcast(ends), "source").select(*GROUP, f.struct("now_ms", *_OF_GROUPS).alias("stands")),
-        hours.select(*GROUP, f.struct(*HourOf._fields).alias("hour")),
-        events.select(*GROUP, f.struct(*EventOf._fields).alias("event")),
-        _returns(recent(records, "at_ms"), hours).select(*GROUP, f.struct(*CommitOf._fields).alias("return")),
-        last.where("record_type = 2").select(*GROUP, f.col("last.content").alias("last_record")),
-        subscribed.select(*GROUP, f.col("last.content").alias("subscription")),
+        groups.join(f.broadcast(ends), "source").select(*KEY, f.struct("now_ms", *_OF_GROUPS).alias("stands")),
+        hours.select(*KEY, f.struct(*HourOf._fields).alias("hour")),
+        events.select(*KEY, f.struct(*EventOf._fields).alias("event")),
+        _returns(recent(records, "at_ms"), hours).select(*KEY, f.struct(*CommitOf._fields).alias("return")),
+        last.where("record_type = 2").select(*KEY, f.col("last.content").alias("last_record")),
+        subscribed.select(*KEY, f.col("last.content").alias("subscription")),
     )
     # One grouping of them all costs one shuffle, and a join of each would sort them all again and again.
     every = reduce(lambda some, more: some.unionByName(more, allowMissingColumns=True), parts)
-    found = every.groupBy(*GROUP).agg(
+    found = every.groupBy(*KEY).agg(
         f.first("stands", ignorenulls=True).alias("stands"),
         f.collect_list("hour").alias("hours"),
         f.collect_list("event").alias("events"),
@@ -84,7 +79,7 @@ def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataF
         f.collect_set("subscription").alias("subscriptions"),
     )
     known = found.where("stands IS NOT NULL")
-    return known.select(*GROUP, "stands.*", "hours", "events", "returns", "last_record", "subscriptions")
+    return known.select(*KEY, "stands.*", "hours", "events", "returns", "last_record", "subscriptions")
 
 
 def _ends(groups: DataFrame) -> DataFrame:
@@ -119,7 +114,7 @@ def _returns(records: DataFrame, hours: DataFrame) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    partition = (*GROUP, "topic", "topic_partition")
+    partition = (*KEY, "topic", "topic_partition")
     counts = ~f.col("tombstone") & f.coalesce(f.col("transaction") == "committed", f.lit(True))
     hour = f.floor(f.col("at_ms") / HOUR_MS).alias("hour")
     commits = records.where(f.col("record_type").isin(0, 1) & counts).select(
@@ -127,7 +122,7 @@ def _returns(records: DataFrame, hours: DataFrame) -> DataFrame:
     )
     committer = f.coalesce("producer_id", f.lit(-1))
     open_hours = hours.where("members_min = 0").select(
-        *GROUP, f.floor(f.col("hour_ms") / HOUR_MS).alias("hour"), f.lit(True).alias("are_free")
+        *KEY, f.floor(f.col("hour_ms") / HOUR_MS).alias("hour"), f.lit(True).alias("are_free")
     )
     restless = (
         commits.groupBy(*partition, "hour")
@@ -138,7 +133,7 @@ def _returns(records: DataFrame, hours: DataFrame) -> DataFrame:
             f.max_by("committed_offset", "offset").alias("last"),
             (f.min(committer) < f.max(committer)).alias("are_several"),
         )
-        .join(open_hours, [*GROUP, "hour"], "left")
+        .join(open_hours, [*KEY, "hour"], "left")
         .where("first > least OR last < greatest OR are_several OR are_free")
         .select(*partition, "hour")
     )
@@ -158,7 +153,7 @@ def _last_records(records: DataFrame) -> DataFrame:
     content = f.when(f.col("record_type") == 2, f.col("fields")).otherwise(wanted)
     return (
         records.where(f.col("record_type").isin(2, 5))
-        .groupBy(*GROUP, "record_type", "member")
+        .groupBy(*KEY, "record_type", "member")
         .agg(f.max_by(f.struct("tombstone", content.alias("content")), "offset").alias("last"))
     )
 
@@ -216,7 +211,7 @@ def about_logs(spark: SparkSession, tables: Frames, settings: Thresholds) -> Dat
     others = records.where("record_type >= 2 AND `group` IS NOT NULL").select(*_columns(), fields)
     first_commits = (
         records.where(f.col("record_type").isin(0, 1) & ~f.col("tombstone"))
-        .groupBy(*GROUP, "partition")
+        .groupBy(*KEY, "partition")
         .agg(f.min("offset").alias("offset"), f.min("at_ms").alias("at_ms"))
         .withColumn("record_type", f.lit(1))
         .withColumn("member", f.lit(None).cast("string"))

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf, duration_text
-from kohort.fleet.findings.thresholds import HOUR_MS, Thresholds
+from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.schema import HOUR_MS
 
 NAME = "rebalance_storm"
 ROUNDS = ("generation_formed", "epoch_bumped")

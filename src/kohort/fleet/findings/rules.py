@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kohort.fleet.findings import (
-    abandoned_group,
-    eager_group,
-    flapping_instance,
-    migration_readiness,
-    offsets_expiring,
+    competing_clients,
+    groups_without_members,
     poll_timeout_loop,
+    protocol_change,
     rebalance_storm,
     stuck_group,
     uneven_assignment,
     unloadable_log,
-    zombie_commits,
 )
 from kohort.fleet.findings.facts import Facts, Finding, picked
 from kohort.fleet.findings.thresholds import Thresholds
@@ -26,14 +23,16 @@ RULES: Mapping[str, Rule | None] = {
     stuck_group.NAME: stuck_group.find,
     rebalance_storm.NAME: rebalance_storm.find,
     poll_timeout_loop.NAME: poll_timeout_loop.find,
-    flapping_instance.NAME: flapping_instance.find,
-    zombie_commits.NAME: zombie_commits.find,
+    competing_clients.FLAPPING: competing_clients.flapping,
+    competing_clients.ZOMBIES: competing_clients.zombies,
     unloadable_log.NAME: None,  # it judges logs, not groups
-    offsets_expiring.NAME: offsets_expiring.find,
-    **dict.fromkeys(uneven_assignment.NAMES, uneven_assignment.find),
-    eager_group.NAME: eager_group.find,
-    abandoned_group.NAME: abandoned_group.find,
-    **dict.fromkeys(migration_readiness.NAMES, migration_readiness.find),
+    groups_without_members.EXPIRING: groups_without_members.expiring,
+    uneven_assignment.SKEWED: uneven_assignment.find,
+    uneven_assignment.IDLE: uneven_assignment.find,
+    protocol_change.EAGER: protocol_change.eager,
+    groups_without_members.ABANDONED: groups_without_members.abandoned,
+    protocol_change.READY: protocol_change.readiness,
+    protocol_change.NOT_READY: protocol_change.readiness,
 }
 NAMES = tuple(RULES)
 """The names of all findings."""

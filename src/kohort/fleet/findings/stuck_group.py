@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 
-from kohort.fleet.findings.facts import Evidence, Facts, Finding, HourOf, duration_text
-from kohort.fleet.findings.thresholds import HOUR_MS, Thresholds
+from kohort.fleet.findings.facts import Evidence, Facts, Finding, duration_text
+from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.report.wording import counted
 
 NAME = "stuck_group"
@@ -43,28 +42,21 @@ def _rebalance(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
 
 def _silence(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     last_ms = facts.last_commit_ms
-    hours = [hour for hour in facts.hours if hour.commits]
-    if last_ms is None or len(hours) < settings.stuck_hours_with_commits or facts.state in MOVING:
+    if last_ms is None or len(facts.hours_with_commits) < settings.stuck_hours_with_commits or facts.state in MOVING:
         return
     if facts.lag == 0:  # nothing to commit
         return
     silence_ms = facts.now_ms - last_ms
-    habit_ms = settings.stuck_silence_factor * longest_silence_ms(hours)
-    if silence_ms < max(settings.stuck_silence_ms, habit_ms):
+    if silence_ms < max(settings.stuck_silence_ms, settings.stuck_silence_factor * facts.longest_silence_ms):
         return
     last = Evidence(facts.partition, facts.last_offset, last_ms, "the last commit, or the last record after it")
     yield facts.finding(
         NAME,
         "critical",
         f"{counted(facts.members, 'member')} and no commit for {duration_text(silence_ms)}; "
-        f"before, it was never longer than {duration_text(longest_silence_ms(hours))}",
+        f"before, it was never longer than {duration_text(facts.longest_silence_ms)}",
         "check its members: in the classic protocol a rebalance that one of them delays leaves no other trace",
         since_ms=last_ms,
         value=silence_ms / 1000,
         evidence=[last],
     )
-
-
-def longest_silence_ms(hours: Sequence[HourOf]) -> int:
-    """Return the longest time without commits between hours that have some, up to an hour too long."""
-    return max((later.hour_ms - first.hour_ms for first, later in pairwise(hours)), default=HOUR_MS)

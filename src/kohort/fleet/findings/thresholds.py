@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kohort.fleet.schema import DAY_MS, HOUR_MS
+
 MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.report.wording import counted
 
 SKEWED, IDLE = "skewed_assignment", "idle_members"
-NAMES = (SKEWED, IDLE)
 KINDS = ("classic", "consumer")
 """Members of a share group share partitions; of a streams group they may hold standby tasks."""
 CHANGES = ("joined", "left", "evicted", "emptied", "settled", "generation_synced", "target")
