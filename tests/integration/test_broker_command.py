@@ -94,10 +94,10 @@ def test_logs_keep_their_descriptors_when_clients_take_all_others(tmp_path: Path
         while not is_served(idle.enter_context(Wire(address))):
             pass  # the broker has not read yet that they are closed
         process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=20)[1]
-    assert said.count("which the limit of 256 open files leaves) is reached: closed the connection from 127.0.0.1") == 1
-    assert "connections are taken again" in said
-    assert "ERROR" not in said
+        log = process.communicate(timeout=20)[1]
+    assert log.count("which the limit of 256 open files leaves) is reached: closed the connection from 127.0.0.1") == 1
+    assert "connections are taken again" in log
+    assert "ERROR" not in log
 
 
 def test_settings_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> None:
@@ -120,15 +120,15 @@ def test_settings_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> 
 
 def test_a_second_broker_on_the_same_directory_exits_with_one_sentence(tmp_path: Path) -> None:
     with running("--data", str(tmp_path)):
-        status, said = refused("--data", str(tmp_path), "--port", "0")
-    assert (status, said) == (1, f"kohort broker: another broker uses this directory ({tmp_path})\n")
+        status, log = refused("--data", str(tmp_path), "--port", "0")
+    assert (status, log) == (1, f"kohort broker: another broker uses this directory ({tmp_path})\n")
 
 
 def test_a_port_in_use_exits_with_one_sentence(tmp_path: Path) -> None:
     with running("--data", str(tmp_path / "one")) as (_, address):
         port = address.rpartition(":")[2]
-        status, said = refused("--data", str(tmp_path / "two"), "--port", port)
-    assert (status, said) == (1, f"kohort broker: port {port} on 127.0.0.1 is in use by another process\n")
+        status, log = refused("--data", str(tmp_path / "two"), "--port", port)
+    assert (status, log) == (1, f"kohort broker: port {port} on 127.0.0.1 is in use by another process\n")
 
 
 @pytest.mark.parametrize(
@@ -144,18 +144,18 @@ def test_a_port_in_use_exits_with_one_sentence(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_option_exits_with_2_and_says_why(tmp_path: Path, options: list[str], sentence: str) -> None:
-    status, said = refused("--data", str(tmp_path), *options)
+    status, log = refused("--data", str(tmp_path), *options)
     assert status == 2
-    assert sentence in said
-    assert "Traceback" not in said
+    assert sentence in log
+    assert "Traceback" not in log
 
 
 def test_a_directory_that_cannot_be_made_exits_with_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    status, said = refused("--data", str(tmp_path / "file" / "below"), "--port", "0")
+    status, log = refused("--data", str(tmp_path / "file" / "below"), "--port", "0")
     assert status == 1
-    assert said.startswith("kohort broker: ")
-    assert "Traceback" not in said
+    assert log.startswith("kohort broker: ")
+    assert "Traceback" not in log
 
 
 def test_an_assignor_of_ones_own_is_found_in_the_folder_where_the_command_runs(
@@ -165,9 +165,9 @@ def test_an_assignor_of_ones_own_is_found_in_the_folder_where_the_command_runs(
     monkeypatch.chdir(tmp_path)
     with running("--data", str(tmp_path / "data"), "--assignor", "own_assignors:by_hand") as (_, address):
         assert address
-    status, told = refused("--data", str(tmp_path / "data"), "--assignor", "own_assignors:by_had")
+    status, log = refused("--data", str(tmp_path / "data"), "--assignor", "own_assignors:by_had")
     assert status == 2
-    assert told == (
+    assert log == (
         "kohort broker: cannot load the assignor own_assignors:by_had: there is no 'by_had' in it; it has by_hand\n"
     )
 
@@ -226,9 +226,9 @@ def test_a_full_disk_is_reported_by_broker_and_producer_and_writes_resume_when_t
             assert producer.wait(timeout=30) == 0
         assert only(wire.call(produce("orders", large), 9)).error_code == 0
         process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=20)[1]
-    full = [line for line in said.splitlines() if "no space left" in line]
+        log = process.communicate(timeout=20)[1]
+    full = [line for line in log.splitlines() if "no space left" in line]
     assert len(full) == 1, "one line, however many clients are refused"
     assert f"no space left in {small_disk / 'data'}: " in full[0]
     assert f"more bytes are needed to append {len(large)} to orders-0/00000000000000000000.log" in full[0]
-    assert said.count("there is space again") == 1
+    assert log.count("there is space again") == 1

@@ -55,11 +55,11 @@ def test_each_rebalance_is_printed_with_its_cause_and_its_cost(kohort: Commands)
     kohort.until_state("shown", "Empty")
     lines = kohort("explain", "shown").out.splitlines()
     assert lines[0].startswith("shown: Empty, generation ")
-    told = [line.split("Z  ")[1] for line in lines if "Z  generation" in line]
-    assert told[0].startswith("generation 0→1: alice joined; 4 of 4 partitions unowned for ")
-    assert told[1].startswith("generation 1→")
-    assert ": bob joined; " in told[1]
-    assert ": bob left (" in told[2]
+    explained = [line.split("Z  ")[1] for line in lines if "Z  generation" in line]
+    assert explained[0].startswith("generation 0→1: alice joined; 4 of 4 partitions unowned for ")
+    assert explained[1].startswith("generation 1→")
+    assert ": bob joined; " in explained[1]
+    assert ": bob left (" in explained[2]
     assert any("2 of 4 partitions stayed, 2 from alice to bob" in line for line in lines)
 
 
@@ -122,8 +122,8 @@ async def shared_until_state(address: str, process: subprocess.Popen[bytes]) -> 
         while not line.done():
             async with Consumer("watched", client_id="carol", **settings) as carol:
                 await until(lambda: bool(carol.assignment()), carol)
-    told = json.loads(line.result())
-    assert (told["group"], told["cause"]["kind"] in ("member_joined", "member_left")) == ("watched", True)
+    explained = json.loads(line.result())
+    assert (explained["group"], explained["cause"]["kind"] in ("member_joined", "member_left")) == ("watched", True)
 
 
 def test_explain_reads_the_data_directory_of_a_stopped_broker_without_writing_to_it(
@@ -204,18 +204,22 @@ async def refused_because_of_an_old_member(kohort: Commands) -> None:
         with pytest.raises(KafkaError, match="veteran"):
             async with newcomer:
                 await until(lambda: False, alice, newcomer)
-        said = (
+        expected = (
             "newcomer (consumer protocol, /127.0.0.1) was refused with INVALID_REQUEST: group guarded cannot become a "
             "consumer group: member veteran has embedded protocol version 0 where 3 is needed"
         )
         async with asyncio.timeout(20):  # events linger a moment before they are written
-            while said not in (await asyncio.to_thread(kohort, "explain", "guarded")).out:
+            while expected not in (await asyncio.to_thread(kohort, "explain", "guarded")).out:
                 await alice.poll(timeout_ms=10)
-        (told,) = (await asyncio.to_thread(kohort, "explain", "guarded", "--json")).json["refused"]
-        assert (told["error"], told["client"], len(told["in_the_way"])) == ("INVALID_REQUEST", "newcomer", 1)
-        assert said in (await asyncio.to_thread(kohort, "groups", "describe", "guarded")).out
+        (explained,) = (await asyncio.to_thread(kohort, "explain", "guarded", "--json")).json["refused"]
+        assert (explained["error"], explained["client"], len(explained["in_the_way"])) == (
+            "INVALID_REQUEST",
+            "newcomer",
+            1,
+        )
+        assert expected in (await asyncio.to_thread(kohort, "groups", "describe", "guarded")).out
         plan = await asyncio.to_thread(kohort, "migrate", "plan", "guarded", "--to", "consumer")
-        assert said in plan.out
+        assert expected in plan.out
         assert (
             "rule embedded_version: veteran: their metadata has version 0, a conversion takes 3 or newer; until then a "
             "restarted member is refused with INVALID_REQUEST" in plan.err

@@ -31,14 +31,16 @@ async def moved(kohort: Commands, group: str, since: int) -> tuple[int, int]:
             outcome = await asyncio.to_thread(kohort, "explain", group, "--json", "--last", "100")
             if outcome.status:  # a new broker stores its first events some milliseconds after the round
                 continue
-            told = outcome.json
-            lately = [each for each in told["rebalances"] if each["number"] > since]
-            is_over = told["running"] is None and told["state"] == "Stable" and told["members"] == len(NAMES)
+            explained = outcome.json
+            lately = [each for each in explained["rebalances"] if each["number"] > since]
+            is_over = (
+                explained["running"] is None and explained["state"] == "Stable" and explained["members"] == len(NAMES)
+            )
             if is_over and any(each["joined"] for each in lately):
                 break
     flows = [flow for each in lately for flow in each["moved"] if flow["from"] and flow["to"]]
     count = sum(len(numbers) for flow in flows for numbers in flow["partitions"].values())
-    return count, max(each["number"] for each in told["rebalances"])
+    return count, max(each["number"] for each in explained["rebalances"])
 
 
 async def owners(address: str, group: str) -> dict[TopicPartition, str]:
@@ -65,8 +67,8 @@ def test_every_restart_moves_what_the_plan_predicted_and_a_watch_ends_with_the_l
                     await roll.restart(restart["name"], protocol)
                     count, seen = await moved(kohort, "rolled", seen)
                     assert count == restart["moves"], restart
-                    told = await recent_history(kohort.address, {}, "rolled")
-                    assert told.owners == await owners(kohort.address, "rolled")
+                    explained = await recent_history(kohort.address, {}, "rolled")
+                    assert explained.owners == await owners(kohort.address, "rolled")
                 lines = [json.loads(line) for line in (await asyncio.to_thread(watch.stdout.read)).splitlines()]
                 assert (await asyncio.to_thread(watch.wait), lines[-1]["is_done"], lines[-1]["left"]) == (0, True, [])
             described = (await asyncio.to_thread(kohort, "groups", "describe", "rolled", "--json")).json
@@ -74,10 +76,12 @@ def test_every_restart_moves_what_the_plan_predicted_and_a_watch_ends_with_the_l
         await roll.end()
 
     asyncio.run(scenario())
-    told = kohort("explain", "rolled", "--last", "100").out
-    assert "; converted to the consumer protocol by m-1" in told
-    assert "converted to the classic protocol, m-3" in told
-    assert told.count("the conversion itself revoked nothing") == 4, "each conversion, in its sentence and in its chain"
+    explained = kohort("explain", "rolled", "--last", "100").out
+    assert "; converted to the consumer protocol by m-1" in explained
+    assert "converted to the classic protocol, m-3" in explained
+    assert explained.count("the conversion itself revoked nothing") == 4, (
+        "each conversion, in its sentence and in its chain"
+    )
 
 
 def test_explain_reads_a_consumer_group_from_the_data_directory_of_a_stopped_broker(

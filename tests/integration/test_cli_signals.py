@@ -63,18 +63,18 @@ def test_one_signal_ends_a_member_and_a_producer_of_a_frozen_broker(tmp_path: Pa
             write(producer, b"b\nc\n")
             for process in (member, producer):
                 process.send_signal(signal.SIGINT)
-            _, member_said = member.communicate(timeout=END_S)
-            _, producer_said = producer.communicate(timeout=END_S)
+            _, member_stderr = member.communicate(timeout=END_S)
+            _, producer_stderr = producer.communicate(timeout=END_S)
         finally:
             broker.send_signal(signal.SIGCONT)
     assert member.returncode == 128 + signal.SIGINT
-    assert b"ended" in member_said
+    assert b"ended" in member_stderr
     assert producer.returncode != 0
-    if CUT_SHORT in producer_said:
+    if CUT_SHORT in producer_stderr:
         return  # a busy machine had no time for the summary
-    assert b"1 record sent to t" in producer_said
-    counted = re.findall(rb"(\d) (?:not acknowledged|not written|read from stdin and not sent)", producer_said)
-    assert sum(map(int, counted)) == 2, producer_said
+    assert b"1 record sent to t" in producer_stderr
+    counted = re.findall(rb"(\d) (?:not acknowledged|not written|read from stdin and not sent)", producer_stderr)
+    assert sum(map(int, counted)) == 2, producer_stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

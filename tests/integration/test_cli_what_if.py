@@ -41,9 +41,9 @@ def with_group(kohort: Commands, name: str, work: Any, protocol: str = "classic"
 
 def test_forecast_says_what_was_and_what_will_be_and_what_lies_between(kohort: Commands) -> None:
     def work() -> None:
-        told = kohort("what-if", "shown", "--kill", "m-2", "--add", "3", *FAST)
-        assert told.status == 0
-        lines = told.out.splitlines()
+        outcome = kohort("what-if", "shown", "--kill", "m-2", "--add", "3", *FAST)
+        assert outcome.status == 0
+        lines = outcome.out.splitlines()
         assert lines[0].startswith("shown: classic, Stable, 3 members, 12 partitions, assignor range")
         assert lines[1] == "what if m-2 dies and 3 members join:"
         rows = {line.rpartition("  ")[0].split("  ")[0]: line.split()[-2:] for line in lines}
@@ -57,15 +57,15 @@ def test_forecast_says_what_was_and_what_will_be_and_what_lies_between(kohort: C
 
 def test_json_has_the_documented_fields(kohort: Commands) -> None:
     def work() -> None:
-        told = kohort("what-if", "documented", "--bounce", "rolling", "--away", "20s", "--json", *FAST).json
-        assert list(told) == [
+        outcome = kohort("what-if", "documented", "--bounce", "rolling", "--away", "20s", "--json", *FAST).json
+        assert list(outcome) == [
             "group", "type", "state", "assignor", "change", "now", "members", "lag", "produce_rate", "times",
             "forecasts", "measured", "assumed",
         ]  # fmt: skip
-        assert told["change"] == "every member is restarted, one after another"
-        assert [each["name"] for each in told["members"]] == list(NAMES)
-        assert (told["produce_rate"], told["times"]["away_ms"]) == (600, 20_000)
-        (found,) = told["forecasts"]
+        assert outcome["change"] == "every member is restarted, one after another"
+        assert [each["name"] for each in outcome["members"]] == list(NAMES)
+        assert (outcome["produce_rate"], outcome["times"]["away_ms"]) == (600, 20_000)
+        (found,) = outcome["forecasts"]
         assert list(found) == [
             "variant", "is_settled", "duration_s", "rebalances", "rounds", "moves", "unowned_partition_s",
             "unread_partition_s", "longest_unread_s", "lag_growth", "worst_partition", "worst_lag_growth", "before",
@@ -81,10 +81,10 @@ def test_protocols_stand_side_by_side_in_one_table_and_one_plot(kohort: Commands
     def work() -> None:
         for suffix, start in ((".svg", b"<?xml"), (".png", b"\x89PNG")):
             plot = tmp_path / f"roll{suffix}"
-            told = kohort("what-if", "compared", "--compare", "--plot", str(plot), *FAST)
-            assert told.status == 0, told.err
+            outcome = kohort("what-if", "compared", "--compare", "--plot", str(plot), *FAST)
+            assert outcome.status == 0, outcome.err
             assert plot.read_bytes().startswith(start)
-        head, *rows = [line.split("  ")[0] for line in told.out.splitlines()[3:8]]
+        head, *rows = [line.split("  ")[0] for line in outcome.out.splitlines()[3:8]]
         assert (head, rows) == ("PROTOCOL", ["eager", "cooperative", "static", "consumer (now)"])
 
     with_group(kohort, "compared", work, "consumer")
@@ -137,13 +137,13 @@ def test_produce_rate_is_measured_where_it_is_not_given(kohort: Commands) -> Non
         await roll.begin()
         stop = asyncio.Event()
         producing = asyncio.create_task(produce(stop))
-        told = (await asyncio.to_thread(kohort, "what-if", "written", "--stop", "m-1", "--json")).json
+        outcome = (await asyncio.to_thread(kohort, "what-if", "written", "--stop", "m-1", "--json")).json
         stop.set()
         await producing
         await roll.end()
-        assert told["produce_rate"] > 10
-        assert told["forecasts"][0]["lag_growth"] is not None
-        assert any("records/s are written" in each for each in told["measured"])
+        assert outcome["produce_rate"] > 10
+        assert outcome["forecasts"][0]["lag_growth"] is not None
+        assert any("records/s are written" in each for each in outcome["measured"])
 
     asyncio.run(scenario())
 
@@ -165,9 +165,9 @@ REFUSED = {
 def test_what_means_nothing_is_refused_with_what_to_do(kohort: Commands) -> None:
     def work() -> None:
         for words, text in REFUSED.items():
-            told = kohort("what-if", "refused", *words)
-            assert (told.status, told.out) == (2, ""), words
-            assert text in told.err, words
+            outcome = kohort("what-if", "refused", *words)
+            assert (outcome.status, outcome.out) == (2, ""), words
+            assert text in outcome.err, words
 
     with_group(kohort, "refused", work)
     missing = kohort("what-if", "missing", "--add", "1")
@@ -176,8 +176,8 @@ def test_what_means_nothing_is_refused_with_what_to_do(kohort: Commands) -> None
 
 def test_directory_that_is_no_brokers_is_refused(kohort: Commands, tmp_path: Path) -> None:
     for directory, text in ((tmp_path / "no", "there is no directory"), (tmp_path, "it has no metadata")):
-        told = kohort("what-if", "readers", "--add", "1", "--data-dir", str(directory))
-        assert (told.status, text in told.err) == (2, True)
+        outcome = kohort("what-if", "readers", "--add", "1", "--data-dir", str(directory))
+        assert (outcome.status, text in outcome.err) == (2, True)
 
 
 def test_group_without_members_has_nothing_to_forecast(kohort: Commands) -> None:
@@ -187,5 +187,5 @@ def test_group_without_members_has_nothing_to_forecast(kohort: Commands) -> None
         await roll.end()
 
     asyncio.run(scenario())
-    told = kohort("what-if", "emptied", "--add", "1")
-    assert (told.status, "emptied has no members" in told.err) == (2, True)
+    outcome = kohort("what-if", "emptied", "--add", "1")
+    assert (outcome.status, "emptied has no members" in outcome.err) == (2, True)

@@ -48,13 +48,13 @@ def test_a_leader_looks_for_the_groups_topics_as_long_as_its_round_lasts(is_over
             silent.left = 1000 if is_over else 5
             cluster.request_timeout_ms = 1  # each failure is one that was retried long enough
             is_wanted = (lambda: silent.left > 990) if is_over else lambda: True
-            told = await leading.compute(Compute(LEADER, "range", MEMBERS), is_wanted)
+            result = await leading.compute(Compute(LEADER, "range", MEMBERS), is_wanted)
             if is_over:
-                assert isinstance(told, ComputeFailed)
+                assert isinstance(result, ComputeFailed)
             else:
-                assert isinstance(told, Computed)
+                assert isinstance(result, Computed)
                 assert silent.left == 0
-                assert len(told.assignments["m"].partitions) == 2
+                assert len(result.assignments["m"].partitions) == 2
 
     asyncio.run(main())
 
@@ -80,10 +80,10 @@ def test_a_leader_assigns_with_metadata_that_was_asked_for_in_its_round() -> Non
             under_way = asyncio.create_task(cluster.refresh())
             await asyncio.sleep(0)
             members = {"m": MemberSpec(Subscription(frozenset({"t"})))}
-            told = await leading.compute(Compute(LEADER, "range", members))
+            result = await leading.compute(Compute(LEADER, "range", members))
             await under_way
-            assert isinstance(told, Computed)
-            assert len(told.assignments["m"].partitions) == 3
+            assert isinstance(result, Computed)
+            assert len(result.assignments["m"].partitions) == 3
 
     asyncio.run(main())
 

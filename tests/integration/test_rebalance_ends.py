@@ -52,22 +52,24 @@ def test_a_poll_that_is_cancelled_again_and_again_loses_nothing_of_the_rebalance
     async def scenario(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 1)
         await produce(bootstrap, name, 10)
-        told: list[str] = []
+        callbacks: list[str] = []
         async with Consumer(
             bootstrap_servers=bootstrap, group_id=name, auto_offset_reset="earliest", heartbeat_interval_ms=100
         ) as consumer:
             await consumer.subscribe(
-                name, on_assigned=lambda _: told.append("assigned"), on_revoked=lambda _: told.append("revoked")
+                name,
+                on_assigned=lambda _: callbacks.append("assigned"),
+                on_revoked=lambda _: callbacks.append("revoked"),
             )
             for rounds in range(4):
-                while told.count("assigned") == rounds:
+                while callbacks.count("assigned") == rounds:
                     poll = asyncio.create_task(consumer.poll(PATIENCE_MS))
                     await asyncio.sleep(0)
                     poll.cancel()
                     await asyncio.gather(poll, return_exceptions=True)
                 consumer.enforce_rebalance()
-            await poll_until(consumer, lambda: told.count("assigned") == 5)
-            assert told == ["assigned", "revoked"] * 4 + ["assigned"]
-        assert told[-1] == "revoked"
+            await poll_until(consumer, lambda: callbacks.count("assigned") == 5)
+            assert callbacks == ["assigned", "revoked"] * 4 + ["assigned"]
+        assert callbacks[-1] == "revoked"
 
     run(scenario, broker.bootstrap_servers, "cancelled")

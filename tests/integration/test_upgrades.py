@@ -259,8 +259,8 @@ def test_an_old_member_that_joins_after_the_upgrade_gets_no_partition_and_every_
                 membership = worker.consumer._group.membership
                 return None if membership is None else membership.member.assignment_error
 
-            told = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            await fleet.until(lambda: error(first) is error(second) is told)
+            expected = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+            await fleet.until(lambda: error(first) is error(second) is expected)
             await fleet.until(lambda: old.is_stable)
             assert (first.consumer.assignment(), second.consumer.assignment()) == kept, "they keep what they have"
             assert old.assignment == frozenset()

@@ -58,18 +58,18 @@ class Cost(NamedTuple):
 
 def predicted(kohort: Commands, *words: str) -> tuple[Cost, dict[str, Any]]:
     """Return what a command forecasts, and all that it says."""
-    told = kohort("what-if", *words, *GIVEN).json
-    found = told["forecasts"][0]
-    assert found["is_settled"], told
-    return Cost(*(found[name] for name in Cost._fields)), told
+    printed = kohort("what-if", *words, *GIVEN).json
+    found = printed["forecasts"][0]
+    assert found["is_settled"], printed
+    return Cost(*(found[name] for name in Cost._fields)), printed
 
 
 def measured(kohort: Commands, live: LiveGroup, began_ms: float) -> Cost:
     """Return the costs since a moment by the broker's events and the members' callbacks."""
-    told = kohort("explain", live.name, "--json", "--last", "100").json
-    while told["running"] is not None or told["members"] != len(live.members):
-        told = kohort("explain", live.name, "--json", "--last", "100").json
-    lately = [each for each in told["rebalances"] if each["started_ms"] >= began_ms - 1]
+    printed = kohort("explain", live.name, "--json", "--last", "100").json
+    while printed["running"] is not None or printed["members"] != len(live.members):
+        printed = kohort("explain", live.name, "--json", "--last", "100").json
+    lately = [each for each in printed["rebalances"] if each["started_ms"] >= began_ms - 1]
     flows = [flow for each in lately for flow in each["moved"] if flow["from"] and flow["to"]]
     return Cost(
         sum(len(numbers) for flow in flows for numbers in flow["partitions"].values()),
@@ -106,8 +106,8 @@ def test_roll_is_predicted_within_a_fifth(kohort: Commands, protocol: str) -> No
             await live.start(name)
             await live.settle()
             await pass_time(3 * HEARTBEAT_MS)
-        forecast, told = await asyncio.to_thread(predicted, kohort, live.name, "--bounce", "rolling")
-        assert told["times"]["revoked_callback_ms"] == pytest.approx(CALLBACK_MS, rel=0.2)
+        forecast, printed = await asyncio.to_thread(predicted, kohort, live.name, "--bounce", "rolling")
+        assert printed["times"]["revoked_callback_ms"] == pytest.approx(CALLBACK_MS, rel=0.2)
         live.ledger.begin()
         began_ms = now_ms()
         for name in NAMES:

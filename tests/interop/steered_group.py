@@ -123,23 +123,23 @@ class SteeredGroup:
     def until(self, true: Callable[[GroupReport], bool], what: str, calm_s: float = CALM_S) -> GroupReport:
         """Wait until something holds of the group, and no event has come for so long."""
         deadline_s = time.monotonic() + PATIENCE_S
-        while not true(told := self.explained()) or time.monotonic() - self._changed_s < calm_s:
+        while not true(explained := self.explained()) or time.monotonic() - self._changed_s < calm_s:
             is_alive = all(member.child.is_running for member in self.members)
             if time.monotonic() > deadline_s or not is_alive:
                 output = "\n".join(member.complaint() for member in self.members)
                 last = "\n".join(map(str, self._events[-12:]))
                 raise AssertionError(f"{self.library}: {what}: not within {PATIENCE_S} s\n{output}\n{last}")
-        return told
+        return explained
 
     def step(self, act: Callable[[], object], members: int) -> str:
         """Do something, wait until a group of so many rests, and return the causes that are printed."""
         before = self.explained().total
         act()
-        told = self.until(
-            lambda told: told.total > before and told.running is None and told.members == members,
+        explained = self.until(
+            lambda explained: explained.total > before and explained.running is None and explained.members == members,
             f"a rebalance ends with {members} members",
         )
-        return causes(told.rebalances[before:], Names(told.identities))
+        return causes(explained.rebalances[before:], Names(explained.identities))
 
 
 def causes(rebalances: list[Rebalance], names: Names) -> str:
@@ -148,8 +148,8 @@ def causes(rebalances: list[Rebalance], names: Names) -> str:
     for each in rebalances:
         why = title(each, names).partition(": ")[2].split(", then ")
         clauses |= dict.fromkeys([*why, *(conversion(one, names) for one in each.conversions)])
-    told = [re.sub(r"\b(m-\d)-[^\s,;()]+", r"\1", clause) for clause in clauses]
-    return ", then ".join(dict.fromkeys(told))
+    explained = [re.sub(r"\b(m-\d)-[^\s,;()]+", r"\1", clause) for clause in clauses]
+    return ", then ".join(dict.fromkeys(explained))
 
 
 class Topics:

@@ -109,7 +109,10 @@ class Column:
     def _comings_and_goings(self) -> None:
         with self._group("comes") as group:
             first = group.start("m-1")
-            group.until(lambda told: told.members == 1 and told.running is None and told.total == 1, "one member")
+            group.until(
+                lambda explained: explained.members == 1 and explained.running is None and explained.total == 1,
+                "one member",
+            )
             self._see("start", group, lambda: group.start("m-2", poll_ms="6000"))
             second = group.members[1]
             self._topics.write(f"{self.library}-a")
@@ -141,7 +144,10 @@ class Column:
         topic = f"{self.library}-a"
         with self._group("wishes") as group:
             group.start("m-1")
-            group.until(lambda told: told.members == 1 and told.running is None and told.total == 1, "one member")
+            group.until(
+                lambda explained: explained.members == 1 and explained.running is None and explained.total == 1,
+                "one member",
+            )
             self._see_quietly(group, lambda: group.start("m-2"), 2)
             first, second = group.members
             self._see("added partitions", group, lambda: self._topics.grow(topic, 6))
@@ -155,14 +161,17 @@ class Column:
             self._see("reason `topic_metadata_change`", group, lambda: first.order("enforce topic_metadata_change"))
             before = group.explained()
             first.order("enforce blind")
-            told = group.until(lambda told: told.avoided > before.avoided, "a rebalance is avoided")
-            assert told.total == before.total, "nothing has changed, so nothing rebalances"
+            explained = group.until(lambda explained: explained.avoided > before.avoided, "a rebalance is avoided")
+            assert explained.total == before.total, "nothing has changed, so nothing rebalances"
             self.cells["reason `blind`"] = "no rebalance: counted as avoided"
 
     def _patterns(self) -> None:
         with self._group("patterns") as group:
             group.start("m-1", pattern=f"{self.library}-p.*")
-            group.until(lambda told: told.members == 1 and told.running is None and told.total == 1, "one member")
+            group.until(
+                lambda explained: explained.members == 1 and explained.running is None and explained.total == 1,
+                "one member",
+            )
             self._see_quietly(group, lambda: group.start("m-2", pattern=f"{self.library}-p.*"), 2)
             added = f"{self.library}-p2"
             self._see("topic of a pattern created", group, lambda: self._topics.create(added))
@@ -171,7 +180,10 @@ class Column:
     def _static(self) -> None:
         with self._group("static") as group:
             group.start("m-1", instance="m-1", session_ms="20000")
-            group.until(lambda told: told.members == 1 and told.running is None and told.total == 1, "one member")
+            group.until(
+                lambda explained: explained.members == 1 and explained.running is None and explained.total == 1,
+                "one member",
+            )
             self._see_quietly(group, lambda: group.start("m-2", instance="m-2", session_ms="20000"), 2)
 
             def back(**settings: str) -> None:
@@ -192,7 +204,10 @@ class Column:
         settings = {"assignor": "failing", "failing": str(failing), "poll_ms": "10000"}
         with self._group("fails") as group:
             group.start("m-1", **settings)
-            group.until(lambda told: told.members == 1 and told.running is None and told.total == 1, "one member")
+            group.until(
+                lambda explained: explained.members == 1 and explained.running is None and explained.total == 1,
+                "one member",
+            )
 
             def fail() -> None:
                 failing.touch()
@@ -209,7 +224,10 @@ class Column:
             return
         with self._group("moves") as group:
             group.start("m-1")
-            group.until(lambda told: told.members == 1 and told.running is None and told.total == 1, "one member")
+            group.until(
+                lambda explained: explained.members == 1 and explained.running is None and explained.total == 1,
+                "one member",
+            )
             self._see_quietly(group, lambda: group.start("m-2"), 2)
             for cause, protocol in (("upgrade", "consumer"), ("downgrade", "classic")):
 

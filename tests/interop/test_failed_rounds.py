@@ -15,12 +15,12 @@ from tests.interop.libraries import need
 from tests.interop.topics import create_topic
 
 pytestmark = pytest.mark.timeout(300)
-EVERYBODY = ("kohort", "java", "librdkafka", "kafka_python", "aiokafka")
+ALL_MEMBERS = ("kohort", "java", "librdkafka", "kafka_python", "aiokafka")
 
 
 @pytest.mark.lane(30)
 @pytest.mark.parametrize("broker", list(BROKERS))
-@pytest.mark.parametrize("library", EVERYBODY)
+@pytest.mark.parametrize("library", ALL_MEMBERS)
 @pytest.mark.capability("{library}", "its leader (of ours) cannot assign: another leads")
 def test_members_go_on_when_their_leader_cannot_assign(library: str, stage: Stage) -> None:
     need(library)
@@ -50,12 +50,12 @@ def test_members_go_on_when_their_leader_cannot_assign(library: str, stage: Stag
 @pytest.mark.parametrize("moment", ["generation", "assignment"])
 @pytest.mark.capability("all together", "broker killed when only one member has received the {moment}")
 def test_group_survives_a_broker_killed_in_the_middle_of_a_round(moment: str, stage: Stage) -> None:
-    need(*EVERYBODY)
+    need(*ALL_MEMBERS)
     with Trap() as trap, KohortBroker({"advertised.listeners": f"PLAINTEXT://{trap.bootstrap}"}) as broker:
         trap.upstream = broker.bootstrap
         create_topic(trap.bootstrap, stage.name, 12)
         with Group(trap.bootstrap, stage.name, stage.name, 12, stage.folder) as group:
-            for library in EVERYBODY:
+            for library in ALL_MEMBERS:
                 group.start(library, assignor="range", session_ms="10000")
             group.settle()
             written = produce("librdkafka", trap.bootstrap, stage.name, keyed(300, 40))

@@ -13,7 +13,7 @@ from tests.interop.lanes import Stage
 from tests.interop.libraries import need
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.lane(40)]
-EVERYBODY = ("kohort", "java", "librdkafka", "kafka_python", "aiokafka")
+ALL_MEMBERS = ("kohort", "java", "librdkafka", "kafka_python", "aiokafka")
 STICKY = ("kohort", "java", "kafka_python", "aiokafka")
 READ_BY = {
     "kohort": STICKY,
@@ -49,9 +49,9 @@ def together(
 @pytest.mark.parametrize("protocol", ["range", "roundrobin"])
 @pytest.mark.capability("all together", "five libraries in one group: {protocol}")
 def test_five_libraries_share_one_group(protocol: str, stage: Stage) -> None:
-    need(*EVERYBODY)
+    need(*ALL_MEMBERS)
     with stage.group(PARTITIONS) as group:
-        members = together(group, "kohort", EVERYBODY, protocol)
+        members = together(group, "kohort", ALL_MEMBERS, protocol)
         written = merged(produce(each, stage.bootstrap, group.topic, keyed(150, 40)) for each in ("kohort", "aiokafka"))
         group.drain(written)
         group.leave(members[0])  # another library leads

@@ -38,7 +38,7 @@ class Glance(NamedTuple):
     def of(group: ClassicGroup | ConsumerGroup) -> Glance:
         """Look at a group."""
         if isinstance(group, ConsumerGroup):
-            return _NOBODY._replace(phase=group.state, generation=group.epoch, natives=group.natives)
+            return _NO_MEMBER._replace(phase=group.state, generation=group.epoch, natives=group.natives)
         return Glance(
             group.phase,
             group.generation,
@@ -57,7 +57,7 @@ class Glance(NamedTuple):
         )
 
 
-_NOBODY = Glance("", -1, False, False, frozenset(), {}, None, frozenset(), None, {}, 0)
+_NO_MEMBER = Glance("", -1, False, False, frozenset(), {}, None, frozenset(), None, {}, 0)
 
 
 class Case(NamedTuple):
@@ -92,7 +92,7 @@ class Case(NamedTuple):
     @property
     def before(self) -> Glance:
         """What our group was like before the step."""
-        return self.pair.glances.get(self.group_id, _NOBODY)
+        return self.pair.glances.get(self.group_id, _NO_MEMBER)
 
     def fields(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fields of two records, none where there is no record."""

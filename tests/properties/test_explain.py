@@ -298,10 +298,10 @@ def test_explanation_agrees_with_the_members_own_records(steps: list[tuple[str, 
     cast = Cast()
     for step in steps:
         cast.act(*step)
-        told = cast.explained()
-        assert_sound(told.rebalances + ([told.running] if told.running is not None else []))
+        explained = cast.explained()
+        assert_sound(explained.rebalances + ([explained.running] if explained.running is not None else []))
         if cast.is_exact:
-            assert told.owners == cast.lived(), step
+            assert explained.owners == cast.lived(), step
     if cast.is_exact:
         calm(cast)
         assert cast.explained().running is None, cast.explained().running
@@ -336,8 +336,8 @@ def test_parts_add_up_when_events_are_missing_late_or_repeated(
                 events = [*events[:at], *events[at + 1 : at + 4], events[at], *events[at + 4 :]]
             case "cut":
                 events = events[at:]
-    told = explain(events, "g", cast.desk.clock.now_ms())
-    assert_sound(told.rebalances + ([told.running] if told.running is not None else []))
+    explained = explain(events, "g", cast.desk.clock.now_ms())
+    assert_sound(explained.rebalances + ([explained.running] if explained.running is not None else []))
 
 
 @settings(max_examples=100, deadline=None)
@@ -379,8 +379,8 @@ def test_native_members_that_pause_and_return_and_die_cost_no_partition_twice(
     desk.advance(LINGER_MS)
     for event in events(desk):
         explanation.fold(event)
-    told = explanation.report(desk.clock.now_ms())
-    rebalances = told.rebalances + ([told.running] if told.running is not None else [])
+    explained = explanation.report(desk.clock.now_ms())
+    rebalances = explained.rebalances + ([explained.running] if explained.running is not None else [])
     assert_sound(rebalances)
     cost_s = sum(each.unowned_partition_s + each.silent_partition_s for each in rebalances)
     assert cost_s <= 3 * (desk.clock.now_ms() - began_ms) / 1000, "three partitions cannot miss more than all the time"

@@ -66,9 +66,9 @@ def explained(scene: SimulatedGroup) -> GroupReport:
     """Return the explanation of the coordinator's own events."""
     log = PartitionLog.open(scene._node.disk.clone(), f"{EVENT_TOPIC}-0", LogConfig(), scene.now_ms)
     events = [json.loads(record.value) for record in records_of(log) if record.value]
-    told = explain(events, GROUP, scene.now_ms)
-    assert told.running is None, "the scene has come to rest"
-    return told
+    report = explain(events, GROUP, scene.now_ms)
+    assert report.running is None, "the scene has come to rest"
+    return report
 
 
 def moved(rebalances: list[Rebalance]) -> int:
@@ -78,18 +78,20 @@ def moved(rebalances: list[Rebalance]) -> int:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_fold_of_a_consumer_groups_log_agrees_with_its_coordinators_events(seed: int) -> None:
     scene = played("consumer", seed)
-    hours, told = folded(scene), explained(scene)
-    assert sum(hour.rebalances for hour in hours) == told.total
-    assert sum(hour.partitions_moved for hour in hours) == moved(told.rebalances)
-    assert sum(hour.rebalance_ms_total for hour in hours) == sum(each.duration_ms() for each in told.rebalances)
-    assert sum(hour.unowned_partition_ms for hour in hours) / 1000 == pytest.approx(told.unowned_partition_s, abs=0.01)
+    hours, report = folded(scene), explained(scene)
+    assert sum(hour.rebalances for hour in hours) == report.total
+    assert sum(hour.partitions_moved for hour in hours) == moved(report.rebalances)
+    assert sum(hour.rebalance_ms_total for hour in hours) == sum(each.duration_ms() for each in report.rebalances)
+    assert sum(hour.unowned_partition_ms for hour in hours) / 1000 == pytest.approx(
+        report.unowned_partition_s, abs=0.01
+    )
 
 
 @pytest.mark.parametrize("kind", ["eager-range", "cooperative"])
 def test_the_fold_of_a_classic_groups_log_has_the_same_rebalances_and_never_a_higher_cost(kind: str) -> None:
     scene = played(kind, 1)
-    hours, told = folded(scene), explained(scene)
-    assert sum(hour.rebalances for hour in hours) == told.total
-    assert sum(hour.partitions_moved for hour in hours) == moved(told.rebalances)
+    hours, report = folded(scene), explained(scene)
+    assert sum(hour.rebalances for hour in hours) == report.total
+    assert sum(hour.partitions_moved for hour in hours) == moved(report.rebalances)
     cost_s = sum(hour.unowned_partition_ms for hour in hours) / 1000
-    assert 0 < cost_s <= told.unowned_partition_s
+    assert 0 < cost_s <= report.unowned_partition_s

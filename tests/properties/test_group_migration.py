@@ -42,7 +42,7 @@ class MigratingGroup(RuleBasedStateMachine):
             migration_policy=policy, min_embedded_version=lowest, max_size=max_size, sync_hold_ms=hold_ms
         )
         self.seats: list[ClassicClient | NativeClient | None] = [None] * SEATS
-        self.heard_ms = [0] * SEATS
+        self.last_request_ms = [0] * SEATS
         self.names = 0
 
     @property
@@ -56,7 +56,7 @@ class MigratingGroup(RuleBasedStateMachine):
         """A client takes a free seat; an instance has the name of its seat."""
         if self.seats[seat] is None:
             self.seats[seat] = self.make(kind, f"i{seat}" if is_static else None)
-            self.heard_ms[seat] = self.world.now_ms
+            self.last_request_ms[seat] = self.world.now_ms
 
     def make(self, kind: str, instance_id: str | None) -> ClassicClient | NativeClient:
         if kind == "native":
@@ -98,7 +98,7 @@ class MigratingGroup(RuleBasedStateMachine):
             client.leave()
         client.owned.clear()
         self.seats[seat] = self.make(kind, client.instance_id)
-        self.heard_ms[seat] = self.world.now_ms
+        self.last_request_ms[seat] = self.world.now_ms
 
     @rule(seat=seats)
     def leave(self, seat: int) -> None:
@@ -129,7 +129,7 @@ class MigratingGroup(RuleBasedStateMachine):
             return
         if self.world.append_error is None:
             # An error is no sign of life to the group, so it is none to the client.
-            self.heard_ms[seat] = self.world.now_ms
+            self.last_request_ms[seat] = self.world.now_ms
         client.step()
         self.check()
         if client.error is not None:
@@ -176,8 +176,8 @@ class MigratingGroup(RuleBasedStateMachine):
             next_ms = min(self.world.now_ms + 1_000, end_ms)
             for seat, client in enumerate(self.seats):
                 if isinstance(client, ClassicClient) and client.is_waiting:
-                    self.heard_ms[seat] = self.world.now_ms
-                elif client is not None and next_ms - self.heard_ms[seat] >= SILENCE_MS:
+                    self.last_request_ms[seat] = self.world.now_ms
+                elif client is not None and next_ms - self.last_request_ms[seat] >= SILENCE_MS:
                     self.give_up(client)
             self.world.advance(next_ms - self.world.now_ms)
 

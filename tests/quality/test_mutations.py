@@ -123,8 +123,8 @@ def commit_of_the_epoch_before_it_was_granted() -> None:
     world.topic_changes("foo", 7)
     world.beats("a", "foo-0")
     offsets = [OffsetToCommit("foo", 1, 7, -1, "", world.assigned("a")[0][0])]
-    told = world.submit(CommitOffsets("g", "a", None, before, offsets))
-    assert told.error is ErrorCode.STALE_MEMBER_EPOCH
+    answer = world.submit(CommitOffsets("g", "a", None, before, offsets))
+    assert answer.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
 # -- the replay

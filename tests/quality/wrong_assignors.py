@@ -58,8 +58,8 @@ def kafka_14639() -> Mutation:
     ) -> Claims:
         generations = [generation_of(at) for at in range(len(owned))]
         newest = max(generations, default=-1)
-        said = [claims if at == newest else () for claims, at in zip(owned, generations, strict=True)]
-        return right(list(said), slots_of, layout, generation_of, of)
+        newest_claims = [claims if at == newest else () for claims, at in zip(owned, generations, strict=True)]
+        return right(list(newest_claims), slots_of, layout, generation_of, of)
 
     return replaced(claims_module, "take_in", take_in)
 

@@ -35,11 +35,11 @@ def test_no_row_is_lost_when_a_worker_is_killed(tmp_path: Path) -> None:
     causes = [each["cause"]["kind"] for each in found["rebalances"]]
     assert "session_timeout" in causes
     assert causes[-1] == "member_left", "at the end both are stopped"
-    told = subprocess.run(
+    explained = subprocess.run(
         [*EXPLAIN, "delays", "--json", "--data-dir", tmp_path / "out" / "broker"], capture_output=True, check=True
     )
     figures = ("sentence", "duration_ms", "unowned_partition_s", "silent_partition_s")
-    shown = [[each[name] for name in figures] for each in json.loads(told.stdout)["rebalances"]]
+    shown = [[each[name] for name in figures] for each in json.loads(explained.stdout)["rebalances"]]
     assert [[each[name] for name in figures] for each in found["rebalances"]] == shown
     assert 5.5 < found["takeover_s"] < 120
     report = (tmp_path / "out" / "report.html").read_text()

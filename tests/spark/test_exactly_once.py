@@ -206,13 +206,13 @@ def test_rows_of_other_columns_are_refused_and_change_nothing(spark, table):
     frame = spark.range(3).selectExpr("id offset", "'a' name")
     place = TopicPartition("t", 0)
     table.append(frame, "g", {place: Step(None, 3)})
-    for wrong, said in (
+    for wrong, message in (
         (frame.selectExpr("*", "offset x"), "it has no column x bigint"),
         (frame.drop("name"), "the rows have no column name string"),
         (frame.selectExpr("offset", "offset name"), "its column name is string, the rows' is bigint"),
         (frame.select("name", "offset"), "in the order offset, name, the rows' in the order name, offset"),
     ):
-        with pytest.raises(SchemaMismatch, match=said):
+        with pytest.raises(SchemaMismatch, match=message):
             table.append(wrong, "g", {place: Step(3, 6)})
     assert table.read(spark).count() == 3
     assert table.held("g")[place].offset == 3

@@ -54,12 +54,12 @@ def test_a_live_broker_and_its_files_give_the_same_rows(spark, broker, topic):
     live = kept(spark, parse_inputs([broker.bootstrap_servers]))
     files = kept(spark, parse_inputs([broker.data_dir]))
     assert live.schema == files.schema
-    told = bronze.records(live)
-    assert rows_of(told.select(*COMPARED)) == rows_of(bronze.records(files).select(*COMPARED))
-    assert told.schema.fieldNames() == list(RECORDS.names)
+    decoded = bronze.records(live)
+    assert rows_of(decoded.select(*COMPARED)) == rows_of(bronze.records(files).select(*COMPARED))
+    assert decoded.schema.fieldNames() == list(RECORDS.names)
     assert {
         (row.topic_partition, row.committed_offset)
-        for row in told.where("`group` = 'fleet-live' and record_type = 1").collect()
+        for row in decoded.where("`group` = 'fleet-live' and record_type = 1").collect()
     } >= {(0, 1), (1, 2), (2, 3)}
     assert rows_of(bronze.quarantine(live)) == []
 

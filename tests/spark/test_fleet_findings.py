@@ -95,8 +95,8 @@ def test_a_run_finds_what_the_rules_find_in_the_same_log(
     found = {(row["group"], row["finding"], row["sentence"], row["severity"]) for row in rows}
     # In the tables the log ends with its last record, not with its day.
     now_ms = max(row["until_ms"] for row in rows if row["finding"] == "abandoned_group")
-    told = findings_of(log, now_ms)
-    assert found == {(each.group, each.finding, each.sentence, each.severity) for each in told}
+    expected = findings_of(log, now_ms)
+    assert found == {(each.group, each.finding, each.sentence, each.severity) for each in expected}
     assert truth.mistakes((row["group"], row["finding"]) for row in rows) == []
     assert all(row["evidence"] for row in rows)
 

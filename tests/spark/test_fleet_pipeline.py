@@ -45,16 +45,16 @@ def few_rows(spark: SparkSession) -> Iterator[SparkSession]:
 DERIVED = (EVENTS, OWNERSHIP, GROUP_HOURS, GROUPS, COUNTS, TOPICS)
 
 
-def row(offset: int, at_ms: int, **said) -> dict:
+def row(offset: int, at_ms: int, **values) -> dict:
     """Return a row of `bronze.read`."""
     place = {"source": "cluster", "partition": 7, "offset": offset, "at_ms": at_ms, "group": "orders"}
     day = at_ms // 86_400_000
-    return dict.fromkeys(DECODED.names) | place | {"day": day, "bucket": 7, "tombstone": False} | said
+    return dict.fromkeys(DECODED.names) | place | {"day": day, "bucket": 7, "tombstone": False} | values
 
 
-def commit(offset: int, at_ms: int, committed: int, **said) -> dict:
+def commit(offset: int, at_ms: int, committed: int, **values) -> dict:
     topic = {"topic": "flights", "topic_partition": 0, "topic_id": topic_id_text(TOPIC)}
-    return row(offset, at_ms, record_type=1, committed_offset=committed, commit_at_ms=at_ms, **topic, **said)
+    return row(offset, at_ms, record_type=1, committed_offset=committed, commit_at_ms=at_ms, **topic, **values)
 
 
 def a_life() -> list[dict]:
@@ -98,8 +98,8 @@ def reader(rows: list[dict], line: str):
         stop = max((each["offset"] for each in wanted if each["offset"] is not None), default=start - 1) + 1
         end = dict.fromkeys(DECODED.names) | {"source": "cluster", "partition": 7, "next_offset": stop}
         frame = spark.createDataFrame(pa.Table.from_pylist([*wanted, end], schema=DECODED.arrow()))
-        said = {"source": "cluster", "file": "server.log", "position": 0, "at_ms": START, "text": line}
-        lines = spark.createDataFrame([tuple(said.get(name) for name in STATE_CHANGES.names)], STATE_CHANGES.ddl)
+        values = {"source": "cluster", "file": "server.log", "position": 0, "at_ms": START, "text": line}
+        lines = spark.createDataFrame([tuple(values.get(name) for name in STATE_CHANGES.names)], STATE_CHANGES.ddl)
         return InputRows(frame, None, ((STATE_CHANGES, lines),))
 
     return read

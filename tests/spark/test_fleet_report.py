@@ -49,8 +49,8 @@ def group(name: str, **fields: Any) -> Row:
 
 
 def found(name: str, rule: str, severity: str, **fields: Any) -> Row:
-    said = {"sentence": f"{name}: {rule}", "advice": f"mend {rule}", "from_ms": START_MS, "evidence": []}
-    return {"source": "a", "group": name, "finding": rule, "severity": severity, **said, **fields}
+    fields_of_all = {"sentence": f"{name}: {rule}", "advice": f"mend {rule}", "from_ms": START_MS, "evidence": []}
+    return {"source": "a", "group": name, "finding": rule, "severity": severity, **fields_of_all, **fields}
 
 
 def gathered(spark: SparkSession, limits: Limits | None = None, **tables: list[Row]) -> FleetReport:

@@ -61,7 +61,7 @@ def test_an_assignment_may_carry_bytes_for_the_member() -> None:
 
 def test_user_data_is_bytes_or_a_function() -> None:
     fixed = assignor(to_the_first, name="first", user_data=b"u")
-    asked = assignor(to_the_first, name="first", user_data=lambda *told: b"%d" % told[2])
+    asked = assignor(to_the_first, name="first", user_data=lambda *arguments: b"%d" % arguments[2])
     assert fixed.user_data(["t"], frozenset(), 4) == b"u"
     assert asked.user_data(["t"], frozenset(), 4) == b"4"
     assert assignor(to_the_first, name="first").user_data(["t"], frozenset(), 4) is None

@@ -165,8 +165,8 @@ def test_members_near_a_replica_get_it_and_no_load_changes() -> None:
 def test_a_partition_that_is_far_moves_only_to_a_member_that_is_near() -> None:
     spec = group({"a": member("t", "t-0 t-1", rack="r1"), "b": member("t", "t-2 t-3", rack="r2")}, t="r2 r1 r1 r2")
     assert sticky(spec) == {"a": "t-1 t-2", "b": "t-0 t-3"}
-    nobody_near = group({"a": member("t", "t-0", rack="r1"), "b": member("t", "t-1", rack="r1")}, t="r2 r3 r1")
-    assert sticky(nobody_near) == {"a": "t-0 t-2", "b": "t-1"}
+    no_replica_near = group({"a": member("t", "t-0", rack="r1"), "b": member("t", "t-1", rack="r1")}, t="r2 r3 r1")
+    assert sticky(no_replica_near) == {"a": "t-0 t-2", "b": "t-1"}
 
 
 @pytest.mark.parametrize("assignor", [StickyAssignor(), CooperativeStickyAssignor()], ids=lambda each: each.name)

@@ -102,15 +102,15 @@ def test_a_record_of_every_type_is_read_in_every_version(kind):
     key = short(kind) + name("a group") + name("a member")
     for version in cls.VERSIONS:
         content = batch_of([(key, value_of(cls(), version)), (key, None)])
-        told, deleted = records_of(content)
-        assert (told["record_type"], told["group"], told["value_version"]) == (kind, "a group", version)
+        stored, deleted = records_of(content)
+        assert (stored["record_type"], stored["group"], stored["value_version"]) == (kind, "a group", version)
         assert (deleted["tombstone"], deleted["fields"], deleted["value_version"]) == (True, None, None)
-        fields = json.loads(told["fields"])
+        fields = json.loads(stored["fields"])
         # Kafka's own names: what is shown can be made into the record again.
         if kind != 2:
             assert value_bytes(kind, {"version": version, "data": fields}) == value_of(cls(), version)
         has_part = kind in (5, 7, 8, 10, 13, 14, 16, 19, 21, 22)
-        assert (told["member"], deleted["member"]) == (("a member",) * 2 if has_part else (None, None))
+        assert (stored["member"], deleted["member"]) == (("a member",) * 2 if has_part else (None, None))
     assert quarantine_of(content) == []
 
 

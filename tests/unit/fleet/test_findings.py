@@ -21,8 +21,8 @@ def facts(**more: Any) -> Facts:
     return Facts("s", "g", NOW, **({"first_seen_ms": NOW - 20 * DAY, "last_seen_ms": NOW} | more))
 
 
-def names(told: Facts) -> set[str]:
-    return {finding.finding for finding in judge(told, DEFAULTS)}
+def names(group_facts: Facts) -> set[str]:
+    return {finding.finding for finding in judge(group_facts, DEFAULTS)}
 
 
 def event(at_ms: int, name: str, client: str = "c", **more: Any) -> EventOf:
@@ -60,22 +60,22 @@ def test_as_many_within_minutes_are_a_deployment() -> None:
 def test_a_storm_that_goes_on_is_critical() -> None:
     began = NOW - 2 * HOUR
     rounds = [event(began + n * 3 * MINUTE, "generation_formed", epoch=n) for n in range(40)]
-    told = facts(hours=[hour(began, 20), hour(began + HOUR, 20)], events=rounds)
-    assert [finding.severity for finding in judge(told, DEFAULTS)] == ["critical"]
+    group_facts = facts(hours=[hour(began, 20), hour(began + HOUR, 20)], events=rounds)
+    assert [finding.severity for finding in judge(group_facts, DEFAULTS)] == ["critical"]
 
 
 # -- poll timeouts
 
 
 def stays(count: int, length_ms: int, absence_ms: int = MINUTE, hosts: int = 1) -> Facts:
-    at_ms, told = NOW - DAY, []
+    at_ms, group_facts = NOW - DAY, []
     for number in range(count):
         who = {"member": f"m-{number}", "host": f"/h{number % hosts}"}
-        told.append(event(at_ms, "joined", detail={"rebalance_timeout_ms": 300_000}, **who))
+        group_facts.append(event(at_ms, "joined", detail={"rebalance_timeout_ms": 300_000}, **who))
         at_ms += length_ms
-        told.append(event(at_ms, "left", **who))
+        group_facts.append(event(at_ms, "left", **who))
         at_ms += absence_ms
-    return facts(events=told)
+    return facts(events=group_facts)
 
 
 def test_stays_of_one_poll_interval_again_and_again_are_a_loop() -> None:
@@ -103,9 +103,9 @@ def test_long_absences_between_joins_are_no_poll_loop() -> None:
 
 
 def test_a_member_that_leaves_at_the_next_poll_and_is_back_at_once_is_in_a_loop() -> None:
-    told = stays(4, 700_000, absence_ms=5)
-    assert names(told) == set()  # processes that die and are started again
-    one = [each._replace(member="m") for each in told.events]
+    group_facts = stays(4, 700_000, absence_ms=5)
+    assert names(group_facts) == set()  # processes that die and are started again
+    one = [each._replace(member="m") for each in group_facts.events]
     assert names(facts(events=one)) == {"poll_timeout_loop"}
 
 
@@ -128,14 +128,14 @@ def test_an_instance_that_is_restarted_every_day_does_not() -> None:
 
 
 def test_a_rebalance_that_runs_for_an_hour_is_stuck() -> None:
-    told = facts(
+    group_facts = facts(
         kind="consumer",
         state="Reconciling",
         members=2,
         running_since_ms=NOW - HOUR,
         events=[event(NOW - HOUR, "revoking")],
     )
-    (finding,) = judge(told, DEFAULTS)
+    (finding,) = judge(group_facts, DEFAULTS)
     assert finding.finding == "stuck_group"
     assert finding.sentence == "a rebalance has been running for 60 minutes: it waits for c to revoke partitions"
 
@@ -213,13 +213,13 @@ def test_members_of_a_share_group_share() -> None:
 
 
 def test_one_member_with_all_partitions_is_skewed() -> None:
-    told = shares(members=3, partitions=6, idle_members=2, largest_share=6, subscriptions=["a"])
-    assert names(told) == {"skewed_assignment"}
+    group_facts = shares(members=3, partitions=6, idle_members=2, largest_share=6, subscriptions=["a"])
+    assert names(group_facts) == {"skewed_assignment"}
 
 
 def test_members_that_want_different_topics_are_not_skewed() -> None:
-    told = shares(members=3, partitions=6, idle_members=0, largest_share=4, subscriptions=["a", "b"])
-    assert names(told) == set()
+    group_facts = shares(members=3, partitions=6, idle_members=0, largest_share=4, subscriptions=["a", "b"])
+    assert names(group_facts) == set()
 
 
 # -- classic groups
@@ -252,8 +252,8 @@ def classic(version: int = 3, strategy: str = "range", protocol: str = "consumer
     )
 
 
-def readiness(told: Facts) -> list[tuple[str, str]]:
-    return [(finding.finding, finding.sentence) for finding in judge(told, DEFAULTS)]
+def readiness(group_facts: Facts) -> list[tuple[str, str]]:
+    return [(finding.finding, finding.sentence) for finding in judge(group_facts, DEFAULTS)]
 
 
 def test_a_classic_group_of_new_clients_is_ready() -> None:
@@ -283,8 +283,8 @@ def test_connect_and_streams_have_other_ways() -> None:
 
 
 def test_an_eager_group_that_rebalances_all_day_gets_a_forecast_of_its_gain() -> None:
-    told = classic()
-    busy = Facts(**{**told.__dict__, "hours": [hour(NOW - n * HOUR, rebalances=2) for n in range(48, 0, -1)]})
+    group_facts = classic()
+    busy = Facts(**{**group_facts.__dict__, "hours": [hour(NOW - n * HOUR, rebalances=2) for n in range(48, 0, -1)]})
     found = {finding.finding: finding for finding in judge(busy, DEFAULTS)}
     assert set(found) == {"eager_group", "ready_for_consumer"}
     assert "by forecast" in found["eager_group"].sentence
@@ -300,8 +300,8 @@ def test_an_empty_rack_and_a_short_session_do_not_stand_against_the_forecast() -
 
 
 def test_a_cooperative_group_may_rebalance_as_often() -> None:
-    told = classic(strategy="cooperative-sticky")
-    busy = Facts(**{**told.__dict__, "hours": [hour(NOW - n * HOUR, rebalances=2) for n in range(48, 0, -1)]})
+    group_facts = classic(strategy="cooperative-sticky")
+    busy = Facts(**{**group_facts.__dict__, "hours": [hour(NOW - n * HOUR, rebalances=2) for n in range(48, 0, -1)]})
     assert names(busy) == {"ready_for_consumer"}
 
 
@@ -331,15 +331,17 @@ def test_who_was_away_for_days_before_may_be_again() -> None:
 
 
 def test_offsets_that_say_when_they_expire_are_believed() -> None:
-    told = facts(state="Simple", committed_partitions=1, next_expiry_ms=NOW + HOUR, last_commit_ms=NOW)
-    (found,) = judge(told, DEFAULTS)
+    group_facts = facts(state="Simple", committed_partitions=1, next_expiry_ms=NOW + HOUR, last_commit_ms=NOW)
+    (found,) = judge(group_facts, DEFAULTS)
     assert found.finding == "offsets_expiring"
     assert found.sentence.startswith("the offsets of 1 partition expire in 60 minutes")
 
 
 def test_offsets_of_members_do_not_expire_whatever_they_say() -> None:
-    told = facts(state="Stable", members=1, committed_partitions=1, next_expiry_ms=NOW + HOUR, last_commit_ms=NOW)
-    assert names(told) == set()
+    group_facts = facts(
+        state="Stable", members=1, committed_partitions=1, next_expiry_ms=NOW + HOUR, last_commit_ms=NOW
+    )
+    assert names(group_facts) == set()
 
 
 def test_a_simple_group_that_commits_no_more_is_abandoned() -> None:

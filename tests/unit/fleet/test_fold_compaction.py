@@ -73,12 +73,12 @@ def cleaned(records: list[Record], end: int, *, keeps_tombstones: bool) -> list[
 
 
 def folded(records: list[Record]) -> tuple[Group, set[Any], int]:
-    group, told = Group("cluster", "orders"), set()
+    group, found = Group("cluster", "orders"), set()
     for record in records:
         for each in fold(group, record).events:
             if each.cause != LOG_BEGINS:
-                told.add((record.offset, each.event, each.epoch, each.member, tuple(each.partitions or ())))
-    return group, told, sum(hour.rebalances for hour in group.hours.collect(all_of_them=True))
+                found.add((record.offset, each.event, each.epoch, each.member, tuple(each.partitions or ())))
+    return group, found, sum(hour.rebalances for hour in group.hours.collect(all_of_them=True))
 
 
 @pytest.mark.parametrize("make", [a_consumer_group, a_classic_group])
@@ -90,9 +90,9 @@ def test_events_of_a_compacted_log_happened_and_its_group_ends_in_the_same_state
         random = Random(seed)
         records = make(random)
         end = random.randrange(len(records))
-        whole, all_told, rebalances = folded(records)
-        group, told, fewer = folded(cleaned(records, end, keeps_tombstones=keeps_tombstones))
-        assert {each for each in told - all_told if each[1] not in ("settled", "generation_formed")} == set(), seed
+        whole, all_found, rebalances = folded(records)
+        group, found, fewer = folded(cleaned(records, end, keeps_tombstones=keeps_tombstones))
+        assert {each for each in found - all_found if each[1] not in ("settled", "generation_formed")} == set(), seed
         assert fewer <= rebalances, seed
         assert (sorted(group.members), group.epoch) == (sorted(whole.members), whole.epoch), seed
         owners = {partition: owner for partition, (owner, _) in group.ownership.owners.items()}

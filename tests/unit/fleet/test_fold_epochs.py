@@ -122,12 +122,12 @@ def test_a_truncated_log_yields_no_event_that_it_does_not_contain() -> None:
 
 def test_members_of_a_share_group_share_and_nothing_is_ever_unowned() -> None:
     written = Written()
-    said = {"memberEpoch": 2, "assignedPartitions": [{"topicId": "T", "partitions": [0]}]}
+    assignment = {"memberEpoch": 2, "assignedPartitions": [{"topicId": "T", "partitions": [0]}]}
     for member_id in ("a", "b"):
         written.append(10, member_id, json.dumps({"clientId": member_id, "subscribedTopicNames": ["t"]}))
     written.append(11, None, '{"epoch": 2}').append(12, None, '{"assignmentEpoch": 2}')
     for member_id in ("a", "b"):
-        written.append(14, member_id, json.dumps(said))
+        written.append(14, member_id, json.dumps(assignment))
     assert [name for name, *_ in written.summary()] == [
         "joined", "joined", "epoch_bumped", "target", "assigned", "assigned", "settled",
     ]  # fmt: skip

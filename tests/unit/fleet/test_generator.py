@@ -30,7 +30,7 @@ SOME = ("eager", "consumer", "nightly", "share", "streams", "simple")
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("fleet") / "log"
-    heard: list[tuple[int, int]] = []
+    progress_calls: list[tuple[int, int]] = []
     generate(
         directory,
         groups=40,
@@ -38,11 +38,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         scenarios=SOME,
         partitions=4,
         commits_per_day=6,
-        progress=lambda done, total: heard.append((done, total)),
+        progress=lambda done, total: progress_calls.append((done, total)),
     )
-    assert heard == sorted(heard)
-    assert len(heard) == 3 + 4  # of the stories three are played
-    assert {total for _, total in heard} == {3 + 40}
+    assert progress_calls == sorted(progress_calls)
+    assert len(progress_calls) == 3 + 4  # of the stories three are played
+    assert {total for _, total in progress_calls} == {3 + 40}
     return directory
 
 
@@ -122,8 +122,8 @@ def test_what_a_topic_that_grows_brings_about_comes_after_the_rest_before_it() -
     grown()(scene)
     _, later = scene.pieces()
     replay = Replay()
-    told = [replay.event_of(record) for record in later.records]
-    assert isinstance(told[0], ConsumerGroupStored)
+    replayed = [replay.event_of(record) for record in later.records]
+    assert isinstance(replayed[0], ConsumerGroupStored)
 
 
 def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:

@@ -204,9 +204,9 @@ def test_an_export_holds_every_byte_of_keys_and_values(tmp_path):
     broken = batch_of([(short(1) + name(b"\xff") + b"\x00", b"\xfe"), (None, b""), (commit_key("g", "t", 1), None)], 3)
     log = write(tmp_path, 5, COMMITS + broken)
     (tmp_path / "x.jsonl").write_text("".join(f"{line}\n" for line in export_lines(COMMITS + broken, 5)))
-    told = [{**row, **IGNORED} for row in rows_from(f"a={tmp_path / 'x.jsonl'}")]
+    rows = [{**row, **IGNORED} for row in rows_from(f"a={tmp_path / 'x.jsonl'}")]
     held = [{**row, **IGNORED} for row in rows_from(f"a={log}")]
-    assert told == held
+    assert rows == held
 
 
 def test_a_line_that_is_no_record_is_a_fault(tmp_path):

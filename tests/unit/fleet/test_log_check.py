@@ -190,9 +190,9 @@ def test_a_path_without_a_log_is_reported(tmp_path: Path) -> None:
 def test_the_command_ends_with_one_where_something_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data_directory(tmp_path, encode_batch([OFFSET, STREAMS]))
     assert main(["log", "check", str(tmp_path)]) == 1
-    said = capfd.readouterr().out
-    assert "__consumer_offsets-7 at offset 1: group g has offsets before it is a streams group" in said
-    assert "1 of them would not load everywhere" in said
+    printed = capfd.readouterr().out
+    assert "__consumer_offsets-7 at offset 1: group g has offsets before it is a streams group" in printed
+    assert "1 of them would not load everywhere" in printed
 
 
 def test_the_command_ends_with_nought_for_a_version_that_loads_it(
@@ -206,6 +206,6 @@ def test_the_command_ends_with_nought_for_a_version_that_loads_it(
 def test_the_command_prints_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data_directory(tmp_path, encode_batch([OFFSET, STREAMS]))
     assert main(["log", "check", str(tmp_path), "--json"]) == 1
-    said = capfd.readouterr().out
-    assert '"ticket": "KAFKA-20254"' in said
-    assert '"is_loadable": false' in said
+    printed = capfd.readouterr().out
+    assert '"ticket": "KAFKA-20254"' in printed
+    assert '"is_loadable": false' in printed

@@ -52,5 +52,5 @@ def test_topics_are_named_by_commits_and_by_what_groups_keep_of_their_partitions
         {"offset": 3, "record_type": 15, "fields": json.dumps(share)},
         {"offset": 4, "record_type": 15, "tombstone": True},
     )
-    told = [(row["topic_id"], row["topic"], row["partitions"]) for row in found.topic_rows()]
-    assert sorted(told) == [("I", "orders", None), ("X", "stock", 4)]
+    topics = [(row["topic_id"], row["topic"], row["partitions"]) for row in found.topic_rows()]
+    assert sorted(topics) == [("I", "orders", None), ("X", "stock", 4)]

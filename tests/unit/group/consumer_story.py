@@ -60,8 +60,8 @@ class ConsumerStory(Story):
 
     def target(self, **targets: Numbers) -> ConsumerStory:
         self.target_epoch = self.epoch
-        told = {member: by_topic(numbers) for member, numbers in targets.items()}
-        return self.say("target_computed", "member_joined", None, target_epoch=self.epoch, targets=told)
+        by_member = {member: by_topic(numbers) for member, numbers in targets.items()}
+        return self.say("target_computed", "member_joined", None, target_epoch=self.epoch, targets=by_member)
 
     def step(
         self,

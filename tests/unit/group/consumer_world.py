@@ -137,8 +137,8 @@ class ConsumerWorld(World):
 
     def comes(self, member_id: str, *names: str, **changes: Any) -> Answer:
         """Join with epoch 0."""
-        said = {"subscribed_topic_names": names or ("foo", "bar"), "rebalance_timeout_ms": REBALANCE_MS, "owned": ()}
-        return self.heartbeat_of(member_id, 0, **{**said, **changes})
+        fields = {"subscribed_topic_names": names or ("foo", "bar"), "rebalance_timeout_ms": REBALANCE_MS, "owned": ()}
+        return self.heartbeat_of(member_id, 0, **{**fields, **changes})
 
     def enters(self, member_id: str, *names: str, **changes: Any) -> ConsumerHeartbeatResult:
         """Join, and get in."""

@@ -112,8 +112,8 @@ def offer(
 ) -> Protocols:
     """Return what a classic member offers: one subscription under each name."""
     held = tuple(TopicPartition({T: "t", U: "u"}.get(topic, topic), number) for topic, number in sorted(owned))  # type: ignore[call-overload]
-    said = Subscription(topics or ("t",), user_data, held, generation, None, version)
-    return tuple((name, encode_subscription(said)) for name in names)
+    content = Subscription(topics or ("t",), user_data, held, generation, None, version)
+    return tuple((name, encode_subscription(content)) for name in names)
 
 
 def ids(partitions: frozenset[TopicPartition]) -> Owned:
@@ -264,12 +264,12 @@ class ClassicClient:
                 self.owned.clear()
 
     def leave(self) -> None:
-        said = Leaving(self.member_id, self.instance_id)
+        content = Leaving(self.member_id, self.instance_id)
         # Whether or not the coordinator lives to receive it, this process owns nothing and is no member from here on.
         self.owned.clear()
         self.member_id = ""
         self.forget()
-        self.world.leave(said)
+        self.world.leave(content)
 
 
 class NativeClient:

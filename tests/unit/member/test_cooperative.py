@@ -50,8 +50,8 @@ def test_a_heartbeat_that_says_rebalance_in_progress_is_a_join_at_once() -> None
 def test_the_same_assignment_again_calls_back_with_no_added_partition() -> None:
     script = rejoining()
     script.joined(2)
-    told, assigned = script.synced(TWO)
-    assert told == OnAssignment("cooperative", Assignment(TWO), 2)
+    on_assignment, assigned = script.synced(TWO)
+    assert on_assignment == OnAssignment("cooperative", Assignment(TWO), 2)
     assert isinstance(assigned, RunCallback)
     assert (assigned.callback, assigned.partitions) == (ASSIGNED, frozenset())
     assert script.finished(ASSIGNED) == []
@@ -73,8 +73,8 @@ def test_partitions_are_revoked_then_on_assignment_is_called_then_assigned_then_
     assert isinstance(revoke, RunCallback)
     assert (revoke.callback, revoke.partitions) == (REVOKED, T1)
     assert script.member.owned == TWO, "owned until the callback has finished"
-    told, assigned = script.finished(REVOKED)
-    assert told == OnAssignment("cooperative", Assignment(T0 | T2), 2)
+    on_assignment, assigned = script.finished(REVOKED)
+    assert on_assignment == OnAssignment("cooperative", Assignment(T0 | T2), 2)
     assert isinstance(assigned, RunCallback)
     assert (assigned.callback, assigned.partitions) == (ASSIGNED, T2)
     [join] = script.finished(ASSIGNED)

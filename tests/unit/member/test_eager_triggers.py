@@ -52,8 +52,8 @@ def test_a_follower_syncs_with_no_assignments_and_owns_what_it_is_given() -> Non
     script = Script()
     script.subscribe("t")
     assert script.joined(5) == [Sync(Identity(5, "m"), "range", {})]
-    told, assigned = script.synced(TWO)
-    assert told == effects.OnAssignment("range", Assignment(TWO), 5)
+    on_assignment, assigned = script.synced(TWO)
+    assert on_assignment == effects.OnAssignment("range", Assignment(TWO), 5)
     assert isinstance(assigned, RunCallback)
     assert (assigned.callback, assigned.partitions) == (ASSIGNED, TWO)
     assert script.member.owned == TWO

@@ -29,8 +29,8 @@ def test_a_copy_that_is_close_when_it_is_first_reported_has_caught_up() -> None:
 
 def test_a_lag_that_keeps_growing_is_reported_once_per_interval() -> None:
     lags = watch()
-    said = [lags.report({P: 200 + at_ms}, at_ms) for at_ms in range(0, 2_600, 500)]
-    assert said == [None, None, BEHIND, None, BEHIND, None]
+    reports = [lags.report({P: 200 + at_ms}, at_ms) for at_ms in range(0, 2_600, 500)]
+    assert reports == [None, None, BEHIND, None, BEHIND, None]
 
 
 def test_a_lag_that_comes_back_between_has_not_grown_for_a_while() -> None:

@@ -226,8 +226,8 @@ def test_an_error_in_the_assignment_shows_until_an_assignment_without_one() -> N
     script.subscribe("t")
     script.joined(1)
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    told = Assignment(frozenset(), encode_assignment_error(code))
-    script.take(inputs.SyncAnswered(script.member.identity, ErrorCode.NONE, told))
+    failed = Assignment(frozenset(), encode_assignment_error(code))
+    script.take(inputs.SyncAnswered(script.member.identity, ErrorCode.NONE, failed))
     script.finished(ASSIGNED)
     assert script.read("assignment-error-code", "assignment-errors-total") == [code, 1]
     script.wait(120_000)  # it looks again by itself

@@ -21,7 +21,7 @@ def consumer_desk(**settings: Any) -> Desk:
 class NativeMember:
     """A client of the consumer protocol: it reports what it owns as soon as it receives its assignment."""
 
-    def __init__(self, desk: Desk, member_id: str, group_id: str = "g", **said: Any) -> None:
+    def __init__(self, desk: Desk, member_id: str, group_id: str = "g", **fields_of_join: Any) -> None:
         self.desk = desk
         self.peer: Peer = desk.connect(client_id=f"client-{member_id}")
         self.group_id = group_id
@@ -29,7 +29,7 @@ class NativeMember:
         self.epoch = 0
         self.owned: Owned = {}
         self.interval_ms = 0
-        self.said = {"subscribed_topic_names": ["orders"], "rebalance_timeout_ms": 60_000, **said}
+        self.fields_of_join = {"subscribed_topic_names": ["orders"], "rebalance_timeout_ms": 60_000, **fields_of_join}
 
     def request(self, **fields: Any) -> ConsumerGroupHeartbeatRequest:
         """Return a heartbeat that says nothing but who sends it."""
@@ -38,13 +38,13 @@ class NativeMember:
                 "group_id": self.group_id,
                 "member_id": self.member_id,
                 "member_epoch": self.epoch,
-                "instance_id": self.said.get("instance_id"),
+                "instance_id": self.fields_of_join.get("instance_id"),
                 **fields,
             }
         )
 
     def join_request(self, **fields: Any) -> ConsumerGroupHeartbeatRequest:
-        return self.request(**{**self.said, "member_epoch": 0, "topic_partitions": [], **fields})
+        return self.request(**{**self.fields_of_join, "member_epoch": 0, "topic_partitions": [], **fields})
 
     def ack_request(self) -> ConsumerGroupHeartbeatRequest:
         return self.request(topic_partitions=topics_of(self.owned))

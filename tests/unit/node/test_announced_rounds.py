@@ -71,8 +71,8 @@ def test_event_has_the_time_that_members_waited_for_the_announcement() -> None:
     GroupMember(desk).enter()
     desk.advance(1_000)
     beat(absent)
-    told = [each for each in events(desk) if each["event"] == "round_announced"]
-    assert [each["waited_ms"] for each in told] == [1_000]
+    announced = [each for each in events(desk) if each["event"] == "round_announced"]
+    assert [each["waited_ms"] for each in announced] == [1_000]
 
 
 def test_heartbeat_that_comes_while_a_round_is_announced_waits_for_the_others() -> None:

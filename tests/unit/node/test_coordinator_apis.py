@@ -448,8 +448,8 @@ def test_every_version_deletes_only_what_is_empty(desk: Desk, version: int) -> N
         ("simple", 0),
         ("missing", ErrorCode.GROUP_ID_NOT_FOUND),
     ]
-    said = [each.error_message is not None for each in answer.results]
-    assert said == ([True, False, True] if version >= 3 else [False] * 3)
+    has_message = [each.error_message is not None for each in answer.results]
+    assert has_message == ([True, False, True] if version >= 3 else [False] * 3)
 
 
 def test_nothing_to_delete_is_answered(peer: Peer) -> None:

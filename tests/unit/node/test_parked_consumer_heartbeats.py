@@ -51,10 +51,10 @@ def join(newcomer: NativeMember, others: list[NativeMember]) -> None:
     newcomer.join()
     newcomer.peer.send(newcomer.ack_request(), 1)
     for _ in range(10):
-        told = [member for member in (newcomer, *others) if member.answers()]
-        for member in told:
+        answered = [member for member in (newcomer, *others) if member.answers()]
+        for member in answered:
             member.peer.send(member.ack_request(), 1)
-        if not told:
+        if not answered:
             return
     raise AssertionError("the members do not settle")
 
@@ -134,8 +134,8 @@ def test_member_without_a_changed_assignment_receives_only_the_new_epoch() -> No
     writer = NativeMember(desk, "m2", subscribed_topic_names=["orders"])
     writer.join()
     # It goes to the new epoch, as all members of a group do, and receives nothing else.
-    told = reader.answers()
-    assert [answer.assignment for answer in told] in ([], [None])
+    answered = reader.answers()
+    assert [answer.assignment for answer in answered] in ([], [None])
     desk.advance(PARK_MS)
     assert reader.partitions == [0]
 
@@ -191,8 +191,8 @@ def test_nothing_is_parked_of_a_member_that_owes_partitions() -> None:
     desk, members = parked(1)
     NativeMember(desk, "m2").join()
     (first,) = members
-    (told,) = first.answers()
-    assert told.assignment is not None
+    (answered,) = first.answers()
+    assert answered.assignment is not None
     first.send()
     (answer,) = first.answers()
     assert (answer.error_code, answer.heartbeat_interval_ms) == (0, NEXT_MS)

@@ -70,10 +70,10 @@ def test_what_cannot_be_is_one_sentence_before_spark(
     places = {"DIR": str(tmp_path / "empty"), "FULL": str(tables / "full")}
     loaded = set(sys.modules)
     status = main(["fleet", *(places.get(each, each) for each in arguments)])
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     assert status in (1, 2)
-    assert told.out == ""
-    *before_it, last = told.err.splitlines()
+    assert printed.out == ""
+    *before_it, last = printed.err.splitlines()
     assert all(line.startswith("kohort: making the log of") for line in before_it)
     assert last.startswith("kohort: ")
     assert sentence in last
@@ -145,11 +145,11 @@ def test_tables_are_listed_with_how_far_sources_were_read(tables: Path, capsys: 
 
 
 def test_a_failure_in_an_executor_is_reported_by_its_last_line() -> None:
-    told = RuntimeError(
+    printed = RuntimeError(
         "org.apache.spark.SparkException: Job aborted\n  File x, line 3\n"
         "kohort.model.errors.KafkaError: no broker answers\n\tat org.apache.spark.Task.run(Task.scala)\n"
     )
-    assert first_line(told) == "kohort.model.errors.KafkaError: no broker answers"
+    assert first_line(printed) == "kohort.model.errors.KafkaError: no broker answers"
     assert first_line(RuntimeError("")) == "RuntimeError"
 
 

@@ -58,15 +58,15 @@ def test_a_commit_refused_while_the_member_joins_with_a_new_identity_may_be_retr
     assert isinstance(refusal(joining, error, OLD), RebalanceInProgress)
 
 
-@pytest.mark.parametrize("is_told", [False, True])
-def test_a_commit_that_the_next_generation_overtook_may_be_tried_again(is_told: bool) -> None:
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_a_commit_that_the_next_generation_overtook_may_be_tried_again(is_joined: bool) -> None:
     joining = membership(1)
     member = joining._active.member
     member.step(inputs.CommitAnswered(OLD, ErrorCode.REBALANCE_IN_PROGRESS), 0)
     member.step(inputs.CallbackFinished(Callback.REVOKED), 0)
-    if is_told:
+    if is_joined:
         member.step(inputs.JoinAnswered(OLD, ErrorCode.NONE, 2, "m", "leader", "range"), 0)
-    assert joining.state is (State.SYNCING if is_told else State.JOINING)
+    assert joining.state is (State.SYNCING if is_joined else State.JOINING)
     assert isinstance(refusal(joining, ErrorCode.ILLEGAL_GENERATION, OLD), RebalanceInProgress)
 
 

@@ -36,11 +36,11 @@ def test_avoided_rebalance_is_an_event_and_is_counted() -> None:
     leader, _ = world.stable(2)
     world.join(leader, reason="blind")
     world.join(leader, reason="blind")
-    told = [event for event in world.events if isinstance(event, RebalanceAvoided)]
-    assert told[0].cause == Cause(CauseKind.LEADER_REJOINED, world.now_ms, leader, "blind")
+    avoided = [event for event in world.events if isinstance(event, RebalanceAvoided)]
+    assert avoided[0].cause == Cause(CauseKind.LEADER_REJOINED, world.now_ms, leader, "blind")
     described = describe(world.shard, "g")
     assert described is not None
-    assert described.rebalances_avoided == len(told) == 2
+    assert described.rebalances_avoided == len(avoided) == 2
 
 
 def test_blind_follower_keeps_its_generation_as_on_kafka_and_nothing_was_avoided() -> None:

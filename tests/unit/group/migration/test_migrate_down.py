@@ -357,6 +357,6 @@ def test_conversion_back_reports_the_members_that_stay() -> None:
     world = Mixed()
     clients, native = mixed_group(world)
     native.leave()
-    told = [event for event in world.events if isinstance(event, GroupConverted)][-1]
-    assert not told.is_consumer
-    assert told.member_ids == tuple(sorted(client.member_id for client in clients))
+    converted = [event for event in world.events if isinstance(event, GroupConverted)][-1]
+    assert not converted.is_consumer
+    assert converted.member_ids == tuple(sorted(client.member_id for client in clients))

@@ -292,9 +292,9 @@ def test_conversion_reports_the_members_that_were_converted() -> None:
     world = Mixed()
     clients = classic_members(world)
     world.native("n", 0)
-    (told,) = [event for event in world.events if isinstance(event, GroupConverted)]
-    assert told.is_consumer
-    assert told.member_ids == tuple(sorted(client.member_id for client in clients))
+    (converted,) = [event for event in world.events if isinstance(event, GroupConverted)]
+    assert converted.is_consumer
+    assert converted.member_ids == tuple(sorted(client.member_id for client in clients))
 
 
 # -- refusals
@@ -341,8 +341,8 @@ def test_assignor_that_keeps_state_in_assignments_keeps_the_group_classic() -> N
 
 def test_error_code_of_our_leader_is_no_state() -> None:
     world = Mixed()
-    said = encode_assignment(Assignment(frozenset(), encode_assignment_error(ErrorCode.INVALID_REQUEST)))
-    pair(world, {"a": said, "b": encode_assignment(Assignment(parts(1)))})
+    failed = encode_assignment(Assignment(frozenset(), encode_assignment_error(ErrorCode.INVALID_REQUEST)))
+    pair(world, {"a": failed, "b": encode_assignment(Assignment(parts(1)))})
     assert world.native("n", 0).error is ErrorCode.NONE
 
 

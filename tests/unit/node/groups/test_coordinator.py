@@ -317,8 +317,8 @@ def test_rebalance_events_have_their_causes() -> None:
     desk = group_desk()
     leader, follower = stable_group(desk)
     follower.leave()
-    told = [(event["event"], event["cause"]["kind"]) for event in events(desk)]
-    assert told == [
+    kinds = [(event["event"], event["cause"]["kind"]) for event in events(desk)]
+    assert kinds == [
         ("group_created", "group_created"),
         ("member_id_issued", "member_id_issued"),
         ("member_joined", "member_joined"),

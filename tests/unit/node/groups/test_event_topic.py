@@ -76,9 +76,9 @@ def test_every_written_event_is_folded_or_listed_as_unfolded() -> None:
 def test_event_of_an_undescribed_type_is_written_with_all_its_fields(monkeypatch: Any) -> None:
     monkeypatch.delitem(EVENTS, RoundOpened)
     noted = Noted(RoundOpened("g", 3, True, 100, 200, CAUSE), Phase.PREPARING_REBALANCE, 3, 2, None)
-    told = event_fields(noted)
-    assert (told["event"], told["initial_delay_ms"], told["is_initial"]) == ("round_opened", 100, True)
-    json.dumps(told)
+    written = event_fields(noted)
+    assert (written["event"], written["initial_delay_ms"], written["is_initial"]) == ("round_opened", 100, True)
+    json.dumps(written)
 
 
 def test_generation_that_awaits_its_assignment_is_written_once_as_formed() -> None:
@@ -179,10 +179,10 @@ def test_events_that_could_not_be_written_are_owned_up_to() -> None:
     members[0].peer.send(members[0].join_request(), 9)
     assert members[0].joined().generation_id == 2
     members[0].peer.send(members[0].sync_request(**{members[0].member_id: [0, 1]}), 5)
-    told = events(desk)
-    (lost,) = [event for event in told if event["event"] == "events_lost"]
+    written = events(desk)
+    (lost,) = [event for event in written if event["event"] == "events_lost"]
     assert lost["count"] > 0
-    assert explain(told, "g", desk.clock.now_ms()).rebalances[-1].is_partial
+    assert explain(written, "g", desk.clock.now_ms()).rebalances[-1].is_partial
 
 
 def test_events_of_one_turn_are_one_batch() -> None:
@@ -211,12 +211,12 @@ def test_targets_of_one_computation_are_one_event_by_topic_name() -> None:
     desk.node.topics.delete(topic, 0)
     events_of.note(shard, MemberTargetStored("g", "c", ((bytes(15) + b"x", (7,)),), CAUSE), 0)
     events_of.flush(0)
-    told = events(desk)
-    assert [event["event"] for event in told] == ["target_computed", "member_reconciled", "member_targeted"]
+    written = events(desk)
+    assert [event["event"] for event in written] == ["target_computed", "member_reconciled", "member_targeted"]
     gone = topic_id_text(topic.topic_id)
-    assert told[0]["targets"] == {"a": {gone: [0, 1]}, "b": {gone: [2]}}, "the topic was deleted before it was named"
-    assert (told[1]["assigned"], told[1]["member_state"], told[1]["epoch"]) == ({gone: [0, 1]}, "STABLE", 1)
-    assert told[2]["target"] == {topic_id_text(bytes(15) + b"x"): [7]}
+    assert written[0]["targets"] == {"a": {gone: [0, 1]}, "b": {gone: [2]}}, "the topic was deleted before it was named"
+    assert (written[1]["assigned"], written[1]["member_state"], written[1]["epoch"]) == ({gone: [0, 1]}, "STABLE", 1)
+    assert written[2]["target"] == {topic_id_text(bytes(15) + b"x"): [7]}
 
 
 def test_target_event_of_a_replaced_instance_precedes_its_reconciliation() -> None:
@@ -258,13 +258,13 @@ def test_event_of_a_loaded_consumer_group_has_assignments_and_targets_of_its_mem
     events_of.note(shard, GroupLoaded("g", CAUSE), 0)
     member.epoch = 4
     events_of.flush(0)
-    (told,) = events(desk)
-    assert (told["members"], told["clients"], told["member_states"]) == (
+    (written,) = events(desk)
+    assert (written["members"], written["clients"], written["member_states"]) == (
         ["a"],
         {"a": ["alice", None]},
         {"a": [3, "UNREVOKED_PARTITIONS"]},
     )
-    assert [told[name]["a"] for name in ("assignments", "pending", "targets")] == [
+    assert [written[name]["a"] for name in ("assignments", "pending", "targets")] == [
         {"orders": [0]},
         {"orders": [1]},
         {"orders": [0]},

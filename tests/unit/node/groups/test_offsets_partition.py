@@ -66,8 +66,8 @@ def test_batch_whose_bytes_were_damaged_can_be_given_up_too(caplog: pytest.LogCa
         desk = desk.restart()
     assert "wrong CRC in the batch" in caplog.text
     assert heartbeat(desk, member) == ErrorCode.NOT_COORDINATOR
-    (told,) = {text.rpartition("=")[2] for text in caplog.messages}
-    desk = desk.restart(kohort_offsets_load_ignore=told)
+    (offsets,) = {text.rpartition("=")[2] for text in caplog.messages}
+    desk = desk.restart(kohort_offsets_load_ignore=offsets)
     assert heartbeat(desk, member) == 0
     assert committed(member.peer) == -1
 

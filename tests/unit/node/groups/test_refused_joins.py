@@ -36,9 +36,13 @@ def test_refused_join_is_written_and_logged_with_the_members_in_the_way(caplog: 
     desk = group_desk()
     members = stable_group(desk, 2)
     refuse(desk)
-    (told,) = refusals(desk)
-    assert (told["error"], told["client"], told["count"]) == ("INCONSISTENT_GROUP_PROTOCOL", "late", 1)
-    assert told["in_the_way"] == sorted(member.member_id for member in members)
+    (refused_join,) = refusals(desk)
+    assert (refused_join["error"], refused_join["client"], refused_join["count"]) == (
+        "INCONSISTENT_GROUP_PROTOCOL",
+        "late",
+        1,
+    )
+    assert refused_join["in_the_way"] == sorted(member.member_id for member in members)
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("group 'g' refused client id 'late' (")
     assert "with INCONSISTENT_GROUP_PROTOCOL: it offers sticky" in line
@@ -56,8 +60,8 @@ def test_refused_native_join_is_explained_with_the_clients_that_have_old_metadat
     old.joined()
     assert NativeMember(desk, "m1").join().error_code == 42
     known = explain(events(desk), "g", desk.clock.now_ms())
-    (told,) = known.refused
-    assert refusal(told, Names(known.identities), str).endswith(
+    (refused_join,) = known.refused
+    assert refusal(refused_join, Names(known.identities), str).endswith(
         "was refused with INVALID_REQUEST: group g cannot become a consumer group: "
         "member aiokafka has embedded protocol version 0 where 3 is needed"
     )
@@ -71,8 +75,8 @@ def test_repeated_refusals_of_a_client_are_one_event_a_minute_with_their_number(
     assert [event["count"] for event in refusals(desk)] == [1]
     desk.advance(WINDOW_MS)
     assert [event["count"] for event in refusals(desk)] == [1, 499]
-    (told,) = explain(events(desk), "g", 0).refused
-    assert told.times == 500
+    (refused_join,) = explain(events(desk), "g", 0).refused
+    assert refused_join.times == 500
     desk.advance(2 * WINDOW_MS)
     assert len(refusals(desk)) == 2
     assert "refused joins" not in desk.node.timers, "a client that is refused no more is forgotten"

@@ -21,17 +21,17 @@ def progress(*offsets: str | None, run: str = "run") -> Any:
 
 
 def test_only_the_reader_of_a_source_receives_its_batch() -> None:
-    heard: list[tuple[str, dict[str, Any]]] = []
-    listener = MemberListener(lambda reader, end: bool(heard.append((reader, end))))
+    calls: list[tuple[str, dict[str, Any]]] = []
+    listener = MemberListener(lambda reader, end: bool(calls.append((reader, end))))
     listener.onQueryProgress(progress(json.dumps(END), "17", None, '{"flights": {"0": 3}}', "no json"))
-    assert heard == [("ab", END)]
+    assert calls == [("ab", END)]
 
 
 def test_the_readers_of_a_query_are_notified_of_its_end_once() -> None:
-    heard: list[str] = []
-    listener = MemberListener(lambda *_: True, lambda reader: bool(heard.append(reader)))
+    calls: list[str] = []
+    listener = MemberListener(lambda *_: True, lambda reader: bool(calls.append(reader)))
     listener.onQueryProgress(progress(json.dumps(END)))
     listener.onQueryProgress(progress(json.dumps(END | {"reader": "cd"}), run="another"))
     for _ in range(2):
         listener.onQueryTerminated(SimpleNamespace(runId="run"))
-    assert heard == ["ab"]
+    assert calls == ["ab"]
