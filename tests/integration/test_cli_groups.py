@@ -144,7 +144,7 @@ def offsets_of(kohort: Commands, group: str) -> list[dict[str, int]]:
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        (("--topic", "planned:2", "--to-earliest"), 2, "topic planned has partitions 0 to 1, so there is no 2"),
+        (("--topic", "planned:2", "--to-earliest"), 2, "topic 'planned' has partitions 0 to 1, and no 2"),
         (("--topic", "plannde", "--to-earliest"), 2, "there is no topic 'plannde': did you mean 'planned'?"),
         (("--all-topics", "--to-earliest"), 1, "group other has committed nothing: name the partitions with --topic"),
         (("--topic", "planned", "--shift-by", "1"), 1, "planned-0 has no committed offset to shift"),

@@ -28,18 +28,19 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     """Add `broker` to the command line."""
     summary = "run a broker on one data directory until SIGTERM or SIGINT"
     parser = verb(verbs, "broker", summary, run=run, examples=_EXAMPLES)
-    parser.add_argument("--data", metavar="DIR", required=True, help="the data directory; made where there is none")
-    parser.add_argument("--host", metavar="HOST", help="the address to listen on (default: that of listeners)")
-    parser.add_argument("--port", metavar="PORT", type=_port, help="the port, 0 for any (default: that of listeners)")
-    parser.add_argument("--advertised", metavar="HOST:PORT", help="where clients shall connect to")
-    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], type=_pair, help="one setting")
-    parser.add_argument("--config", metavar="FILE", type=Path, help="settings from a .properties or .toml file")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--data", metavar="DIR", required=True, help="the data directory; made where there is none")
+    add("--host", metavar="HOST", help="the address to listen on (default: that of listeners)")
+    add("--port", metavar="PORT", type=_port, help="the port, 0 for any (default: that of listeners)")
+    add("--advertised", metavar="HOST:PORT", help="where clients shall connect to")
+    add("--set", metavar="KEY=VALUE", action="append", default=[], type=_pair, help="one setting")
+    add("--config", metavar="FILE", type=Path, help="settings from a .properties or .toml file")
+    add(
         "--compatible",
         metavar="VERSION",
         help="behave as this version of Apache Kafka: kafka-4.3 switches off what improves on it",
     )
-    parser.add_argument(
+    add(
         "--assignor",
         metavar="MODULE:FUNCTION",
         action="append",
@@ -47,7 +48,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="a server-side assignor of your own, looked for in this folder too",
     )
     add_json(parser, "the address as a JSON object once clients can connect")
-    parser.add_argument("--quiet", action="store_true", help="log errors only")
+    add("--quiet", action="store_true", help="log errors only")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -75,6 +75,12 @@ async def require_topics(admin: Admin, names: Sequence[str]) -> dict[str, int]:
     return {name: len(known[name].partitions) for name in names}
 
 
+def require_partitions(topic: str, count: int, partitions: Iterable[int]) -> None:
+    """Raise CommandFailed for a partition that a topic of `count` partitions does not have."""
+    if absent := sorted(each for each in partitions if each >= count):
+        raise CommandFailed(f"topic {topic!r} has partitions 0 to {count - 1}, and no {absent[0]}", USAGE)
+
+
 async def require_group(admin: Admin, group_id: str) -> GroupListing:
     """Return a group's listing. Raises CommandFailed, with the nearest name, where there is none."""
     known = {group.group_id: group for group in await admin.list_groups()}

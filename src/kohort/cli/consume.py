@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kohort.cli.cluster import admin_of, ends_of, require_topics, run_against
+from kohort.cli.cluster import admin_of, ends_of, require_partitions, require_topics, run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, moment_ms, number, verb
@@ -44,16 +44,13 @@ kohort consume flights --timestamp 2026-01-31T12:00:00Z --json
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `consume` to the command line."""
     parser = verb(verbs, "consume", "write the records of topics to stdout", run=run, examples=EXAMPLES)
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "topics", metavar="TOPIC", nargs="+", help="a name, or '^…': an expression that whole names match, now or later"
     )
-    parser.add_argument("--group", metavar="GROUP", help="join this group and commit what was written")
-    parser.add_argument(
-        "--from-beginning", action="store_true", help="start at the first record where nothing is committed"
-    )
-    parser.add_argument(
-        "--partition", metavar="P[,P]", type=partitions, help="only these partitions of each topic (without --group)"
-    )
+    add("--group", metavar="GROUP", help="join this group and commit what was written")
+    add("--from-beginning", action="store_true", help="start at the first record where nothing is committed")
+    add("--partition", metavar="P[,P]", type=partitions, help="only these partitions of each topic (without --group)")
     start = parser.add_mutually_exclusive_group()
     start.add_argument(
         "--offset",
@@ -67,10 +64,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         type=moment_ms,
         help="start at the first record of this time or later (without --group)",
     )
-    parser.add_argument("--max", metavar="N", type=number(1, "a number of records"), help="end after N records")
-    parser.add_argument(
-        "--timeout-ms", metavar="MS", type=number(1, "a time in ms"), help="end when no record has arrived for so long"
-    )
+    add("--max", metavar="N", type=number(1, "a number of records"), help="end after N records")
+    add("--timeout-ms", metavar="MS", type=number(1, "a time in ms"), help="end when no record has arrived for so long")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object a line instead of the value")
     form.add_argument(
@@ -120,8 +115,7 @@ async def starts(args: argparse.Namespace, admin: Admin) -> dict[TopicPartition,
         return {}
     counts = await require_topics(admin, args.topics)
     for topic, count in counts.items():
-        if absent := sorted(each for each in args.partition or () if each >= count):
-            raise CommandFailed(f"topic {topic!r} has partitions 0 to {count - 1}, and no {absent[0]}", USAGE)
+        require_partitions(topic, count, args.partition or ())
     meant = [TopicPartition(topic, each) for topic, n in counts.items() for each in sorted(args.partition or range(n))]
     first, end = await ends_of(admin, meant, "earliest"), await ends_of(admin, meant, "latest")
     if args.timestamp is not None:

@@ -56,21 +56,22 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     """Add `explain` to the command line."""
     summary = "show why a group rebalanced, which member it waited for, and what it cost"
     parser = verb(verbs, "explain", summary, run=run, examples=EXAMPLES)
-    parser.add_argument("group", metavar="GROUP")
-    parser.add_argument(
+    add = parser.add_argument
+    add("group", metavar="GROUP")
+    add(
         "--last",
         metavar="N",
         type=number(0, "a number of rebalances"),
         help=f"only the last N rebalances (default: {LAST}, or all with --since)",
     )
-    parser.add_argument(
+    add(
         "--since",
         metavar="WHEN",
         type=since_ms,
         help="only rebalances that ended after WHEN: an ISO 8601 time, or how long ago, such as 90s, 30m, 2h, 1d",
     )
-    parser.add_argument("--verbose", action="store_true", help="print every event of each rebalance as well")
-    parser.add_argument("--follow", action="store_true", help="continue, and print each rebalance when it is over")
+    add("--verbose", action="store_true", help="print every event of each rebalance as well")
+    add("--follow", action="store_true", help="continue, and print each rebalance when it is over")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--data-dir", metavar="DIR", type=Path, help="read a broker's data directory instead of a cluster"

@@ -94,13 +94,24 @@ def event_consumer(bootstrap_servers: str, security: dict[str, Any]) -> Consumer
     return Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", **security)
 
 
+async def fold_recent(
+    bootstrap_servers: str,
+    security: dict[str, Any],
+    group_id: str,
+    fold: Callable[[EventFields], object],
+    counted: Counted = lambda _: None,
+) -> None:
+    """Pass the latest events of a group to `fold`."""
+    async with event_consumer(bootstrap_servers, security) as consumer:
+        async for event in live_events(consumer, GroupFilter(group_id), counted, last=RECENT_EVENTS):
+            if event is not None:
+                fold(event)
+
+
 async def recent_history(bootstrap_servers: str, security: dict[str, Any], group_id: str) -> GroupReport:
     """Return the recent history of a group from the events of its cluster."""
     explanation = Explanation(group_id, last=1, keeps_events=False)
-    async with event_consumer(bootstrap_servers, security) as consumer:
-        async for event in live_events(consumer, GroupFilter(group_id), lambda _: None, last=RECENT_EVENTS):
-            if event is not None:
-                explanation.fold(event)
+    await fold_recent(bootstrap_servers, security, group_id, explanation.fold)
     return explanation.report(now_ms())
 
 

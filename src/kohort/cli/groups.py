@@ -11,15 +11,14 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.cli.cluster import ends_of, require_group, with_admin
+from kohort.cli.cluster import ends_of, require_group, require_partitions, with_admin
 from kohort.cli.group_events import EVENT_TOPIC, now_ms, recent_history
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
+from kohort.cli.terminal.failure import CommandFailed, unknown
 from kohort.cli.terminal.options import (
     Named,
     add_cluster,
     add_json,
-    chosen,
     moment_ms,
     number,
     topic_or_partitions,
@@ -82,15 +81,12 @@ def add_reset_options(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--all-topics", action="store_true", help="every partition that has a committed offset")
     aim = parser.add_mutually_exclusive_group(required=True)
-    aim.add_argument("--to-earliest", dest="aim", action="store_const", const=(Rule.EARLIEST, 0))
-    aim.add_argument("--to-latest", dest="aim", action="store_const", const=(Rule.LATEST, 0))
-    aim.add_argument(
-        "--to-offset", dest="aim", metavar="N", type=lambda text: (Rule.OFFSET, number(0, "an offset")(text))
-    )
-    aim.add_argument("--to-datetime", dest="aim", metavar="ISO", type=lambda text: (Rule.TIME, moment_ms(text)))
-    aim.add_argument(
-        "--shift-by", dest="aim", metavar="N", type=lambda text: (Rule.SHIFT, number(-(1 << 63), "a distance")(text))
-    )
+    add = aim.add_argument
+    add("--to-earliest", dest="aim", action="store_const", const=(Rule.EARLIEST, 0))
+    add("--to-latest", dest="aim", action="store_const", const=(Rule.LATEST, 0))
+    add("--to-offset", dest="aim", metavar="N", type=lambda text: (Rule.OFFSET, number(0, "an offset")(text)))
+    add("--to-datetime", dest="aim", metavar="ISO", type=lambda text: (Rule.TIME, moment_ms(text)))
+    add("--shift-by", dest="aim", metavar="N", type=lambda text: (Rule.SHIFT, number(-(1 << 63), "a distance")(text)))
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--dry-run", action="store_true", help="only show what would be written (the default)")
     what.add_argument("--execute", action="store_true", help="write the offsets")
@@ -101,11 +97,9 @@ async def show_groups(args: argparse.Namespace, admin: Admin) -> None:
     groups = await admin.list_groups(types=args.type, states=args.state)
     rows = [(group.group_id, group.group_type, group.state, group.protocol_type or None) for group in groups]
     columns = ["group", "type", "state", "protocol_type"]
-    if args.json:
-        output.put_json([dict(zip(columns, row, strict=True)) for row in rows])
-        return
-    output.put(output.table([column.replace("_", " ") for column in columns], rows))
-    if not rows and not args.type and not args.state:
+    table = output.table([column.replace("_", " ") for column in columns], rows)
+    output.put_result(args, [dict(zip(columns, row, strict=True)) for row in rows], table)
+    if not rows and not args.type and not args.state and not args.json:
         output.remark("there are no groups: a group begins when its first member joins")
 
 
@@ -118,6 +112,7 @@ async def existing(admin: Admin, group_id: str) -> GroupDescription:
 async def describe(args: argparse.Namespace, admin: Admin) -> None:
     """Print a group's state, its offsets, its members, as asked."""
     group = await existing(admin, args.group)
+    is_consumer = group.group_type == "consumer"
     shows_offsets = args.offsets or not args.members
     offsets = await offset_rows(admin, group) if shows_offsets else []
     coordinator = (await admin.group_coordinator(args.group)).address
@@ -133,7 +128,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
             "protocol": group.protocol,
             "coordinator": coordinator,
             **course_json(known),
-            **epochs_json(group),
+            **({"epoch": group.epoch, "target_epoch": group.assignment_epoch} if is_consumer else {}),
             "members": [member_json(group, member) for member in group.members],
         }
         if shows_offsets:
@@ -143,7 +138,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     assignor = f", assignor {group.protocol}" if group.protocol else ""
     members = output.counted(len(group.members), "member") + assignor
     at = f", generation {known.generation}" if known is not None and known.is_seen else ""
-    if group.group_type == "consumer":
+    if is_consumer:
         at = f", group epoch {group.epoch}, target epoch {group.assignment_epoch}"
     output.put(f"{group.group_id}: {group.group_type}, {group.state}, {members}{at}, coordinator {coordinator}")
     output.put("\n".join(course_lines(known)))
@@ -173,13 +168,6 @@ def member_rows(group: GroupDescription) -> tuple[list[str], list[list[output.Ce
 def protocol_of(member: MemberDescription) -> str:
     """Return the protocol of a member of a consumer group."""
     return "consumer" if member.is_native else "classic"
-
-
-def epochs_json(group: GroupDescription) -> dict[str, Any]:
-    """Return the documented fields that a consumer group has and others have not."""
-    if group.group_type != "consumer":
-        return {}
-    return {"epoch": group.epoch, "target_epoch": group.assignment_epoch}
 
 
 def course_json(known: GroupReport | None) -> dict[str, Any]:
@@ -272,10 +260,7 @@ async def delete_group(args: argparse.Namespace, admin: Admin) -> None:
     group = await existing(admin, args.group)
     require_no_members(group, "deleted")
     await admin.delete_group(args.group)
-    if args.json:
-        output.put_json({"group": args.group, "deleted": True})
-    else:
-        output.put(f"deleted {args.group}")
+    output.put_result(args, {"group": args.group, "deleted": True}, f"deleted {args.group}")
 
 
 def require_no_members(group: GroupDescription, what: str) -> None:
@@ -292,17 +277,22 @@ async def reset(args: argparse.Namespace, admin: Admin) -> None:
         require_no_members(await existing(admin, args.group), "reset")
     committed = {partition: entry.offset for partition, entry in (await admin.group_offsets(args.group)).items()}
     partitions = await partitions_meant(args, admin, committed)
-    moves = await planned(args.aim, admin, partitions, committed)
+    rule, value = args.aim
+    earliest, latest = await ends_of(admin, partitions, "earliest"), await ends_of(admin, partitions, "latest")
+    at_time: dict[TopicPartition, int | None] = {}
+    if rule is Rule.TIME:
+        found = await admin.list_offsets(dict.fromkeys(partitions, value))
+        at_time = {partition: None if entry is None else entry.offset for partition, entry in found.items()}
+    moves = plan(rule, value, earliest, latest, committed, at_time)
     if args.execute and (writes := changes(moves)):
         await admin.reset_offsets(args.group, {move.partition: move.offset for move in writes})
+    columns = ["topic", "partition", "committed", "new", "bounded"]
+    rows = [(*move.partition, move.committed, move.offset, move.bounded) for move in moves]
+    offsets = [dict(zip(columns, row, strict=True)) for row in rows]
+    document = {"group": args.group, "executed": args.execute, "offsets": offsets}
+    output.put_result(args, document, output.table(columns[:-1], [row[:-1] for row in rows]))
     if args.json:
-        columns = ["topic", "partition", "committed", "new", "bounded"]
-        rows = [(*move.partition, move.committed, move.offset, move.bounded) for move in moves]
-        listed = [dict(zip(columns, row, strict=True)) for row in rows]
-        output.put_json({"group": args.group, "executed": args.execute, "offsets": listed})
         return
-    shown = [(*move.partition, move.committed, move.offset) for move in moves]
-    output.put(output.table(["topic", "partition", "committed", "new"], shown))
     if bounded := [str(move.partition) for move in moves if move.bounded]:
         output.remark(f"kept inside the log: {', '.join(bounded)}")
     if not args.execute:
@@ -313,35 +303,20 @@ async def partitions_meant(
     args: argparse.Namespace, admin: Admin, committed: Mapping[TopicPartition, int]
 ) -> list[TopicPartition]:
     """Return the partitions that the options name. Raises CommandFailed for one that does not exist."""
+    named: list[Named] = args.topic
     if args.all_topics:
         if not committed:
             raise CommandFailed(f"group {args.group} has committed nothing: name the partitions with --topic")
-        named: list[Named] = [(topic, frozenset(partition)) for topic, partition in by_topic(committed).items()]
-    else:
-        named = args.topic
-    topics = {topic.name: len(topic.partitions) for topic in await admin.list_topics()}
-    found, missing_topics, missing = chosen(named, topics)
-    if missing_topics:
-        raise unknown("topic", missing_topics[0], topics)
-    if missing:
-        topic, partition = missing[0]
-        raise CommandFailed(f"topic {topic} has partitions 0 to {topics[topic] - 1}, so there is no {partition}", USAGE)
-    return found
-
-
-async def planned(
-    aim: tuple[Rule, int], admin: Admin, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int]
-) -> list[Move]:
-    """Return the plan, made with the partitions' first and last offsets."""
-    rule, value = aim
-    earliest = await ends_of(admin, partitions, "earliest")
-    latest = await ends_of(admin, partitions, "latest")
-    at_time: dict[TopicPartition, int | None] = {}
-    if rule is Rule.TIME:
-        found = await admin.list_offsets(dict.fromkeys(partitions, value))
-        at_time = {partition: None if entry is None else entry.offset for partition, entry in found.items()}
-    reaches = {partition: Reach(earliest[partition], latest[partition]) for partition in partitions}
-    return plan(rule, value, reaches, committed, at_time)
+        named = [(topic, frozenset(partitions)) for topic, partitions in by_topic(committed).items()]
+    counts = {topic.name: len(topic.partitions) for topic in await admin.list_topics()}
+    meant: set[TopicPartition] = set()
+    for topic, partitions in named:
+        if topic not in counts:
+            raise unknown("topic", topic, counts)
+        require_partitions(topic, counts[topic], partitions or ())
+        numbers = range(counts[topic]) if partitions is None else partitions
+        meant.update(TopicPartition(topic, number) for number in numbers)
+    return sorted(meant)
 
 
 class Rule(Enum):
@@ -363,43 +338,41 @@ class Move(NamedTuple):
     bounded: bool
 
 
-class Reach(NamedTuple):
-    """A partition's first offset and the one after its last."""
-
-    earliest: int
-    latest: int
+Offsets = Mapping[TopicPartition, int]
 
 
 def plan(
     rule: Rule,
     number: int,
-    reaches: Mapping[TopicPartition, Reach],
-    committed: Mapping[TopicPartition, int],
+    earliest: Offsets,
+    latest: Offsets,
+    committed: Offsets,
     at_time: Mapping[TopicPartition, int | None],
 ) -> list[Move]:
-    """Return a move for each partition of `reaches`, sorted, to an offset inside of the log.
+    """Return a move for each partition, sorted, to an offset between its first and its end.
 
     `number` is the offset of OFFSET or the distance of SHIFT. `at_time` has, for TIME, the first offset at or
     after the time, or None where every record is older. Raises CommandFailed where a SHIFT has nothing to start from.
     """
     moves = []
-    for partition, reach in sorted(reaches.items()):
+    for partition, first in sorted(earliest.items()):
+        end = latest[partition]
         match rule:
             case Rule.EARLIEST:
-                offset = reach.earliest
+                offset = first
             case Rule.LATEST:
-                offset = reach.latest
+                offset = end
             case Rule.OFFSET:
                 offset = number
             case Rule.TIME:
                 found = at_time.get(partition)
-                offset = reach.latest if found is None else found
+                offset = end if found is None else found
             case Rule.SHIFT:
                 if partition not in committed:
                     advice = "use --to-offset or --to-earliest"
                     raise CommandFailed(f"{partition} has no committed offset to shift: {advice}")
                 offset = committed[partition] + number
-        inside = min(max(offset, reach.earliest), reach.latest)
+        inside = min(max(offset, first), end)
         moves.append(Move(partition, committed.get(partition), inside, inside != offset))
     return moves
 

@@ -30,18 +30,18 @@ CONSUMER_SIZE = "group.consumer.max.size"
 CLASSIC_SIZE = "group.max.size"
 ASSIGNORS = "group.consumer.assignors"
 
-_UNREADABLE = (
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    ErrorCode.UNSUPPORTED_VERSION,
-    ErrorCode.INVALID_REQUEST,
-)
+_UNREADABLE = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST)
 
 
 class GroupFacts(NamedTuple):
-    """A group, the limits of its coordinator, what is only assumed, and its recent history where there are events."""
+    """A group, what is only assumed of it, and its recent history where there are events.
+
+    `limits` and `settings` are those of its coordinator, the settings as far as they may be read.
+    """
 
     group: LiveGroup
     limits: Limits
+    settings: dict[str, str]
     doubts: list[str]
     history: GroupReport | None
 
@@ -67,7 +67,7 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
         is_ours=EMBEDDED in settings,
         ignores_echoed_data=settings.get(ECHOED) == "true",
     )
-    names = names_of(described)
+    names = Names({each.member_id: Identity(each.client_id, each.instance_id) for each in described.members})
     live = LiveGroup(
         described.group_id,
         described.group_type,
@@ -80,12 +80,7 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
         ),
         topics,
     )
-    return GroupFacts(live, limits, doubts, history)
-
-
-def names_of(group: GroupDescription) -> Names:
-    """Return the display names of a group's members."""
-    return Names({each.member_id: Identity(each.client_id, each.instance_id) for each in group.members})
+    return GroupFacts(live, limits, settings, doubts, history)
 
 
 def has_state(member: MemberDescription, group: GroupDescription, limits: Limits) -> bool:

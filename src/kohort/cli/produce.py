@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from kohort.cli.cluster import admin_of, require_topics, run_against
+from kohort.cli.cluster import admin_of, require_partitions, require_topics, run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, number, verb
@@ -50,9 +50,10 @@ kohort consume flights --from-beginning --timeout-ms 1000 --json | kohort produc
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `produce` to the command line."""
     parser = verb(verbs, "produce", "send the lines of stdin to a topic", run=run, examples=EXAMPLES)
-    parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("--key", metavar="TEXT", help="the key of each record whose line has none")
-    parser.add_argument(
+    add = parser.add_argument
+    add("topic", metavar="TOPIC")
+    add("--key", metavar="TEXT", help="the key of each record whose line has none")
+    add(
         "--header",
         dest="headers",
         metavar="NAME=VALUE",
@@ -61,7 +62,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         default=[],
         help="a header of each record whose line has none; may repeat",
     )
-    parser.add_argument(
+    add(
         "--partition",
         metavar="P",
         type=number(0, "a partition"),
@@ -74,8 +75,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         action="store_true",
         help="a line is a JSON object with key, value, headers, partition and timestamp (ms), each optional",
     )
-    parser.add_argument("--acks", choices=["all", "1", "0"], default="all", help="what to wait for (default: all)")
-    parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="none")
+    add("--acks", choices=["all", "1", "0"], default="all", help="what to wait for (default: all)")
+    add("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="none")
     add_cluster(parser)
 
 
@@ -100,8 +101,7 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
 
     async with admin_of(args) as admin:
         count = (await require_topics(admin, [args.topic]))[args.topic]
-    if args.partition is not None and args.partition >= count:
-        raise CommandFailed(f"topic {args.topic!r} has partitions 0 to {count - 1}, and no {args.partition}", USAGE)
+    require_partitions(args.topic, count, () if args.partition is None else (args.partition,))
     producer = Producer(
         bootstrap_servers=args.bootstrap_server,
         acks=args.acks,

@@ -44,13 +44,12 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     many.add_argument("--seed", metavar="N", type=number(0, "a seed"), help="the world of one seed")
     many.add_argument("--seeds", metavar="COUNT", type=number(1, "a number of seeds"), help="so many worlds")
     one = parser.add_argument_group("one seed")
-    one.add_argument(
-        "--log", choices=("short", "full", "none"), default="short", help="how much of what happens is printed (short)"
-    )
-    one.add_argument("--picture", metavar="FILE", type=Path, help="draw the owners of partitions over time, as SVG")
-    one.add_argument("--plan", action="store_true", help="print what the seed decides, and run nothing")
-    one.add_argument("--only", metavar="STEPS", type=steps, help="leave out all steps but these, such as 3,7,9 or none")
-    one.add_argument("--until", metavar="SECONDS", type=seconds_us, help="end the faults then")
+    add = one.add_argument
+    add("--log", choices=("short", "full", "none"), default="short", help="how much of what happens is printed (short)")
+    add("--picture", metavar="FILE", type=Path, help="draw the owners of partitions over time, as SVG")
+    add("--plan", action="store_true", help="print what the seed decides, and run nothing")
+    add("--only", metavar="STEPS", type=steps, help="leave out all steps but these, such as 3,7,9 or none")
+    add("--until", metavar="SECONDS", type=seconds_us, help="end the faults then")
     batch = parser.add_argument_group("many seeds")
     batch.add_argument("--from", dest="first", metavar="N", type=number(0, "a seed"), default=0, help="the first (0)")
     batch.add_argument(
@@ -73,10 +72,7 @@ def steps(text: str) -> tuple[int, ...]:
 
 def seconds_us(text: str) -> int:
     """Return seconds of the world as microseconds."""
-    seconds = amount(text, below=1e6)
-    if not seconds:
-        raise ArgumentTypeError(f"{text!r} is no time of the world in seconds, such as 12.5")
-    return round(seconds * 1_000_000)
+    return round(amount("time of the world in seconds, such as 12.5", least=1e-6, below=1e6)(text) * 1_000_000)
 
 
 def run(args: argparse.Namespace) -> int:

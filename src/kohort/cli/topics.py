@@ -27,9 +27,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         type=number(1, "a number of partitions"),
         help="how many partitions (default: the broker's num.partitions)",
     )
-    create.add_argument(
-        "--config", metavar="NAME=VALUE", type=setting, action="append", default=[], help="a topic setting; may repeat"
-    )
     listing = verb(inner, "list", "list topics", run=with_admin(show_topics), examples="kohort topics list --json")
     listing.add_argument("--internal", action="store_true", help="also those that brokers keep for themselves")
     example = "kohort topics describe flights"
@@ -42,13 +39,14 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--partitions", metavar="N", type=number(1, "a number of partitions"), help="how many there shall be in all"
     )
     alter.add_argument(
-        "--config", metavar="NAME=VALUE", type=setting, action="append", default=[], help="set this; may repeat"
-    )
-    alter.add_argument(
         "--reset", metavar="NAME", action="append", default=[], help="go back to the broker's default; may repeat"
     )
     example = "kohort topics delete flights"
     delete = verb(inner, "delete", "delete a topic and its records", run=with_admin(delete_topic), examples=example)
+    for each in (create, alter):
+        each.add_argument(
+            "--config", metavar="NAME=VALUE", type=setting, action="append", default=[], help="set this; may repeat"
+        )
     for each in (create, describing, alter, delete):
         each.add_argument("name", metavar="NAME")
     for each in (create, listing, describing, alter, delete):
@@ -67,23 +65,19 @@ async def create_topic(args: argparse.Namespace, admin: Admin) -> None:
     """Create a topic and print its number of partitions."""
     await admin.create_topic(args.name, partitions=args.partitions, configs=dict(args.config))
     count = (await require_topics(admin, [args.name]))[args.name]
-    if args.json:
-        output.put_json({"name": args.name, "partitions": count})
-    else:
-        output.put(f"created {args.name} with {output.counted(count, 'partition')}")
+    text = f"created {args.name} with {output.counted(count, 'partition')}"
+    output.put_result(args, {"name": args.name, "partitions": count}, text)
 
 
 async def show_topics(args: argparse.Namespace, admin: Admin) -> None:
     """Print the topics by name."""
     topics = sorted(await admin.list_topics(), key=lambda topic: topic.name)
     topics = [topic for topic in topics if args.internal or not topic.is_internal]
-    if args.json:
-        names = ("name", "topic_id", "internal", "partitions")
-        rows = [(each.name, topic_id_text(each.topic_id), each.is_internal, len(each.partitions)) for each in topics]
-        output.put_json([dict(zip(names, row, strict=True)) for row in rows])
-        return
-    output.put(output.table_of([{"topic": each.name, "partitions": len(each.partitions)} for each in topics]))
-    if not topics:
+    names = ("name", "topic_id", "internal", "partitions")
+    rows = [(each.name, topic_id_text(each.topic_id), each.is_internal, len(each.partitions)) for each in topics]
+    table = output.table(["topic", "partitions"], [(row[0], row[3]) for row in rows])
+    output.put_result(args, [dict(zip(names, row, strict=True)) for row in rows], table)
+    if not topics and not args.json:
         output.remark("there are no topics: create one with `kohort topics create NAME`")
 
 
@@ -104,22 +98,17 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         for partition in partitions
     ]
     configs = await own_configs(admin, args.name)
-    if args.json:
-        output.put_json(
-            {
-                "name": topic.name,
-                "topic_id": topic_id_text(topic.topic_id),
-                "internal": topic.is_internal,
-                "partitions": described,
-                "configs": configs,
-            }
-        )
-        return
+    topic_id = topic_id_text(topic.topic_id)
+    document = {
+        "name": topic.name,
+        "topic_id": topic_id,
+        "internal": topic.is_internal,
+        "partitions": described,
+        "configs": configs,
+    }
     records = sum(row["latest"] - row["earliest"] for row in described)
-    output.put(f"{topic.name}: {len(described)} partitions, {records:,} offsets, id {topic_id_text(topic.topic_id)}")
-    for name, value in configs.items():
-        output.put(f"  {name}={value}")
-    output.put("\n" + output.table_of(described))
+    headline = f"{topic.name}: {len(described)} partitions, {records:,} offsets, id {topic_id}"
+    output.put_result(args, document, "\n".join([headline, *config_lines(configs), "", output.table_of(described)]))
 
 
 async def own_configs(admin: Admin, name: str) -> dict[str, str | None]:
@@ -128,6 +117,11 @@ async def own_configs(admin: Admin, name: str) -> dict[str, str | None]:
 
     configs = await admin.describe_configs(ResourceType.TOPIC, name)
     return {key: configs[key].value for key in sorted(configs) if configs[key].source is ConfigSource.DYNAMIC_TOPIC}
+
+
+def config_lines(configs: dict[str, str | None]) -> list[str]:
+    """Return settings as lines."""
+    return [f"  {name}={value}" for name, value in configs.items()]
 
 
 async def alter(args: argparse.Namespace, admin: Admin) -> None:
@@ -144,20 +138,13 @@ async def alter(args: argparse.Namespace, admin: Admin) -> None:
         await admin.create_partitions(args.name, args.partitions)
     count = args.partitions or before
     configs = await own_configs(admin, args.name)
-    if args.json:
-        output.put_json({"name": args.name, "partitions": count, "configs": configs})
-        return
     grown = f", {count - before} of them new" if count > before else ""
-    output.put(f"{args.name} has {output.counted(count, 'partition')}{grown}")
-    for name, value in configs.items():
-        output.put(f"  {name}={value}")
+    lines = [f"{args.name} has {output.counted(count, 'partition')}{grown}", *config_lines(configs)]
+    output.put_result(args, {"name": args.name, "partitions": count, "configs": configs}, "\n".join(lines))
 
 
 async def delete_topic(args: argparse.Namespace, admin: Admin) -> None:
     """Delete a topic that exists."""
     await require_topics(admin, [args.name])
     await admin.delete_topic(args.name)
-    if args.json:
-        output.put_json({"name": args.name, "deleted": True})
-    else:
-        output.put(f"deleted {args.name}")
+    output.put_result(args, {"name": args.name, "deleted": True}, f"deleted {args.name}")

@@ -12,11 +12,7 @@ from kohort.assign.server.standby import ACCEPTABLE_RECOVERY_LAG
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, TopicSpec
 from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join, Leave, Leaving, Sync
 from kohort.group.migration.migration_plan import Kind
-from kohort.group.results import (
-    ConsumerHeartbeatResult,
-    JoinResult,
-    SyncResult,
-)
+from kohort.group.results import ConsumerHeartbeatResult, JoinResult, SyncResult
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
 from kohort.member.effects import Callback
 from kohort.member.member_state import Identity
@@ -58,20 +54,18 @@ class CopiedMember(Sender):
         )
         self.broker = broker
         self.profile = profile
-        self.number = broker.next_number()
+        self.number = next(broker.numbers)
         self.is_dead = False
         self.failure = ""
         self.assignors: dict[str, Assignor] = {name: CLIENT_SIDE[name]() for name in profile.offers}
-        self.machine = self._member(config)
+        self.machine: ClassicMember | ConsumerMember
+        if profile.kind is Kind.CONSUMER:
+            self.machine = ConsumerMember(config, f"{profile.name}-{self.number}", _never_random)
+            self.machine.lag_source = lambda: profile.lags
+        else:
+            self.machine = ClassicMember(config, list(self.assignors.values()), _never_random)
         self._deadline: Due | None = None
         self._in_poll = True
-
-    def _member(self, config: MemberConfig) -> ClassicMember | ConsumerMember:
-        if self.profile.kind is Kind.CONSUMER:
-            member = ConsumerMember(config, f"{self.profile.name}-{self.number}", _never_random)
-            member.lag_source = lambda: self.profile.lags
-            return member
-        return ClassicMember(config, list(self.assignors.values()), _never_random)
 
     @property
     def member_id(self) -> str:
@@ -94,14 +88,16 @@ class CopiedMember(Sender):
     def begin(self) -> None:
         """Start, and join."""
         self.refresh_topics()
-        self.take(inputs.Subscribed(tuple(sorted(self.profile.topics))))
+        self.take(self._subscribed())
+
+    def _subscribed(self) -> inputs.Input:
+        return inputs.Subscribed(tuple(sorted(self.profile.topics)))
 
     def refresh_topics(self) -> None:
         """Take the topics of the cluster as they are now."""
-        self.take(self.topics_input())
+        self.take(self._topics_seen())
 
-    def topics_input(self) -> inputs.Input:
-        """Return the input with the topics that the member sees."""
+    def _topics_seen(self) -> inputs.Input:
         if self.profile.kind is Kind.CONSUMER:
             return inputs.TopicsSeen({topic_id: name for name, topic_id in self.broker.ids.items()})
         return inputs.MetadataChanged(self._specs_of([self.profile.topics]))
@@ -140,8 +136,8 @@ class CopiedMember(Sender):
         machine, now_ms = self.machine, self.broker.now_ms
         if isinstance(machine, ConsumerMember):
             machine.member_id = member_id
-        machine.step(self.topics_input(), now_ms)
-        requested = list(machine.step(inputs.Subscribed(tuple(sorted(self.profile.topics))), now_ms))
+        machine.step(self._topics_seen(), now_ms)
+        requested = list(machine.step(self._subscribed(), now_ms))
         for _ in range(JOIN_STEPS):
             if not requested:
                 break

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kohort.assign.server.spec import ServerAssignor
 from kohort.group.describe import DescribedConsumerMember, DescribedGroup, DescribedMember
 from kohort.group.explain.explain_text import Names
 from kohort.group.explain.rebalance_report import Identity
@@ -61,20 +60,14 @@ class ReplayedGroups:
     def limits(self) -> Limits:
         """Return the limits of the broker."""
         config = self._node.config
-        assignor: ServerAssignor = next(iter(self._node.assignors.values()))
         return Limits(
             "consumer" in config.group_coordinator_rebalance_protocols,
-            assignor,
+            next(iter(self._node.assignors.values())),
             config.group_consumer_migration_policy,
             config.kohort_group_migration_min_embedded_version,
             config.group_consumer_max_size,
             config.group_max_size,
         )
-
-    def committed(self, group_id: str) -> dict[TopicPartition, int]:
-        """Return the committed offsets of a group."""
-        found = self._node.coordinator.offsets(group_id)
-        return {TopicPartition(each.topic, each.partition): each.offset for each in found}
 
     def group(self, group_id: str, offers: Mapping[str, tuple[str, ...]]) -> LiveGroup | None:
         """Return a group as it would be after a start of its broker, None where there is no such group."""

@@ -60,14 +60,12 @@ class PartitionReaders:
 
     def all_unread(self, from_us: int, until_us: int) -> list[UnreadInterval]:
         """Return what was not read between two moments, cut off there."""
-        current = [
-            UnreadInterval(partition, since_us, until_us) for partition, since_us in sorted(self._since_us.items())
-        ]
-        found = [
+        current = [UnreadInterval(each, since_us, until_us) for each, since_us in sorted(self._since_us.items())]
+        return [
             UnreadInterval(each.partition, max(from_us, each.from_us), min(until_us, each.until_us))
             for each in [*self.unread, *current]
+            if max(from_us, each.from_us) < min(until_us, each.until_us)
         ]
-        return [each for each in found if each.until_us > each.from_us]
 
 
 class Balance(NamedTuple):
@@ -78,10 +76,6 @@ class Balance(NamedTuple):
     least: int
     most: int
     score: int
-
-    def __str__(self) -> str:
-        span = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
-        return f"{self.members} with {span} each" if self.members else "no members"
 
 
 def balance_of(counts: Iterable[int]) -> Balance:

@@ -66,7 +66,7 @@ class Simulation:
             sum(len(each.moved()) for each in rebalances),
             sum(each.unowned_partition_s for each in rebalances),
             before,
-            balance_of(len(member.machine.owned) for member in self.members.values() if not member.is_dead),
+            balance_of(len(member.machine.owned) for member in self._living),
             began_us,
             unread,
             growth_of(unread, self.facts.rates),
@@ -90,11 +90,12 @@ class Simulation:
         interval_ms = self.times.heartbeat_interval_ms
         if self.roster.is_consumer:
             interval_ms = max(interval_ms, config.group_consumer_heartbeat_interval_ms)
-        for topic in {topic for profile in self.roster.profiles.values() for topic in profile.topics}:
+        profiles = self.roster.profiles
+        for topic in {topic for profile in profiles.values() for topic in profile.topics}:
             broker.readers.add(_partitions(topic, 0, broker.partitions.get(topic, 0)), 0)
-        for place, member_id in enumerate(sorted(self.roster.profiles)):
-            member = self.members[member_id] = CopiedMember(broker, self.roster.profiles[member_id])
-            broker.after_ms(interval_ms * place / len(self.roster.profiles), member.restore, member_id, self.roster)
+        for place, (member_id, profile) in enumerate(sorted(profiles.items())):
+            member = self.members[member_id] = CopiedMember(broker, profile)
+            broker.after_ms(interval_ms * place / len(profiles), member.restore, member_id, self.roster)
         self._let_pass((WARM_UP_INTERVALS + 1) * interval_ms)
         self._wait_until(lambda: self._is_stable)
 
@@ -168,9 +169,13 @@ class Simulation:
         return not self.broker.unsettled and self.broker.state in ("Stable", "Empty", "Dead")
 
     @property
+    def _living(self) -> list[CopiedMember]:
+        return [member for member in self.members.values() if not member.is_dead]
+
+    @property
     def _is_all_assigned(self) -> bool:
-        owned = sum(len(member.machine.owned) for member in self.members.values() if not member.is_dead)
-        topics = {topic for member in self.members.values() if not member.is_dead for topic in member.profile.topics}
+        owned = sum(len(member.machine.owned) for member in self._living)
+        topics = {topic for member in self._living for topic in member.profile.topics}
         return owned >= sum(self.broker.partitions.get(topic, 0) for topic in topics)
 
     def _let_pass(self, delay_ms: float) -> None:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from itertools import count
 from typing import Any
 
 from kohort.assign.server.catalog import KAFKAS_CLASSES, UnknownAssignor, server_assignors
@@ -139,14 +140,8 @@ def _metadata(profile: MemberProfile) -> bytes:
 
 def numbered_ids() -> Callable[[int], bytes]:
     """Return a source of ids that are never the same twice, and the same in every run."""
-    count = 0
-
-    def next_id(size: int) -> bytes:
-        nonlocal count
-        count += 1
-        return sha256(f"what-if {count}".encode()).digest()[:size]
-
-    return next_id
+    numbers = count(1)
+    return lambda size: sha256(f"what-if {next(numbers)}".encode()).digest()[:size]
 
 
 BEGIN_MS = 1_700_000_000_000
@@ -181,7 +176,8 @@ class VirtualBroker:
         """How often a member became stable, or ended."""
         self.ids = {name: topic_id for name, (topic_id, _) in facts.group.topics.items()}
         self._delay_us = round(times.network_ms * 1000)
-        self._numbers = 0
+        self.numbers = count(1)
+        """The numbers of members, each given once."""
         self._new_id = numbered_ids()
         self._tick: Due | None = None
         disk = MemoryDisk()
@@ -231,11 +227,6 @@ class VirtualBroker:
     def after_ms(self, delay_ms: float, action: Callable[..., object], *arguments: Any) -> Due:
         """Run an action after a delay."""
         return self.scheduler.after(round(delay_ms * 1000), action, *arguments)
-
-    def next_number(self) -> int:
-        """Return a number that was never given before."""
-        self._numbers += 1
-        return self._numbers
 
     # -- requests
 

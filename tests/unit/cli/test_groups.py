@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.cli.groups import Move, Reach, Rule, changes, plan
+from kohort.cli.groups import Move, Rule, changes, plan
 from kohort.cli.terminal.failure import CommandFailed
 from kohort.model.ids import TopicPartition
 
 P0, P1 = TopicPartition("flights", 0), TopicPartition("flights", 1)
-REACHES = {P1: Reach(0, 5), P0: Reach(10, 100)}
+FIRST, END = {P1: 0, P0: 10}, {P1: 5, P0: 100}
 
 
 def offsets(rule: Rule, number: int = 0, committed: dict[TopicPartition, int] | None = None) -> list[int]:
-    return [move.offset for move in plan(rule, number, REACHES, committed or {}, {P0: 40, P1: None})]
+    return [move.offset for move in plan(rule, number, FIRST, END, committed or {}, {P0: 40, P1: None})]
 
 
 def test_each_rule_aims_where_it_says() -> None:
@@ -22,19 +22,19 @@ def test_each_rule_aims_where_it_says() -> None:
 
 
 def test_a_plan_is_sorted_and_shows_what_is_committed() -> None:
-    assert plan(Rule.EARLIEST, 0, REACHES, {P0: 50}, {}) == [Move(P0, 50, 10, False), Move(P1, None, 0, False)]
+    assert plan(Rule.EARLIEST, 0, FIRST, END, {P0: 50}, {}) == [Move(P0, 50, 10, False), Move(P1, None, 0, False)]
 
 
 def test_an_offset_outside_the_log_is_moved_to_its_nearest_end_and_marked() -> None:
-    assert plan(Rule.OFFSET, 7, REACHES, {}, {}) == [Move(P0, None, 10, True), Move(P1, None, 5, True)]
+    assert plan(Rule.OFFSET, 7, FIRST, END, {}, {}) == [Move(P0, None, 10, True), Move(P1, None, 5, True)]
     assert offsets(Rule.SHIFT, -1000, {P0: 50, P1: 4}) == [10, 0]
 
 
 def test_a_shift_without_a_committed_offset_names_the_partition() -> None:
     with pytest.raises(CommandFailed, match="flights-1 has no committed offset"):
-        plan(Rule.SHIFT, 1, REACHES, {P0: 50}, {})
+        plan(Rule.SHIFT, 1, FIRST, END, {P0: 50}, {})
 
 
 def test_only_moves_that_change_something_are_written() -> None:
-    moves = plan(Rule.EARLIEST, 0, REACHES, {P0: 10}, {})
+    moves = plan(Rule.EARLIEST, 0, FIRST, END, {P0: 10}, {})
     assert [move.partition for move in changes(moves)] == [P1]

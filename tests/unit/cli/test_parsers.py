@@ -40,3 +40,17 @@ def test_completion_knows_the_verbs_of_verbs_and_their_options(
 def test_the_verb_demo_says_where_the_demo_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo"]) == 2
     assert "run `make demo` in a clone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((), "give a change: --add, --kill"),
+        (("--compare", "--protocol", "consumer"), "--compare tries every protocol by itself"),
+    ],
+)
+def test_what_if_refuses_contradictory_options_before_it_connects(
+    options: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["what-if", "readers", "--bootstrap-server", "127.0.0.1:1", *options]) == 2
+    assert sentence in capsys.readouterr().err

@@ -110,10 +110,9 @@ async def watch_group(args: argparse.Namespace, admin: Admin) -> int:
 
 async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     """Read the group, make the plan and print it; return 0 where it is safe, else 1."""
-    from kohort.cli.live_group import coordinator_settings, read_facts
+    from kohort.cli.live_group import read_facts
 
-    group, limits, doubts, history = await read_facts(args, admin)
-    settings = await coordinator_settings(admin, args.group)
+    group, limits, settings, doubts, history = await read_facts(args, admin)
     with output.Meter("simulating the restarts", unit="events") as meter:
         plan = planned(args, group, limits, settings, meter.advance)
     if args.json:

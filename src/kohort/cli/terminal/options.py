@@ -16,8 +16,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from kohort.model.ids import TopicPartition
-
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KOHORT_BOOTSTRAP"
 CONFIG_VARIABLE = "KOHORT_COMMAND_CONFIG"
@@ -149,12 +147,16 @@ def topic_or_partitions(text: str) -> Named:
     return topic, partitions
 
 
-def amount(text: str, *, below: float) -> float | None:
-    """Return a number from 0 on, or None for any other text."""
-    with suppress(ValueError):
-        if 0 <= (value := float(text)) < below:
-            return value
-    return None
+def amount(what: str, *, least: float = 0, below: float, unit: str = "") -> Callable[[str], float]:
+    """Return the type of numbers in a range, with or without their unit."""
+
+    def checked(text: str) -> float:
+        with suppress(ValueError):
+            if least <= (value := float(text.removesuffix(unit))) < below:
+                return value
+        raise ArgumentTypeError(f"{text!r} is no {what}")
+
+    return checked
 
 
 def duration_ms(text: str) -> int:
@@ -174,23 +176,3 @@ def moment_ms(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)
-
-
-def chosen(
-    named: list[Named], existing: dict[str, int]
-) -> tuple[list[TopicPartition], list[str], list[TopicPartition]]:
-    """Resolve `TOPIC[:p]` against topics and their partition counts.
-
-    Returns the partitions meant, the topics that do not exist, and the partitions that do not.
-    """
-    found: set[TopicPartition] = set()
-    missing_topics = [topic for topic, _ in named if topic not in existing]
-    missing: list[TopicPartition] = []
-    for topic, partitions in named:
-        count = existing.get(topic, 0)
-        for partition in sorted(range(count) if partitions is None else partitions):
-            if partition < count:
-                found.add(TopicPartition(topic, partition))
-            elif topic in existing:
-                missing.append(TopicPartition(topic, partition))
-    return sorted(found), missing_topics, missing

@@ -6,6 +6,7 @@ two seconds. Control characters in names that clients chose are escaped. The one
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -89,6 +90,14 @@ def put_json(value: Any) -> None:
     """Print one JSON document on one line to stdout, its keys in the order given. Raises as put_bytes does."""
     text = json.dumps(value, ensure_ascii=False)
     put_bytes(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8", "backslashreplace") + b"\n")
+
+
+def put_result(args: argparse.Namespace, document: Any, text: str) -> None:
+    """Print a result: as JSON with --json, else as text."""
+    if args.json:
+        put_json(document)
+    else:
+        put(text)
 
 
 def put_bytes(line: bytes) -> None:

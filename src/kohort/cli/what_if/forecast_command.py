@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli.cluster import run_against, with_admin
+from kohort.cli.cluster import with_admin
 from kohort.cli.migrate.migrate_plan import goal
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import add_cluster, add_json, amount, duration_ms, number, setting, verb
 from kohort.group.migration.migration_plan import Goal, LiveGroup
 
@@ -43,12 +43,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = verb(verbs, "what-if", summary, run=run, examples=EXAMPLES)
     parser.add_argument("group", metavar="GROUP")
     change = parser.add_argument_group("the change (options add up; restarts come last)")
-    change.add_argument("--add", metavar="N", type=number(1, "a number of members"), default=0, help="N members join")
-    change.add_argument(
-        "--kill", metavar="MEMBER", action="append", default=[], help="a member dies without a word; may repeat"
-    )
-    change.add_argument("--stop", metavar="MEMBER", action="append", default=[], help="a member leaves; may repeat")
-    change.add_argument(
+    add = change.add_argument
+    add("--add", metavar="N", type=number(1, "a number of members"), default=0, help="N members join")
+    add("--kill", metavar="MEMBER", action="append", default=[], help="a member dies without a word; may repeat")
+    add("--stop", metavar="MEMBER", action="append", default=[], help="a member leaves; may repeat")
+    add(
         "--partitions",
         metavar="TOPIC=N",
         type=topic_size,
@@ -56,18 +55,16 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         default=[],
         help="a topic grows to N partitions; may repeat",
     )
-    change.add_argument(
-        "--bounce", choices=("rolling", "all"), help="restart every member: one after another, or all at once"
-    )
-    change.add_argument(
+    add("--bounce", choices=("rolling", "all"), help="restart every member: one after another, or all at once")
+    add(
         "--protocol",
         dest="goal",
         metavar="PROTOCOL",
         type=goal,
         help="restart every member with the protocol consumer, classic, or cooperative",
     )
-    change.add_argument("--assignor", metavar="NAME", help="restart every member so that the group's assignor is NAME")
-    change.add_argument(
+    add("--assignor", metavar="NAME", help="restart every member so that the group's assignor is NAME")
+    add(
         "--compare",
         action="store_true",
         help="the same in the eager, the cooperative and the consumer protocol, and with static members, side by side "
@@ -85,13 +82,14 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def add_times(parser: argparse.ArgumentParser) -> None:
     """Add how long things take."""
     times = parser.add_argument_group("how long things take (default: measured where that is possible)")
-    times.add_argument(
+    add = times.add_argument
+    add(
         "--callback-ms",
         metavar="MS[,MS]",
         type=callback_ms,
         help="how long on_partitions_revoked and on_partitions_assigned run (default: measured, from its events)",
     )
-    times.add_argument(
+    add(
         "--poll-ms",
         metavar="MS",
         type=milliseconds,
@@ -99,12 +97,7 @@ def add_times(parser: argparse.ArgumentParser) -> None:
         help="how long an application is away between two polls, for clients whose callbacks wait for a poll, as "
         "Java's do (default: 0)",
     )
-    times.add_argument(
-        "--network-ms",
-        metavar="MS",
-        type=milliseconds,
-        help="how long a message is on its way (default: measured)",
-    )
+    add("--network-ms", metavar="MS", type=milliseconds, help="how long a message is on its way (default: measured)")
     add_time = partial(times.add_argument, metavar="TIME", type=duration_ms)
     away = "from the end of a restarted process to the start of the next (default: 10s)"
     add_time("--away", dest="away_ms", default=10_000, help=away)
@@ -116,10 +109,10 @@ def add_times(parser: argparse.ArgumentParser) -> None:
     add_time("--heartbeat", dest="heartbeat_ms", help=heartbeat)
     age = "classic members' metadata.max.age.ms, after which they see that a topic has grown (default: 300s)"
     add_time("--metadata-age", dest="metadata_ms", default=METADATA_MS, help=age)
-    times.add_argument(
+    add(
         "--produce-rate",
         metavar="N",
-        type=rate,
+        type=amount("number of records per second such as 5000", below=1e12),
         help="records per second, all partitions together (default: measured for a second and a half)",
     )
 
@@ -133,26 +126,13 @@ def topic_size(text: str) -> tuple[str, int]:
     return name, number(1, "a number of partitions")(value)
 
 
-def milliseconds(text: str) -> float:
-    """Return a number of milliseconds, from 0 on."""
-    value = amount(text.removesuffix("ms"), below=86_400_000)
-    if value is None:
-        raise ArgumentTypeError(f"{text!r} is no number of milliseconds such as 250")
-    return value
+milliseconds = amount("number of milliseconds such as 250", below=86_400_000, unit="ms")
 
 
 def callback_ms(text: str) -> tuple[float, float]:
     """Return the times of both callbacks; one number is used for both."""
     revoked, comma, assigned = text.partition(",")
     return milliseconds(revoked), milliseconds(assigned if comma else revoked)
-
-
-def rate(text: str) -> float:
-    """Return a number of records per second."""
-    value = amount(text, below=1e12)
-    if value is None:
-        raise ArgumentTypeError(f"{text!r} is no number of records per second such as 5000")
-    return value
 
 
 def plot_file(text: str) -> Path:
@@ -170,35 +150,29 @@ def plot_file(text: str) -> Path:
 
 def run(args: argparse.Namespace) -> int:
     """Forecast, and return the exit status."""
+    refuse_contradictions(args)
     if args.data_dir is None:
         return with_admin(forecast_live)(args)
-    return run_against(args.bootstrap_server, lambda: forecast_stored(args))
+    from kohort.cli.what_if.forecast_inputs import read_stored
+
+    return forecast(args, read_stored(args))
 
 
 async def forecast_live(args: argparse.Namespace, admin: Admin) -> int:
     """Forecast for a group of a cluster."""
     from kohort.cli.what_if.forecast_inputs import read_live
 
-    refuse_contradictions(args)
     return forecast(args, await read_live(args, admin))
 
 
-async def forecast_stored(args: argparse.Namespace) -> int:
-    """Forecast for a group in a data directory."""
-    from kohort.cli.what_if.forecast_inputs import read_stored
-
-    refuse_contradictions(args)
-    return forecast(args, read_stored(args))
-
-
 def refuse_contradictions(args: argparse.Namespace) -> None:
-    """Raise CommandFailed for contradictory options, before anything is read."""
+    """Raise CommandFailed for contradictory options, before anything is read or connected."""
     if args.compare and (args.goal is not None or args.assignor is not None):
         raise CommandFailed(
             "--compare tries every protocol by itself: leave --protocol and --assignor away, or --compare", USAGE
         )
-    is_nothing = not (args.add or args.kill or args.stop or args.partitions or args.bounce or args.goal)
-    if is_nothing and args.assignor is None and not args.compare:
+    given = (args.add, args.kill, args.stop, args.partitions, args.bounce, args.goal, args.assignor, args.compare)
+    if not any(given):
         raise CommandFailed(
             "give a change: --add, --kill, --stop, --partitions, --bounce, --protocol or --assignor", USAGE
         )
@@ -268,8 +242,7 @@ def change_of(args: argparse.Namespace, group: LiveGroup) -> Change:
     from kohort.what_if.change import Change, Impossible, Pace, check, restarts_for
 
     pace = None if args.bounce is None else Pace(args.bounce)
-    is_plain = not (args.add or args.kill or args.stop or args.partitions or args.bounce)
-    if args.compare and is_plain:
+    if args.compare and not (args.add or args.kill or args.stop or args.partitions or args.bounce):
         pace = Pace.ROLLING
     try:
         restarts = restarts_for(group, args.goal, args.assignor, pace)
@@ -285,8 +258,6 @@ def change_of(args: argparse.Namespace, group: LiveGroup) -> Change:
 
 def member_id_of(name: str, group: LiveGroup) -> str:
     """Return the id of a member by its name, its instance id or its id. Raises CommandFailed."""
-    from kohort.cli.terminal.failure import unknown
-
     if any(each.member_id == name for each in group.members):
         return name
     named = [each for each in group.members if name in (each.name, each.instance_id)]

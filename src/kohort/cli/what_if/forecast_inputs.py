@@ -8,23 +8,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import ends_of
-from kohort.cli.group_events import (
-    EVENT_TOPIC,
-    RECENT_EVENTS,
-    GroupFilter,
-    event_consumer,
-    live_events,
-    now_ms,
-    require_directory,
-    stored_events,
-)
-from kohort.cli.live_group import EMBEDDED, coordinator_settings, read_facts
+from kohort.cli.group_events import EVENT_TOPIC, GroupFilter, fold_recent, now_ms, require_directory, stored_events
+from kohort.cli.live_group import read_facts
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
 from kohort.group.migration.migration_plan import Limits, LiveGroup
@@ -58,15 +50,13 @@ class Found:
 
 async def read_live(args: argparse.Namespace, admin: Admin) -> Found:
     """Read a group from its cluster. Raises CommandFailed."""
-    group, limits, doubts, _ = await read_facts(args, admin)
-    settings = await coordinator_settings(admin, args.group)
+    group, limits, settings, doubts, _ = await read_facts(args, admin)
     settings |= await own_settings(admin, args.group)
-    is_ours = EMBEDDED in settings
     network_ms = await measured_network_ms(admin, args.group)
     measuring = await recent_measurements(args) if EVENT_TOPIC in group.topics else EventMeasurement(args.group)
     partitions = partitions_of(group)
     rates, lag = await sampled(args, admin, partitions)
-    noted = Found(Facts(group, settings, is_ours, lag, rates), Times(network_ms=network_ms), limits)
+    noted = Found(Facts(group, settings, limits.is_ours, lag, rates), Times(network_ms=network_ms), limits)
     noted.assumed += doubts
     set_times(args, noted, measuring, network_ms)
     if args.produce_rate is None and rates is not None:
@@ -104,10 +94,7 @@ async def recent_measurements(args: argparse.Namespace) -> EventMeasurement:
     """Return measurements from the latest events of the group."""
     measuring = EventMeasurement(args.group)
     with output.Meter("reading group events", unit="events") as meter:
-        async with event_consumer(args.bootstrap_server, args.security) as consumer:
-            async for event in live_events(consumer, GroupFilter(args.group), meter.advance, last=RECENT_EVENTS):
-                if event is not None:
-                    measuring.fold(event)
+        await fold_recent(args.bootstrap_server, args.security, args.group, measuring.fold, meter.advance)
     return measuring
 
 
@@ -153,12 +140,10 @@ def read_stored(args: argparse.Namespace) -> Found:
     except StorageError as error:
         raise CommandFailed(f"{directory} cannot be read: {error}", FAILED) from None
     measuring = EventMeasurement(args.group)
-    with output.Meter("reading group events", unit="events") as meter:
-        try:
-            for event in stored_events(directory, GroupFilter(args.group), meter.advance):
-                measuring.fold(event)
-        except CommandFailed:
-            pass  # a group without events is one without measurements
+    # A group without events is one without measurements.
+    with suppress(CommandFailed), output.Meter("reading group events", unit="events") as meter:
+        for event in stored_events(directory, GroupFilter(args.group), meter.advance):
+            measuring.fold(event)
     group = replayed.group(args.group, measuring.offers)
     if group is None:
         raise unknown("group", args.group, replayed.group_ids, f"{directory} has no record of it")

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kohort.cli.terminal.options import bootstrap, chosen, moment_ms, number, setting, topic_or_partitions
-from kohort.model.ids import TopicPartition
+from kohort.cli.terminal.options import bootstrap, moment_ms, number, setting, topic_or_partitions
 
 
 @pytest.mark.parametrize("text", ["localhost:9092", "[::1]:9092", "a:1,b:2"])
@@ -48,11 +47,3 @@ def test_a_topic_may_name_some_of_its_partitions() -> None:
 def test_a_time_without_a_zone_is_utc_as_in_kafka() -> None:
     assert moment_ms("1970-01-02") == 86_400_000
     assert moment_ms("1970-01-01T01:00:00.5+01:00") == 500
-
-
-def test_partitions_are_chosen_sorted_and_what_does_not_exist_is_named() -> None:
-    named = [("b", None), ("a", frozenset({1, 9})), ("c", None)]
-    found, topics, partitions = chosen(named, {"a": 2, "b": 2})
-    assert found == [TopicPartition("a", 1), TopicPartition("b", 0), TopicPartition("b", 1)]
-    assert topics == ["c"]
-    assert partitions == [TopicPartition("a", 9)]
