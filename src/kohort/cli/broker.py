@@ -57,7 +57,6 @@ def run(args: argparse.Namespace) -> int:
 
     from kohort.broker.broker import Broker
     from kohort.broker.descriptors import raise_limit
-    from kohort.log.disk import StorageError
     from kohort.net.event_loop import run as run_loop
     from kohort.node.configuration.config import ConfigError
 
@@ -77,17 +76,14 @@ def run(args: argparse.Namespace) -> int:
             assignors=args.assignor,
             compatible=args.compatible,
         )
-    except (ConfigError, SettingsUnreadable) as error:
+    except ConfigError as error:
         print(f"kohort broker: {error}", file=sys.stderr)
         return 2
     raise_limit()
     try:
         run_loop(_serve(broker, args.json))
-    except StorageError as error:
-        print(f"kohort broker: {error.strerror or error} ({args.data})", file=sys.stderr)
-        return 1
     except OSError as error:
-        print(f"kohort broker: {_reason(error, broker)}", file=sys.stderr)
+        print(f"kohort broker: {_reason(error, broker, args.data)}", file=sys.stderr)
         return 1
     return 0
 
@@ -110,10 +106,14 @@ async def _serve(broker: Broker, is_json: bool) -> None:
         await broker.stop()
 
 
-def _reason(error: OSError, broker: Broker) -> str:
+def _reason(error: OSError, broker: Broker, directory: str) -> str:
     import errno
     import socket
 
+    from kohort.log.disk import StorageError
+
+    if isinstance(error, StorageError):
+        return f"{error.strerror or error} ({directory})"
     host, port = broker.address
     if error.errno == errno.EADDRINUSE:
         return f"port {port} on {host} is in use by another process"
@@ -124,43 +124,30 @@ def _reason(error: OSError, broker: Broker) -> str:
     return str(error)
 
 
-class SettingsUnreadable(ValueError):
-    """The settings file is missing or malformed; the text is one sentence."""
-
-
 def read_settings(path: Path) -> dict[str, str]:
-    """Return the settings of a .properties or .toml file. Raises SettingsUnreadable."""
+    """Return the settings of a .properties or .toml file. Raises ConfigError."""
+    import tomllib
+
+    from kohort.node.configuration.config import ConfigError
+
     try:
         text = path.read_text(encoding="utf-8")
+        if path.suffix == ".toml":
+            return dict(_flat("", tomllib.loads(text)))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsUnreadable(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if path.suffix == ".toml":
-        return _toml(path, text)
-    return _properties(path, text)
-
-
-def _properties(path: Path, text: str) -> dict[str, str]:
+        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     settings: dict[str, str] = {}
     for number, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
         line = line.strip()
         if not line or line[0] in "#!":
             continue
-        name, separator, value = line.partition("=")
+        name, separator, value = line.partition("=" if "=" in line else ":")
         if not separator:
-            name, separator, value = line.partition(":")
-        if not separator:
-            raise SettingsUnreadable(f"{path}:{number}: expected KEY=VALUE, found {line!r}")
+            raise ConfigError(f"{path}:{number}: expected KEY=VALUE, found {line!r}")
         settings[name.strip()] = value.strip()
     return settings
-
-
-def _toml(path: Path, text: str) -> dict[str, str]:
-    import tomllib
-
-    try:
-        return dict(_flat("", tomllib.loads(text)))
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsUnreadable(f"{path}: {error}") from error
 
 
 def _flat(prefix: str, table: dict[str, Any]) -> list[tuple[str, str]]:
@@ -169,7 +156,7 @@ def _flat(prefix: str, table: dict[str, Any]) -> list[tuple[str, str]]:
         if isinstance(value, dict):
             pairs += _flat(f"{prefix}{name}.", value)
         elif isinstance(value, bool):
-            pairs.append((prefix + name, "true" if value else "false"))
+            pairs.append((prefix + name, str(value).lower()))
         else:
             pairs.append((prefix + name, ",".join(map(str, value)) if isinstance(value, list) else str(value)))
     return pairs

@@ -105,10 +105,12 @@ def run(args: argparse.Namespace) -> int:
     is_live = args.data_dir is None and args.events is None
     if args.follow and not is_live:
         raise CommandFailed("--follow needs a broker that runs: leave --data-dir and --events away", USAGE)
-    return run_against(args.bootstrap_server, lambda: explain_live(args) if is_live else explain_stored(args))
+    if not is_live:
+        return explain_stored(args)
+    return run_against(args.bootstrap_server, lambda: explain_live(args))
 
 
-async def explain_stored(args: argparse.Namespace) -> int:
+def explain_stored(args: argparse.Namespace) -> int:
     """Explain from files."""
     group_filter = GroupFilter(args.group)
     explanation = begun(args)
@@ -127,7 +129,9 @@ async def explain_live(args: argparse.Namespace) -> int:
         await require_events(args, admin)
     async with event_consumer(args.bootstrap_server, args.security) as consumer:
         if args.follow:
-            return await follow(args, consumer)
+            with suppress(asyncio.CancelledError):
+                await Follower(args).follow(consumer)
+            return 0
         group_filter, explanation = GroupFilter(args.group), begun(args)
         with output.Meter("reading group events", unit="events") as meter:
             async for event in live_events(consumer, group_filter, meter.advance):
@@ -148,13 +152,6 @@ async def require_events(args: argparse.Namespace, admin: Admin) -> None:
         f"`kohort groups describe {args.group} --members`. The reasons are in the coordinator's log, in lines that "
         "contain 'Preparing to rebalance group'"
     )
-
-
-async def follow(args: argparse.Namespace, consumer: Consumer) -> int:
-    """Print the past rebalances, then each new one when it is over, until a signal ends the command."""
-    with suppress(asyncio.CancelledError):
-        await Follower(args).follow(consumer)
-    return 0
 
 
 class Follower:
@@ -180,10 +177,10 @@ class Follower:
                     self._idle()
                     continue
                 ended = self.explanation.fold(event)
-                if ended is not None and self.is_caught_up:
-                    self._print_rebalances([ended])
-                if event.get("event") == JOIN_REFUSED and self.is_caught_up:
-                    self._print_refused(self.explanation.report(now_ms()).refused[-1:])
+                is_refused = event.get("event") == JOIN_REFUSED
+                if self.is_caught_up and (ended is not None or is_refused):
+                    known = self.explanation.report(now_ms())
+                    self._print(known, [] if ended is None else [ended], known.refused[-1:] if is_refused else [])
 
     def _idle(self) -> None:
         """Handle an idle wait: the past is read; report a rebalance that runs for long."""
@@ -192,31 +189,19 @@ class Follower:
             self.is_caught_up = True
             if not known.is_seen:
                 output.remark(f"{self.args.group} has no events yet: waiting for its first member")
-            self._print_rebalances(chosen(self.args, known.rebalances))
-            self._print_refused(refused_since(self.args, known))
+            self._print(known, chosen(self.args, known.rebalances), refused_since(self.args, known))
         running = known.running
         if running is None or running.started_ms == self.reported_slow_ms or running.duration_ms(now_ms()) < SLOW_MS:
             return
         self.reported_slow_ms = running.started_ms
         output.remark(sentence(running, Names(known.identities), now_ms()))
 
-    def _print_refused(self, refused: Iterable[Refused]) -> None:
-        names = Names(self.explanation.report(now_ms()).identities)
-        for each in refused:
-            if self.args.json:
-                output.put_json({"group": self.args.group, "refused": each.to_json()})
-            else:
-                output.put(refused_line(each, names))
-        output.flush()
-
-    def _print_rebalances(self, rebalances: Iterable[Rebalance]) -> None:
-        known = self.explanation.report(now_ms())
-        names = Names(known.identities)
+    def _print(self, known: GroupReport, rebalances: Iterable[Rebalance], refused: Iterable[Refused]) -> None:
+        page = Page(known, self.args.verbose)
         for each in rebalances:
-            if self.args.json:
-                output.put_json(document_of(each, names, known, is_verbose=self.args.verbose))
-            else:
-                output.put(text_of(each, names, is_verbose=self.args.verbose))
+            output.put_result(self.args, page.document(each), page.text(each))
+        for join in refused:
+            output.put_result(self.args, {"group": known.group_id, "refused": join.to_json()}, page.refused_line(join))
         output.flush()
 
 
@@ -226,7 +211,7 @@ def show(args: argparse.Namespace, known: GroupReport, group_filter: GroupFilter
         raise unknown_group(args.group, group_filter.others)
     rebalances = chosen(args, known.rebalances)
     running = known.running
-    names = Names(known.identities)
+    page = Page(known, args.verbose)
     if args.json:
         output.put_json(
             {
@@ -239,16 +224,16 @@ def show(args: argparse.Namespace, known: GroupReport, group_filter: GroupFilter
                 "rebalances_total": known.total,
                 "rebalances_avoided": known.avoided,
                 "refused": [each.to_json() for each in refused_since(args, known)],
-                "rebalances": [document_of(each, names, known, is_verbose=args.verbose) for each in rebalances],
-                "running": None if running is None else document_of(running, names, known, is_verbose=args.verbose),
+                "rebalances": [page.document(each) for each in rebalances],
+                "running": None if running is None else page.document(running),
             }
         )
         return
     output.put(headline(known))
     for each in [*rebalances, *([running] if running is not None else [])]:
-        output.put("\n" + text_of(each, names, is_verbose=args.verbose))
+        output.put("\n" + page.text(each))
     if refused := refused_since(args, known):
-        output.put("\n" + "\n".join(refused_line(each, names) for each in refused))
+        output.put("\n" + "\n".join(map(page.refused_line, refused)))
     left_out = known.total - len(rebalances)
     if left_out and args.last is None and args.since is None:
         output.remark(f"{left_out} earlier ones are not shown: ask for more with --last N or --since WHEN")
@@ -257,11 +242,6 @@ def show(args: argparse.Namespace, known: GroupReport, group_filter: GroupFilter
 def refused_since(args: argparse.Namespace, known: GroupReport) -> list[Refused]:
     """Return the refused joins that the options ask for, the latest last."""
     return [each for each in known.refused if args.since is None or each.last_ms >= args.since]
-
-
-def refused_line(refused: Refused, names: Names) -> str:
-    """Return refused joins as one line."""
-    return f"{iso_time(refused.first_ms)}  {refusal(refused, names, iso_time)}"
 
 
 def chosen(args: argparse.Namespace, rebalances: list[Rebalance]) -> list[Rebalance]:
@@ -282,28 +262,37 @@ def headline(known: GroupReport) -> str:
     )
 
 
-def text_of(rebalance: Rebalance, names: Names, *, is_verbose: bool) -> str:
-    """Return a rebalance as lines: the sentence, its chain, and its events if asked."""
-    lines = [f"{iso_time(rebalance.started_ms)}  {sentence(rebalance, names)}"]
-    if rebalance.avoided_before:
-        lines.append(f"  {counted(rebalance.avoided_before, 'rebalance')} avoided since the one before")
-    lines += [f"  {since(link.at_ms, rebalance)}  {link.text}" for link in chain(rebalance, names)]
-    if is_verbose:
-        lines.append("  events:")
-        events = rebalance.events
-        lines += [f"  {since(int(each['at_ms']), rebalance)}  {event_text(each, names)}" for each in events]
-    return "\n".join(lines)
+class Page:
+    """Rebalances and refused joins of a group as lines and as the documented JSON."""
+
+    def __init__(self, known: GroupReport, is_verbose: bool) -> None:
+        self.group_id = known.group_id
+        self.names = Names(known.identities)
+        self.is_verbose = is_verbose
+
+    def text(self, rebalance: Rebalance) -> str:
+        """Return a rebalance as lines: the sentence, its chain, and its events if asked."""
+        lines = [f"{iso_time(rebalance.started_ms)}  {sentence(rebalance, self.names)}"]
+        if rebalance.avoided_before:
+            lines.append(f"  {counted(rebalance.avoided_before, 'rebalance')} avoided since the one before")
+        lines += [f"  {since(link.at_ms, rebalance)}  {link.text}" for link in chain(rebalance, self.names)]
+        if self.is_verbose:
+            lines.append("  events:")
+            for each in rebalance.events:
+                lines.append(f"  {since(int(each['at_ms']), rebalance)}  {event_text(each, self.names)}")
+        return "\n".join(lines)
+
+    def document(self, rebalance: Rebalance) -> dict[str, Any]:
+        """Return a rebalance as JSON."""
+        document = {"group": self.group_id, "sentence": sentence(rebalance, self.names), **rebalance.to_json()}
+        document["chain"] = [{"at_ms": link.at_ms, "text": link.text} for link in chain(rebalance, self.names)]
+        return document | ({"events": rebalance.events} if self.is_verbose else {})
+
+    def refused_line(self, refused: Refused) -> str:
+        """Return refused joins as one line."""
+        return f"{iso_time(refused.first_ms)}  {refusal(refused, self.names, iso_time)}"
 
 
 def since(at_ms: int, rebalance: Rebalance) -> str:
     """Return a time relative to the start of its rebalance."""
     return f"{(at_ms - rebalance.started_ms) / 1000:+9.3f} s"
-
-
-def document_of(rebalance: Rebalance, names: Names, known: GroupReport, *, is_verbose: bool) -> dict[str, Any]:
-    """Return a rebalance as the documented JSON."""
-    document = {"group": known.group_id, "sentence": sentence(rebalance, names), **rebalance.to_json()}
-    document["chain"] = [{"at_ms": link.at_ms, "text": link.text} for link in chain(rebalance, names)]
-    if is_verbose:
-        document["events"] = rebalance.events
-    return document

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kohort.fleet.fold.fold import COMMITS, Folded, fold, state_of
-from kohort.fleet.fold.folded_group import Group, Record
+from kohort.fleet.fold.folded_group import Group, Interval, Record
 from kohort.fleet.fold.group_json import group_from_json, group_to_json
 from kohort.fleet.fold.hours import Hour, Snapshot
-from kohort.fleet.fold.ownership_intervals import Interval
 from kohort.fleet.schema import (
     DAY_MS,
     EVENTS,

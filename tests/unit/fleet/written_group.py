@@ -6,9 +6,8 @@ from typing import Any
 
 from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.fold.fold import COMMITS, fold
-from kohort.fleet.fold.folded_group import Group, Record, SilverEvent
+from kohort.fleet.fold.folded_group import Group, Interval, Record, SilverEvent
 from kohort.fleet.fold.hours import Hour
-from kohort.fleet.fold.ownership_intervals import Interval
 from kohort.group.events import (
     ConsumerGroupStored,
     ConsumerMemberDeleted,

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from kohort.fleet.fold.classic_fold import CLASSIC, fold_group_metadata
 from kohort.fleet.fold.epoch_fold import EPOCH_FOLDS, enter, flush_departed
-from kohort.fleet.fold.folded_group import Group, Record, SilverEvent
+from kohort.fleet.fold.folded_group import Group, Interval, Record, SilverEvent
 from kohort.fleet.fold.hours import Hour
-from kohort.fleet.fold.ownership_intervals import Interval
 from kohort.log.group_records import GROUP_METADATA
 
 COMMITS = -1
