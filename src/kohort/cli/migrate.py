@@ -103,7 +103,7 @@ def goal(text: str) -> Goal:
 
 async def watch_group(args: argparse.Namespace, admin: Admin) -> int:
     """Follow the restarts."""
-    from kohort.cli.migrate.migrate_watch import watch
+    from kohort.cli.migrate_watch import watch
 
     return await watch(args, admin)
 
