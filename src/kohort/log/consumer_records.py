@@ -71,10 +71,13 @@ def part_key(kind: int, group_id: str, part: str) -> bytes:
     return short(kind) + text(group_id) + text(part)
 
 
+def _encoded(value: Message) -> bytes:
+    return _VERSION_BYTES + encode(value, _VERSION)
+
+
 def group_value(event: ConsumerGroupStored) -> bytes:
     """Return the value of type 3."""
-    value = ConsumerGroupMetadataValue(epoch=event.epoch, metadata_hash=event.metadata_hash)
-    return _VERSION_BYTES + encode(value, _VERSION)
+    return _encoded(ConsumerGroupMetadataValue(epoch=event.epoch, metadata_hash=event.metadata_hash))
 
 
 def member_value(event: ConsumerMemberStored) -> bytes:
@@ -109,15 +112,13 @@ def member_value(event: ConsumerMemberStored) -> bytes:
         ],
         acceptable_recovery_lag=-1 if event.acceptable_recovery_lag is None else event.acceptable_recovery_lag,
     )
-    return _VERSION_BYTES + encode(value, _VERSION)
+    return _encoded(value)
 
 
 def target_value(event: TargetStored) -> bytes:
     """Return the value of type 6."""
-    value = ConsumerGroupTargetAssignmentMetadataValue(
-        assignment_epoch=event.epoch, assignment_timestamp=event.timestamp_ms
-    )
-    return _VERSION_BYTES + encode(value, _VERSION)
+    epoch, timestamp = event.epoch, event.timestamp_ms
+    return _encoded(ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp))
 
 
 def member_target_value(target: IdPartitions) -> bytes:
@@ -149,10 +150,8 @@ def _add_held(parts: list[bytes], held: tuple[Held, ...]) -> None:
 
 def regex_value(event: RegexStored) -> bytes:
     """Return the value of type 16."""
-    value = ConsumerGroupRegularExpressionValue(
-        topics=list(event.topics), version=event.version, timestamp=event.timestamp_ms
-    )
-    return _VERSION_BYTES + encode(value, _VERSION)
+    topics, timestamp = list(event.topics), event.timestamp_ms
+    return _encoded(ConsumerGroupRegularExpressionValue(topics=topics, version=event.version, timestamp=timestamp))
 
 
 def _group(kind: int, value: Callable[[Any], bytes | None]) -> Callable[[Any], tuple[bytes, bytes | None]]:

@@ -84,7 +84,7 @@ class Node:
         for connection in list(self.connections):
             self.connections.drop(connection, now_ms)
         if self.context.has_coordinator:
-            self.coordinator.stop(self.clock.now_ms)
+            self.coordinator.stop()
         self.state.stop()
 
     def tick(self, now_ms: int) -> None:

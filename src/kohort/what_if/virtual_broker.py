@@ -191,7 +191,7 @@ class VirtualBroker:
             ],
             BEGIN_MS,
         )
-        offsets = first.coordinator.ensure_topic(BEGIN_MS)
+        offsets = first.coordinator.ensure_topic()
         events = self._events_of(roster, first)
         if events:
             offsets.partitions[0].append([encode_events(events, BEGIN_MS)], BEGIN_MS)
@@ -247,11 +247,11 @@ class VirtualBroker:
             self.scheduler.after(self._delay_us, answered, result)
 
         if type(command) is Heartbeat:
-            sender.parked = node.coordinator.heartbeat(command, ticket, now_ms)
+            sender.parked = node.coordinator.heartbeat(command, ticket)
         elif type(command) is ConsumerHeartbeat:
-            sender.parked = node.coordinator.consumer_heartbeat(command, ticket, now_ms)
+            sender.parked = node.coordinator.consumer_heartbeat(command, ticket)
         else:
-            node.coordinator.submit(command, ticket, now_ms)
+            node.coordinator.submit(command, ticket)
         node.flush(now_ms)
         self._arm()
 

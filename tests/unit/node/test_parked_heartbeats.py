@@ -247,7 +247,7 @@ def test_group_that_is_given_up_says_so_to_those_who_wait() -> None:
     desk, (leader, follower) = settled()
     coordinator = desk.node.coordinator
     hosted = coordinator.partitions[coordinator.partition_of("g")]
-    coordinator.runtime.give_up(hosted, desk.clock.now_ms())
+    coordinator.runtime.give_up(hosted)
     desk.advance(0)
     assert codes(leader) == codes(follower) == [15]
 

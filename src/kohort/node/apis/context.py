@@ -68,7 +68,7 @@ class ApiContext:
         from kohort.node.groups.coordinator import Coordinator
 
         coordinator = Coordinator(self.services, self._assignors, self._observer)
-        coordinator.start(self.clock.now_ms)
+        coordinator.start()
         return coordinator
 
     @property

@@ -41,7 +41,10 @@ def produce(context: ApiContext, request: Request, message: ProduceRequest) -> S
             result = _Result(index=produced.index, base_offset=-1)
             try:
                 partition = _find(context, request, topic, produced.index)
-                yield from _append(context, request, partition, produced, result)
+                records, allows_zstd = produced.records, request.api_version >= 7
+                appended = yield from append_produced(partition, records, request.now_ms, allows_zstd=allows_zstd)
+                result.base_offset, result.log_append_time_ms = appended.base_offset, appended.append_time_ms
+                result.log_start_offset = appended.log_start_offset
                 if message.acks:
                     waiting.add(context, partition, result)
             except (KafkaError, StorageError) as error:
@@ -52,7 +55,7 @@ def produce(context: ApiContext, request: Request, message: ProduceRequest) -> S
             ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=results)
         )
     if message.acks == 0:
-        return _after_silence(context, request, response)
+        return _after_silence(request, response)
     return waiting.response()
 
 
@@ -63,29 +66,12 @@ def _find(context: ApiContext, request: Request, asked: ProduceRequest.TopicData
     return topic.partition(index)
 
 
-def _append(
-    context: ApiContext,
-    request: Request,
-    partition: Partition,
-    produced: ProduceRequest.TopicData.PartitionData,
-    result: ProduceResponse.Response.PartitionResponse,
-) -> Steps[None]:
-    appended = yield from append_produced(
-        partition, produced.records, request.now_ms, allows_zstd=request.api_version >= 7
-    )
-    result.base_offset = appended.base_offset
-    result.log_append_time_ms = appended.append_time_ms
-    result.log_start_offset = appended.log_start_offset
-
-
-def _after_silence(context: ApiContext, request: Request, response: ProduceResponse) -> Silence:
-    for topic in response.responses:
-        for result in topic.partition_responses:
-            if result.error_code:
-                # As in Kafka: with acks=0 a closed connection is the only way to report an error.
-                reason = f"Produce with acks=0 failed: {ErrorCode(result.error_code).name}: {result.error_message}"
-                request.server.reject(request.connection, reason)
-                return NO_REPLY
+def _after_silence(request: Request, response: ProduceResponse) -> Silence:
+    results = (result for topic in response.responses for result in topic.partition_responses)
+    if failed := next((result for result in results if result.error_code), None):
+        # As in Kafka: with acks=0 a closed connection is the only way to report an error.
+        reason = f"Produce with acks=0 failed: {ErrorCode(failed.error_code).name}: {failed.error_message}"
+        request.server.reject(request.connection, reason)
     return NO_REPLY
 
 
@@ -145,8 +131,7 @@ def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *
     if header.producer_id >= 0:
         duplicate = partition.log.producers.check(header)
         if duplicate is not None:
-            start = partition.log.log_start_offset
-            return Appended(*duplicate, start)
+            return Appended(*duplicate, partition.log.log_start_offset)
     return partition.append([records], now_ms)
 
 

@@ -114,7 +114,7 @@ def _find(
 def _create(context: ApiContext, request: Request, message: MetadataRequest, name: str) -> Topic:
     allowed = message.allow_auto_topic_creation or request.api_version < 4
     if name == "__consumer_offsets" and allowed:
-        return context.coordinator.ensure_topic(request.now_ms)
+        return context.coordinator.ensure_topic()
     if not (allowed and context.config.auto_create_topics_enable) or name in INTERNAL:
         context.topics.check_new(name, 1, {})
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -60,10 +60,9 @@ def offset_commit(
     for first in range(0, len(offsets), MOST_OFFSETS):
         if first:
             yield TURN_STEPS
-        part = (
-            command if len(offsets) <= MOST_OFFSETS else replace(command, offsets=offsets[first : first + MOST_OFFSETS])
-        )
-        context.coordinator.submit(part, partial(ticket, first), context.clock.now_ms)
+        chunk = offsets[first : first + MOST_OFFSETS]
+        part = replace(command, offsets=chunk) if len(chunk) < len(offsets) else command
+        context.coordinator.submit(part, partial(ticket, first))
     request.blocks = False  # if it waits at all it waits for the disk
     return None
 
@@ -90,13 +89,11 @@ def _read_commit(
         topic = context.topics.get(asked.name) if version < 10 else context.topics.by_id(asked.topic_id)
         partitions: list[_CommittedPartition] = []
         topics.append(_CommittedTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
-        if topic is None:
-            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
-            for each in asked.partitions:
-                partitions.append(_CommittedPartition(partition_index=each.partition_index, error_code=missing))
-                yield 1
-            continue
-        name, count, topic_id = topic.name, len(topic.partitions), topic.topic_id
+        name, count, topic_id, missing = asked.name, 0, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic is not None:
+            name, count, topic_id = topic.name, len(topic.partitions), topic.topic_id
+        elif version >= 10:
+            missing = ErrorCode.UNKNOWN_TOPIC_ID
         for each in asked.partitions:
             yield 1
             index = each.partition_index
@@ -108,7 +105,7 @@ def _read_commit(
                 offsets.append(OffsetToCommit(name, index, offset, each.committed_leader_epoch, metadata, topic_id))
                 answers.append((answer, name))
             else:
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answer.error_code = missing
     command = CommitOffsets(
         message.group_id,
         message.member_id,
@@ -164,7 +161,7 @@ def refuse_offset_fetch(message: OffsetFetchRequest, code: ErrorCode, text: str,
         return OffsetFetchResponse(topics=[], error_code=code)
     response = OffsetFetchResponse(topics=[])
     for topic in message.topics or ():
-        partitions = [_no_offset(_FetchedTopic.Partition, index, code) for index in topic.partition_indexes]
+        partitions = [_fetched(_FetchedTopic.Partition, index, None, code) for index in topic.partition_indexes]
         response.topics.append(_FetchedTopic(name=topic.name, partitions=partitions))
     return response
 
@@ -204,12 +201,10 @@ def _fetch_topics(
             topic_id, topic = each.topic_id, context.topics.by_id(each.topic_id)
             is_known, name = topic is not None, "" if topic is None else topic.name
             answered = cls(name=name, topic_id=topic_id, partitions=[])  # type: ignore[call-arg]
+        error = ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_ID
         for index in each.partition_indexes:
-            if is_known:
-                partition = _fetched(cls.Partition, index, context.coordinator.offset(group_id, name, index, topic_id))
-            else:
-                partition = _no_offset(cls.Partition, index, ErrorCode.UNKNOWN_TOPIC_ID)
-            answered.partitions.append(partition)
+            committed = context.coordinator.offset(group_id, name, index, topic_id) if is_known else None
+            answered.partitions.append(_fetched(cls.Partition, index, committed, error))
             yield 1
         topics.append(answered)
     return topics
@@ -226,19 +221,17 @@ def _all_topics(context: ApiContext, group_id: str, cls: type[TopicT]) -> Steps[
     return list(topics.values())
 
 
-def _fetched(cls: type[PartitionT], index: int, committed: OffsetCommitted | None) -> PartitionT:
+def _fetched(
+    cls: type[PartitionT], index: int, committed: OffsetCommitted | None, error: ErrorCode = ErrorCode.NONE
+) -> PartitionT:
     if committed is None:
-        return _no_offset(cls, index)
+        return cls(partition_index=index, committed_offset=-1, metadata="", error_code=error)
     return cls(
         partition_index=index,
         committed_offset=committed.offset,
         committed_leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
     )
-
-
-def _no_offset(cls: type[PartitionT], index: int, error: ErrorCode = ErrorCode.NONE) -> PartitionT:
-    return cls(partition_index=index, committed_offset=-1, metadata="", error_code=error)
 
 
 _Topic = OffsetDeleteResponse.Topic
@@ -277,7 +270,5 @@ def offset_delete(
                     answer.error_code = answer.error_code or ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         request.reply(OffsetDeleteResponse(topics=topics))
 
-    context.coordinator.submit(
-        DeleteOffsets(message.group_id, tuple(dict.fromkeys(partitions))), ticket, context.clock.now_ms
-    )
+    context.coordinator.submit(DeleteOffsets(message.group_id, tuple(dict.fromkeys(partitions))), ticket)
     return None

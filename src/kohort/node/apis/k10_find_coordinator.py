@@ -27,7 +27,7 @@ def find_coordinator(
         text = f"This broker coordinates groups only, not keys of type {message.key_type} ({kind})."
         return refuse_find_coordinator(message, ErrorCode.INVALID_REQUEST, text, version)
     try:
-        context.coordinator.ensure_topic(context.clock.now_ms)
+        context.coordinator.ensure_topic()
     except (KafkaError, StorageError) as error:
         return refuse_find_coordinator(message, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error), version)
     node_id, (host, port) = context.config.node_id, context.advertised

@@ -55,7 +55,7 @@ def join_group(context: ApiContext, request: Request, message: JoinGroupRequest)
         assert isinstance(result, JoinResult), "a join is answered by a join's result"
         request.reply(_joined(result, version))
 
-    context.coordinator.submit(command, ticket, context.clock.now_ms)
+    context.coordinator.submit(command, ticket)
     return None
 
 
@@ -121,7 +121,7 @@ def sync_group(context: ApiContext, request: Request, message: SyncGroupRequest)
             )
         )
 
-    context.coordinator.submit(command, ticket, context.clock.now_ms)
+    context.coordinator.submit(command, ticket)
     return None
 
 
@@ -141,7 +141,7 @@ def heartbeat(context: ApiContext, request: Request, message: HeartbeatRequest) 
 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
     can_wait = message.group_instance_id is None or can_static_member_wait(request.connection.client_software[0])
-    parked = context.coordinator.heartbeat(command, ticket, context.clock.now_ms, can_wait=can_wait)
+    parked = context.coordinator.heartbeat(command, ticket, can_wait=can_wait)
     if parked is not None:
         request.keep(lambda behind, now_ms: parked.followed(follower_of(message, behind), now_ms), parked.drop)
     return None
@@ -171,7 +171,7 @@ def leave_group(context: ApiContext, request: Request, message: LeaveGroupReques
             request.reply(_batch_response(results) if is_batch else _single_response(result))
 
     for part in parts:
-        context.coordinator.submit(Leave(message.group_id, part), ticket, context.clock.now_ms)
+        context.coordinator.submit(Leave(message.group_id, part), ticket)
         yield TURN_STEPS if len(part) == MOST_MEMBERS else 1
 
 

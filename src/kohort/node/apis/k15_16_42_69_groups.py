@@ -219,6 +219,6 @@ def delete_groups(
             request.reply(DeleteGroupsResponse(results=results))
 
     for answer in results:
-        context.coordinator.submit(DeleteGroup(answer.group_id), partial(ticket, answer), context.clock.now_ms)
+        context.coordinator.submit(DeleteGroup(answer.group_id), partial(ticket, answer))
         yield 4
     return None if results else DeleteGroupsResponse(results=[])

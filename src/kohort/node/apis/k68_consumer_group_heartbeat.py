@@ -55,7 +55,7 @@ def consumer_group_heartbeat(
         assert isinstance(result, ConsumerHeartbeatResult), "a heartbeat is answered by a heartbeat's result"
         request.reply(_response(result))
 
-    parked = context.coordinator.consumer_heartbeat(command, ticket, context.clock.now_ms)
+    parked = context.coordinator.consumer_heartbeat(command, ticket)
     if parked is not None:
         request.keep(lambda _, now_ms: parked.followed(Follower.OTHER, now_ms), parked.drop)
     return None

@@ -74,19 +74,19 @@ class Coordinator:
 
     # -- life
 
-    def start(self, now_ms: int) -> None:
+    def start(self) -> None:
         """Replay every partition that has a log and take its groups up."""
         self._topics.on_change.append(self._topic_changed)
         topic = self._topics.get(OFFSETS_TOPIC)
         if topic is not None:
-            self._host(topic, now_ms)
-        self._check_expiry(now_ms)
+            self._host(topic)
+        self._check_expiry(self._clock.now_ms)
 
-    def stop(self, now_ms: int) -> None:
+    def stop(self) -> None:
         """Write the last events; parked requests die with their connections."""
-        self.runtime.stop(now_ms)
+        self.runtime.stop()
 
-    def ensure_topic(self, now_ms: int) -> Topic:
+    def ensure_topic(self) -> Topic:
         """Return `__consumer_offsets`, created if there is none. Raises KafkaError, StorageError."""
         topic = self._topics.get(OFFSETS_TOPIC)
         if topic is None:
@@ -96,12 +96,12 @@ class Coordinator:
                 "segment.bytes": str(self._config.offsets_topic_segment_bytes),
             }
             partitions = self._config.offsets_topic_num_partitions
-            topic = self._topics.create(OFFSETS_TOPIC, partitions, configs, now_ms)
+            topic = self._topics.create(OFFSETS_TOPIC, partitions, configs, self._clock.now_ms)
         if not self.partitions:
-            self._host(topic, now_ms)
+            self._host(topic)
         return topic
 
-    def _host(self, topic: Topic, now_ms: int) -> None:
+    def _host(self, topic: Topic) -> None:
         ignored = self._config.ignored_offsets
         self.partitions += [
             OffsetsPartition(partition, self._settings, ignored(partition.index)) for partition in topic.partitions
@@ -109,22 +109,22 @@ class Coordinator:
         progress = Progress(self._clock.elapsed_us)
         for hosted in self.partitions:
             if self._services.disk.exists(hosted.partition.directory):
-                self.runtime.load(hosted, now_ms, progress)
+                self.runtime.load(hosted, progress)
             else:
                 hosted.status = Status.ACTIVE
         progress.ended(sum(len(hosted.shard.groups) for hosted in self.partitions))
 
     # -- asking
 
-    def submit(self, command: Command, ticket: Ticket, now_ms: int) -> None:
+    def submit(self, command: Command, ticket: Ticket) -> None:
         """Decide a command; `ticket` gets the result, at once or when the group comes to it."""
-        hosted = self._active(command, ticket, now_ms)
+        hosted = self._active(command, ticket)
         if hosted is None:
             return
         if type(command) is CommitOffsets:
             self.runtime.gather(hosted, command, ticket)
         else:
-            self.runtime.run(hosted, command, ticket, now_ms)
+            self.runtime.run(hosted, command, ticket)
 
     def takes(self, command: CommitOffsets) -> bool:
         """Whether a group would take a commit now."""
@@ -134,24 +134,22 @@ class Coordinator:
         shard = hosted.shard
         return not commit_error(shard.groups.get(command.group_id), command, shard.settings)
 
-    def heartbeat(
-        self, command: Heartbeat, ticket: Ticket, now_ms: int, *, can_wait: bool = True
-    ) -> ParkedClassic | None:
+    def heartbeat(self, command: Heartbeat, ticket: Ticket, *, can_wait: bool = True) -> ParkedClassic | None:
         """Decide a heartbeat. It may be parked: then its connection must release or drop it.
 
         One that cannot wait is answered at once while its group is stable.
         """
         hosted = self._places.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
-            hosted = self._active(command, ticket, now_ms)
-        return self.runtime.heartbeat(hosted, command, ticket, now_ms, can_wait=can_wait) if hosted else None
+            hosted = self._active(command, ticket)
+        return self.runtime.heartbeat(hosted, command, ticket, can_wait=can_wait) if hosted else None
 
-    def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int) -> ParkedConsumer | None:
+    def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket) -> ParkedConsumer | None:
         """Decide a heartbeat of the consumer protocol; the same holds for one that is parked."""
         hosted = self._places.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
-            hosted = self._active(command, ticket, now_ms)
-        return self.runtime.consumer_heartbeat(hosted, command, ticket, now_ms) if hosted else None
+            hosted = self._active(command, ticket)
+        return self.runtime.consumer_heartbeat(hosted, command, ticket) if hosted else None
 
     def partition_of(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` that holds a group."""
@@ -198,18 +196,18 @@ class Coordinator:
         hosted = self.runtime.hosted(group_id)
         return self._empty if hosted is None else hosted.shard
 
-    def _active(self, command: Command, ticket: Ticket, now_ms: int) -> OffsetsPartition | None:
+    def _active(self, command: Command, ticket: Ticket) -> OffsetsPartition | None:
         """Return the partition of a command's group; None when the command was refused."""
-        hosted = self._places.get(command.group_id) or self._placed(command, ticket, now_ms)
+        hosted = self._places.get(command.group_id) or self._placed(command, ticket)
         if hosted is None or hosted.status is Status.ACTIVE:
             return hosted
         ticket(refusal(command, hosted.error))
         return None
 
-    def _placed(self, command: Command, ticket: Ticket, now_ms: int) -> OffsetsPartition | None:
+    def _placed(self, command: Command, ticket: Ticket) -> OffsetsPartition | None:
         """Return the partition of a command's group, made if there is none; None when the command was refused."""
         try:
-            self.ensure_topic(now_ms)
+            self.ensure_topic()
         except (KafkaError, StorageError) as error:
             log.error("%s cannot be created: %s", OFFSETS_TOPIC, error)
             ticket(refusal(command, ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -228,7 +226,7 @@ class Coordinator:
         for hosted in self.partitions:
             for group_id in sorted(hosted.shard.groups):
                 if hosted.status is Status.ACTIVE and group_id in hosted.shard.groups:
-                    self.runtime.run(hosted, ExpireOffsets(group_id), None, self._clock.now_ms)
+                    self.runtime.run(hosted, ExpireOffsets(group_id), None)
                 yield GROUP_STEPS
         interval_ms = self._config.offsets_retention_check_interval_ms
         self._services.timers.arm("offsets expiry", self._clock.now_ms + interval_ms, self._check_expiry)
@@ -236,17 +234,16 @@ class Coordinator:
     def _topic_changed(self, name: str) -> None:
         """Pass a change of a topic to the groups that subscribe to it; forget the commits of a deleted topic."""
         is_gone = self._topics.get(name) is None
-        now_ms = self._clock.now_ms
         for hosted in self.partitions:
             self.runtime.commit_gathered(hosted)
             if hosted.status is not Status.ACTIVE:
                 continue
             if is_gone:
                 for group_id in sorted(hosted.shard.offsets):
-                    self.runtime.run(hosted, ForgetTopic(group_id, name), None, now_ms)
+                    self.runtime.run(hosted, ForgetTopic(group_id, name), None)
             for group_id in followers_of(hosted.shard, name):
                 if self._follows(hosted.shard.groups[group_id], name):
-                    self.runtime.run(hosted, TopicChanged(group_id, name), None, now_ms)
+                    self.runtime.run(hosted, TopicChanged(group_id, name), None)
 
     def _follows(self, group: ClassicGroup | ConsumerGroup, name: str) -> bool:
         """Whether a topic is one that a consumer group subscribes to, by name or by expression."""

@@ -115,10 +115,10 @@ class Runtime:
         """Whether something happened to a group that its kept heartbeats have not been asked about."""
         self._events = EventTopic(timers, services.topics) if config.kohort_group_events else None
 
-    def stop(self, now_ms: int) -> None:
+    def stop(self) -> None:
         """Write the last events; parked requests die with their connections."""
         if self._events is not None:
-            self._events.flush(now_ms)
+            self._events.flush(self._clock.now_ms)
 
     def hosted(self, group_id: str) -> OffsetsPartition | None:
         """Return the partition that holds a group, with all commits decided; None while there is no offsets topic."""
@@ -129,21 +129,21 @@ class Runtime:
             self.commit_gathered(hosted)
         return hosted
 
-    def load(self, hosted: OffsetsPartition, now_ms: int, progress: Progress) -> None:
+    def load(self, hosted: OffsetsPartition, progress: Progress) -> None:
         """Replay a partition and take its groups up."""
         commands = list(hosted.load(progress))
         if self._observer is not None:
             self._observer.partition_loaded(hosted)
         for command in commands:
-            self.run(hosted, command, None, now_ms)
+            self.run(hosted, command, None)
 
     # -- heartbeats, which are many
 
     def heartbeat(
-        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, now_ms: int, *, can_wait: bool = True
+        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, *, can_wait: bool
     ) -> ParkedClassic | None:
         """Decide a heartbeat of a classic member, and park it if there is no news yet and its sender can wait."""
-        result, arm = None, None
+        result, arm, now_ms = None, None, self._clock.now_ms
         decision = decide(hosted.shard, command, now_ms)
         for effect in decision:
             if type(effect) is Reply:
@@ -151,7 +151,7 @@ class Runtime:
             elif type(effect) is Arm and arm is None:
                 arm = effect
             else:
-                self.run(hosted, command, ticket, now_ms, decision)
+                self.run(hosted, command, ticket, decision)
                 return None
         assert type(result) is HeartbeatResult, "a heartbeat is answered by a heartbeat's result"
         if arm is not None:
@@ -166,10 +166,10 @@ class Runtime:
         return None
 
     def consumer_heartbeat(
-        self, hosted: OffsetsPartition, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int
+        self, hosted: OffsetsPartition, command: ConsumerHeartbeat, ticket: Ticket
     ) -> ParkedConsumer | None:
         """Decide a heartbeat of the consumer protocol, and park it if its member has no news and nothing to do."""
-        result, arm = None, None
+        result, arm, now_ms = None, None, self._clock.now_ms
         decision = decide(hosted.shard, command, now_ms)
         if command.owned is not None:
             self.consumer_parking.acknowledged(command.group_id, command.member_id)
@@ -179,7 +179,7 @@ class Runtime:
             elif type(effect) is Arm and arm is None:
                 arm = effect
             else:
-                self.run(hosted, command, self._noting_answer(command, ticket), now_ms, decision)
+                self.run(hosted, command, self._noting_answer(command, ticket), decision)
                 return None
         session_ms = 0
         if arm is not None:
@@ -230,9 +230,9 @@ class Runtime:
             self.consumer_parking.answering(command.group_id, quiet, command.margin_ms, now_ms)
             ticket(quiet)
         else:
-            self.run(hosted, command, self._noting_answer(command, ticket), now_ms, decision)
+            self.run(hosted, command, self._noting_answer(command, ticket), decision)
 
-    def _answer_roused(self, now_ms: int) -> None:
+    def _answer_roused(self) -> None:
         """Answer the parked heartbeats of roused members, and of members that these answers rouse."""
         if self._is_rousing:
             return
@@ -245,10 +245,10 @@ class Runtime:
                 hosted = self.hosted(command.group_id)
                 if parked.parking is None or hosted is None:
                     continue
-                decision = decide(hosted.shard, command, now_ms)
+                decision = decide(hosted.shard, command, self._clock.now_ms)
                 if _quiet_result(decision) is None:
                     parked.drop()
-                    self.run(hosted, command, self._noting_answer(command, parked.answer), now_ms, decision)
+                    self.run(hosted, command, self._noting_answer(command, parked.answer), decision)
         finally:
             self._is_rousing = False
 
@@ -278,71 +278,65 @@ class Runtime:
         if len(gathered) > 1 and all(command.group_id in shard.groups for command, _ in gathered):
             decisions = [decide(shard, command, now_ms) for command, _ in gathered]
             records = [event for decision in decisions for event in decision.records]
-            if not records or not self._append(hosted, records, now_ms):
+            if not records or not self._append(hosted, records):
                 for (command, ticket), decision in zip(gathered, decisions, strict=True):
-                    self._complete(hosted, command, decision, ticket, now_ms)
+                    self._complete(hosted, command, decision, ticket)
                 return
             # What one of them cannot store must not cost the others.
         for command, ticket in gathered:
-            self.run(hosted, command, ticket, now_ms)
+            self.run(hosted, command, ticket)
 
     # -- running
 
     def run(
-        self,
-        hosted: OffsetsPartition,
-        command: Command,
-        ticket: Ticket | None,
-        now_ms: int,
-        decision: Decision | None = None,
+        self, hosted: OffsetsPartition, command: Command, ticket: Ticket | None, decision: Decision | None = None
     ) -> None:
         """Carry out a command and everything that follows from it; `decision` is its decision if it is made already."""
         if hosted.gathered:
             self.commit_gathered(hosted)
-        group_id = command.group_id
-        decision = decide(hosted.shard, command, now_ms) if decision is None else decision
-        followers = self._carry_out(hosted, command, decision, ticket, now_ms)
+        group_id, now_ms = command.group_id, self._clock.now_ms
+        followers = self._carry_out(hosted, command, decision or decide(hosted.shard, command, now_ms), ticket)
         while followers:
             command = followers.pop(0)
             if type(command) is AssignTarget and self._clock.elapsed_us is not None:
-                followers += self._assign_target(hosted, command, self._clock.elapsed_us, now_ms)
+                followers += self._assign_target(hosted, command, self._clock.elapsed_us)
             else:
-                followers += self._carry_out(hosted, command, decide(hosted.shard, command, now_ms), ticket, now_ms)
+                followers += self._carry_out(hosted, command, decide(hosted.shard, command, now_ms), ticket)
         if self._has_changed:
             self._has_changed = False
             group = hosted.shard.groups.get(group_id)
             is_gathering = type(group) is ClassicGroup and group.is_gathering
             self.classic_parking.group_changed(group_id, now_ms, is_gathering=is_gathering)
         if self._roused:
-            self._answer_roused(now_ms)
+            self._answer_roused()
 
     def _assign_target(
-        self, hosted: OffsetsPartition, command: AssignTarget, elapsed_us: Callable[[], int], now_ms: int
+        self, hosted: OffsetsPartition, command: AssignTarget, elapsed_us: Callable[[], int]
     ) -> list[Command]:
         """Compute a target, and have the group know what that took."""
         began_us = elapsed_us()
-        decision = decide(hosted.shard, command, now_ms)
+        decision = decide(hosted.shard, command, self._clock.now_ms)
         cost_us = elapsed_us() - began_us
-        followers = self._carry_out(hosted, command, decision, None, now_ms)
+        followers = self._carry_out(hosted, command, decision, None)
         if any(type(event) is TargetStored for event in decision.records):
             followers.append(TargetMeasured(command.group_id, cost_us))
         return followers
 
     def _carry_out(
-        self, hosted: OffsetsPartition, command: Command, decision: Decision, ticket: Ticket | None, now_ms: int
+        self, hosted: OffsetsPartition, command: Command, decision: Decision, ticket: Ticket | None
     ) -> list[Command]:
         """Carry out one decision in the order that `Decision` states; return what is to be decided next."""
         records = decision.records
-        if records and (error := self._append(hosted, records, now_ms)):
+        if records and (error := self._append(hosted, records)):
             failed = AppendFailed(command, error)
-            return self._carry_out(hosted, failed, decide(hosted.shard, failed, now_ms), ticket, now_ms)
-        return self._complete(hosted, command, decision, ticket, now_ms)
+            return self._carry_out(hosted, failed, decide(hosted.shard, failed, self._clock.now_ms), ticket)
+        return self._complete(hosted, command, decision, ticket)
 
     def _complete(
-        self, hosted: OffsetsPartition, command: Command, decision: Decision, ticket: Ticket | None, now_ms: int
+        self, hosted: OffsetsPartition, command: Command, decision: Decision, ticket: Ticket | None
     ) -> list[Command]:
         """Let a decision happen whose records are in the log, and return what is to be decided next."""
-        shard, observer = hosted.shard, self._observer
+        shard, observer, now_ms = hosted.shard, self._observer, self._clock.now_ms
         ready: list[tuple[Ticket, Result]] = []
         followers: list[Command] = []
         for effect in decision:
@@ -386,8 +380,9 @@ class Runtime:
             self._answer(hosted, ready)
         return followers
 
-    def _append(self, hosted: OffsetsPartition, events: list[HardEvent], now_ms: int) -> ErrorCode:
+    def _append(self, hosted: OffsetsPartition, events: list[HardEvent]) -> ErrorCode:
         """Append the records of one decision; return what kept them out of the log, or NONE."""
+        now_ms = self._clock.now_ms
         try:
             hosted.partition.append([encode_events(events, now_ms)], now_ms)
         except StorageError as error:
@@ -413,16 +408,16 @@ class Runtime:
         for ticket, result in ready:
             ticket(failure(result, append_error(error)) if error else result)
         if error and hosted.status is Status.ACTIVE:
-            self.give_up(hosted, self._clock.now_ms)
+            self.give_up(hosted)
 
-    def give_up(self, hosted: OffsetsPartition, now_ms: int) -> None:
+    def give_up(self, hosted: OffsetsPartition) -> None:
         """Forget a partition's groups until the broker starts again.
 
         Its log takes no more appends, and what may be read of it now the disk need not hold: a generation that
         members received from there would come again after a loss of power.
         """
         for group_id in sorted(hosted.shard.groups):
-            self.run(hosted, Unload(group_id), None, now_ms)
+            self.run(hosted, Unload(group_id), None)
         hosted.fail("a flush failed; start the broker again when the disk is sound")
 
     def _note_announced(self, group_id: str, waited_ms: int, now_ms: int) -> None:
@@ -436,12 +431,12 @@ class Runtime:
     def _arm(self, effect: Arm) -> None:
         self._timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
 
-    def _fire(self, timer: Timer, now_ms: int) -> None:
+    def _fire(self, timer: Timer, _now_ms: int) -> None:
         if timer.kind is TimerKind.SESSION:
             self._forget(timer)
         hosted = self.hosted(timer.group_id)
         if hosted is not None and hosted.status is Status.ACTIVE:
-            self.run(hosted, TimerFired(timer), None, now_ms)
+            self.run(hosted, TimerFired(timer), None)
 
     def _forget(self, session: Timer) -> None:
         """A member is out, or another id has taken its place."""

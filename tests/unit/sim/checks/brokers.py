@@ -68,7 +68,8 @@ class Broker:
     def submit(self, command: object) -> Result | None:
         """Decide a command; return its answer if there is one already."""
         self.results.clear()
-        self.node.coordinator.submit(command, self.results.append, self.now_ms)
+        self.node.clock.advance(self.now_ms)
+        self.node.coordinator.submit(command, self.results.append)
         self.node.tick(self.now_ms)
         self.scheduler.run_until(self.scheduler.now_us + 1_000)
         self.observer.stepped()
