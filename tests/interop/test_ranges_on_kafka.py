@@ -62,7 +62,7 @@ def read(broker: Broker, topic: str, ranges: list[OffsetRange] | None = None, **
     given = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, **options}
     parsed = SourceOptions.parse(given, "batch")
     found = ranges if ranges is not None else asyncio.run(find_ranges(parsed))
-    return [value for rows in read_rows(parsed.read_settings, found) for value in rows["value"].to_pylist()]
+    return [value for rows in read_rows(parsed.read, found) for value in rows["value"].to_pylist()]
 
 
 def test_aborted_transactions_are_not_read_wherever_a_range_begins(apache: Broker, topic: str) -> None:

@@ -283,7 +283,6 @@ class Cluster:
         code_of: Callable[[ResponseT], int],
         *,
         highest: int | None = None,
-        timeout_ms: int | None = None,
     ) -> ResponseT:
         """Send a request to a group's coordinator, wherever it moves, and return its response.
 
@@ -304,7 +303,7 @@ class Cluster:
                 raise
             return response
 
-        return await retry(attempt, waits=self.waits(), timeout_ms=timeout_ms or 2 * self.request_timeout_ms)
+        return await retry(attempt, waits=self.waits(), timeout_ms=2 * self.request_timeout_ms)
 
     # The inside
 

@@ -5,3 +5,6 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+"""The isolation levels by their names in settings."""

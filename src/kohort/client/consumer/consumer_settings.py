@@ -12,7 +12,7 @@ from typing import Required
 from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.assign.sticky import CooperativeStickyAssignor
-from kohort.client.cluster.offset_specs import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.cluster.offset_specs import EARLIEST, ISOLATION, LATEST
 from kohort.client.consumer.batch import Deserializer, Deserializers
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
@@ -20,7 +20,6 @@ from kohort.client.rebalance_listener import RebalanceListener
 from kohort.client.settings import AutoOffsetReset, ClientConfig, ClientSettings, IsolationLevel
 from kohort.member.rebalance_strategy import protocol_for
 
-ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 DEFAULT_ASSIGNORS: tuple[Assignor, ...] = (RangeAssignor(), CooperativeStickyAssignor())
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kohort.client.background_tasks import BackgroundTasks
@@ -147,8 +146,13 @@ class OffsetCommits:
     async def _commit_next(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], hold: Hold | None) -> None:
         self._group.require_id()
         async with self._order:
-            with self._measured(is_asked=bool(offsets)):
+            began_s = asyncio.get_running_loop().time()
+            try:
                 await self._group.commit(offsets, hold)
+            except (CommitFailed, PartitionErrors):
+                self._measure(offsets, began_s)
+                raise
+            self._measure(offsets, began_s)
             for partition, committed in offsets.items():
                 if (state := self._partitions.get(partition)) is not None:
                     state.committed = committed.offset
@@ -194,20 +198,8 @@ class OffsetCommits:
                     raise
             await asyncio.sleep(waits.next_s())
 
-    @contextmanager
-    def _measured(self, *, is_asked: bool) -> Iterator[None]:
-        """Measure the commit inside, where it has offsets and the group answers, be it with a refusal."""
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        is_answered = is_asked
-        try:
-            yield
-        except (CommitFailed, PartitionErrors):
-            raise
-        except BaseException:
-            is_answered = False
-            raise
-        finally:
-            if is_answered:
-                now_s = loop.time()
-                self._metrics.commit_answered(round((now_s - began_s) * 1000), int(now_s * 1000))
+    def _measure(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], began_s: float) -> None:
+        """Measure a commit that the group answered, be it with a refusal."""
+        if offsets:
+            now_s = asyncio.get_running_loop().time()
+            self._metrics.commit_answered(round((now_s - began_s) * 1000), int(now_s * 1000))

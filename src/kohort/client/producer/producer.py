@@ -14,7 +14,7 @@ from typing import Any, Unpack
 from kohort.client.arguments import check_text, check_topic, of_type, whole_number
 from kohort.client.cluster.metadata import TopicView
 from kohort.client.errors import ClientStopped, UnknownPartition
-from kohort.client.producer.accumulator import Delivery, RecordMetadata, record_size
+from kohort.client.producer.accumulator import Delivery, record_size
 from kohort.client.producer.partitioner import StickyPartitioner
 from kohort.client.producer.producer_config import Acks, CompressionType, ProducerConfig
 from kohort.client.producer.sender import Sender
@@ -232,6 +232,3 @@ def _checked(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
         if value is not None and not isinstance(value, bytes):
             raise TypeError(f"the value of header {name!r} is bytes or None, not {type(value).__name__}")
     return pairs
-
-
-__all__ = ["Delivery", "Producer", "RecordMetadata"]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 from kohort.assign.spec import Assignor
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import ClusterView
+from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.client.consumer.consumer_settings import (
     DEFAULT_ASSIGNORS,
     DEFAULT_HEARTBEAT_INTERVAL_MS,
     DEFAULT_SESSION_TIMEOUT_MS,
-    ISOLATION,
     check_member,
 )
 from kohort.client.consumer.topic_subscription import TopicSubscription
@@ -141,20 +141,20 @@ def settings_from_options(options: SourceOptions, cores: float) -> MemberSetting
     member = options.member
     assert member is not None, "a stream is a member of a group"
     settings = MemberSettings(
-        options.bootstrap_servers,
+        options.read.bootstrap_servers,
         member.group_id,
         options.topics,
-        client_id=options.client_id,
+        client_id=options.read.client_id,
         group_instance_id=member.instance_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        client_rack=options.client_rack or None,
+        client_rack=options.read.client_rack or None,
         protocol=member.group_protocol,
         assignor=member.remote_assignor,
         pattern=options.pattern,
-        topics_must_exist=options.fail_on_data_loss and not options.allow_auto_create_topics,
+        topics_must_exist=options.read.fail_on_data_loss and not options.allow_auto_create_topics,
         allow_auto_create_topics=options.allow_auto_create_topics,
-        isolation_level=options.isolation,
-        properties=options.properties,
+        isolation_level=options.read.isolation,
+        properties=options.read.properties,
     )
     if member.protocol == "consumer":  # the broker has the other settings
         return settings

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kohort.client.consumer.consumer_settings import ISOLATION
+from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.client.errors import CommitFailed, UnknownTopic
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.errors import ErrorCode, KafkaError
@@ -108,7 +108,7 @@ class StreamMember:
         self.socket = ControlSocket()
         self._options = options
         self._member: MemberOptions = options.member
-        self._planner = BatchPlanner(options.read_settings)
+        self._planner = BatchPlanner(options.read)
         self._finished = finished
         self._calls = calls or Calls()
         self._siblings = Siblings()
@@ -131,8 +131,8 @@ class StreamMember:
         calls: Calls | None = None,
     ) -> StreamMember:
         """Connect to the cluster and begin to join; `cores` are the query's, for `capacity`. Raises KafkaError."""
-        isolation, fails = ISOLATION[options.isolation], options.fail_on_data_loss
-        policy = ChoicePolicy(options.starting, isolation, fails_on_data_loss=fails)
+        isolation, is_strict = ISOLATION[options.read.isolation], options.read.fail_on_data_loss
+        policy = ChoicePolicy(options.starting, isolation, fails_on_data_loss=is_strict)
         gate = await RoundGate.join(settings_from_options(options, cores), listener, policy)
         member = cls(options, gate, finished, calls)
         await member.socket.open(member)

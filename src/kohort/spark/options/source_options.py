@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kohort.client.arguments import bootstrap_addresses
@@ -132,11 +132,11 @@ class SourceOptions:
     """The options as values. Of `topics`, `pattern` and `assigned` one is given.
 
     `member` are the options of a stream as a member. `ranges` are a batch's exact offsets, instead of all others that
-    state what is read. `topic` is a sink's. `properties` are the security settings in Kafka's names.
+    state what is read. `topic` is a sink's, which uses of `read` what leads to the cluster.
     """
 
     kind: Kind
-    bootstrap_servers: str
+    read: ReadSettings
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: frozenset[TopicPartition] = frozenset()
@@ -148,14 +148,7 @@ class SourceOptions:
     limits: TriggerLimits = NO_LIMITS
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
-    fail_on_data_loss: bool = True
-    include_headers: bool = False
-    isolation: Isolation = "read_uncommitted"
-    fetch_bytes: int = FETCH_BYTES
     allow_auto_create_topics: bool = False
-    client_id: str = "kohort"
-    client_rack: str = ""
-    properties: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, options: Mapping[str, str], kind: Kind = "stream") -> SourceOptions:
@@ -164,23 +157,24 @@ class SourceOptions:
         _refuse(given, kind)
         servers = given.required("kafka.bootstrap.servers", "host:port, or several with commas between them")
         _check_addresses(servers)
-        properties = _security(given.under("kafka."))
-        include_headers = given.truth("includeHeaders", default=False)
+        read = ReadSettings(
+            servers,
+            include_headers=given.truth("includeHeaders", default=False),
+            client_id=given.text("kafka.client.id") or "kohort",
+            properties=_security(given.under("kafka.")),
+        )
         creates = given.truth("kafka.allow.auto.create.topics", default=False)
-        client_id = given.text("kafka.client.id") or "kohort"
         if kind == "write":
-            return cls(
-                kind,
-                servers,
-                topic=given.text("topic") or None,
-                include_headers=include_headers,
-                allow_auto_create_topics=creates,
-                client_id=client_id,
-                properties=properties,
-            )
+            return cls(kind, read, topic=given.text("topic") or None, allow_auto_create_topics=creates)
         return cls(
             kind,
-            servers,
+            replace(
+                read,
+                fetch_bytes=given.number("fetchBytes", "kafka.max.partition.fetch.bytes", least=1) or FETCH_BYTES,
+                isolation=_isolation(given),
+                fail_on_data_loss=given.truth("failOnDataLoss", default=True),
+                client_rack=given.text("kafka.client.rack") or "",
+            ),
             *_what(given, kind),
             starting=choice_from(options, "starting", default="latest" if kind == "stream" else "earliest"),
             ending=choice_from(options, "ending", default="latest"),
@@ -188,29 +182,8 @@ class SourceOptions:
             limits=_limits(given) if kind == "stream" else NO_LIMITS,
             min_partitions=given.number("minPartitions", least=1),
             max_records_per_partition=given.number("maxRecordsPerPartition", least=1),
-            fail_on_data_loss=given.truth("failOnDataLoss", default=True),
-            include_headers=include_headers,
-            isolation=_isolation(given),
-            fetch_bytes=given.number("fetchBytes", "kafka.max.partition.fetch.bytes", least=1) or FETCH_BYTES,
             allow_auto_create_topics=creates,
-            client_id=client_id,
-            client_rack=given.text("kafka.client.rack") or "",
-            properties=properties,
         )._checked()
-
-    @property
-    def read_settings(self) -> ReadSettings:
-        """How executors read ranges."""
-        return ReadSettings(
-            self.bootstrap_servers,
-            self.fetch_bytes,
-            self.isolation,
-            self.include_headers,
-            self.fail_on_data_loss,
-            self.client_id,
-            self.client_rack,
-            properties=self.properties,
-        )
 
     def _checked(self) -> SourceOptions:
         choice = self.starting

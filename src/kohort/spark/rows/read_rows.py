@@ -13,7 +13,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from kohort.client.cluster.offset_specs import READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.client.consumer.range_reader import read_ranges
 from kohort.client.decode.arrow_decoder import Decoder, default_decoder, iter_arrow
 from kohort.client.decode.plain_decoder import HEADERS, TIMESTAMP
@@ -109,7 +109,7 @@ def read_rows_by_range(
         client_id=settings.client_id,
         timeout_ms=settings.timeout_ms,
         **security(settings.properties),
-        isolation=READ_COMMITTED if settings.isolation == "read_committed" else READ_UNCOMMITTED,
+        isolation=ISOLATION[settings.isolation],
         rack=settings.client_rack,
         topic_ids=topic_ids,
         lost=None if settings.fail_on_data_loss else _warn,

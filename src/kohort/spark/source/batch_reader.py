@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.list_offsets import list_ends
 from kohort.client.cluster.metadata import ClusterView
-from kohort.client.cluster.offset_specs import LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.cluster.offset_specs import ISOLATION, LATEST
 from kohort.client.errors import UnknownPartition
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -62,23 +62,22 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield one piece's rows. Raises KafkaError where records were deleted."""
         if isinstance(partition, RangePiece):  # Spark plans one of its own class where there is nothing to read
-            yield from read_rows(self.options.read_settings, partition.ranges)
+            yield from read_rows(self.options.read, partition.ranges)
 
 
 async def find_ranges(options: SourceOptions) -> list[OffsetRange]:
     """Return the ranges that a batch's options stand for in the cluster as it is now. Raises KafkaError, ValueError."""
     cluster = Cluster(
-        options.bootstrap_servers,
-        client_id=options.client_id,
+        options.read.bootstrap_servers,
+        client_id=options.read.client_id,
         allow_auto_create_topics=False,
-        **security(options.properties),
+        **security(options.read.properties),
     )
-    isolation = READ_COMMITTED if options.isolation == "read_committed" else READ_UNCOMMITTED
     async with cluster:
         partitions = await _partitions(cluster, options)
         starts = await resolve(cluster, options.starting, partitions)
-        stops = await resolve(cluster, options.ending, partitions, isolation=isolation)
-        if options.fail_on_data_loss:
+        stops = await resolve(cluster, options.ending, partitions, isolation=ISOLATION[options.read.isolation])
+        if options.read.fail_on_data_loss:
             await _require_starts(cluster, options.starting, stops)
     return [OffsetRange(each, starts[each], max(starts[each], stops[each])) for each in sorted(partitions)]
 

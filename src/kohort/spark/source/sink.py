@@ -75,7 +75,7 @@ class SinkSettings:
         if "kafka.enable.idempotence" in given:
             producer["enable_idempotence"] = given.truth("kafka.enable.idempotence", default=True)
         try:
-            Producer(parsed.bootstrap_servers, **producer)
+            Producer(parsed.read.bootstrap_servers, **producer)
         except ValueError as error:
             raise ValueError(f"kafka.*: {error}") from None
         return cls(parsed, tuple(name for name in _TYPES if name in found), producer)
@@ -83,10 +83,10 @@ class SinkSettings:
     def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows, and return when all of them are acknowledged. Raises KafkaError, ValueError."""
         producer = Producer(
-            self.options.bootstrap_servers,
-            client_id=self.options.client_id,
+            self.options.read.bootstrap_servers,
+            client_id=self.options.read.client_id,
             allow_auto_create_topics=self.options.allow_auto_create_topics,
-            **security(self.options.properties),
+            **security(self.options.read.properties),
             **self.producer,
         )
         thread = LoopThread("kohort producer")

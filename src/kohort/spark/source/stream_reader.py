@@ -149,7 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         from kohort.spark.rows.read_rows import read_rows
 
         if isinstance(partition, StreamPiece):
-            yield from read_rows(self.options.read_settings, partition.ranges, partition.topic_ids)
+            yield from read_rows(self.options.read, partition.ranges, partition.topic_ids)
 
     def _joined(self) -> StreamMember:
         from kohort.spark.loop_thread import LoopThread

@@ -103,7 +103,7 @@ class ManifestTable:
             held = table.advanced(state.groups.get(group, {}), steps)
             return Entry(new_entry_id(), "append", now_ms(), first, added, group=group, held=held)
 
-        self._write(frame, self.most_files, decide)
+        self._write(frame if self.most_files is None else frame.coalesce(self.most_files), decide)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the rows that are in the table now; rows that come later are not among them."""
@@ -137,7 +137,7 @@ class ManifestTable:
             removed = tuple(each.path for each in chosen)
             return Entry(new_entry_id(), "compact", now_ms(), added=added, removed=removed)
 
-        is_done = self._write(frame, max(1, sum(each.size for each in chosen) // small), decide)
+        is_done = self._write(frame.coalesce(max(1, sum(each.size for each in chosen) // small)), decide)
         return len(chosen) if is_done else 0
 
     def vacuum(self, *, older_than_s: float = VACUUM_AFTER_S) -> Vacuumed:
@@ -184,7 +184,7 @@ class ManifestTable:
 
         self._log.append(decide)
 
-    def _write(self, frame: DataFrame, most_files: int | None, decide: _Decide) -> bool:
+    def _write(self, frame: DataFrame, decide: _Decide) -> bool:
         """Write a frame's rows and append the entry that `decide` makes of their files; return whether it made one.
 
         Files that are in no entry are removed again.
@@ -194,7 +194,7 @@ class ManifestTable:
         for _ in range(_TRIES):
             name = f"rows/{new_entry_id()}"
             try:
-                return self._write_as(name, frame, most_files, decide)
+                return self._write_as(name, frame, decide)
             except _Condemned:
                 continue
         raise TableBroken(
@@ -202,10 +202,10 @@ class ManifestTable:
             " than the longest round (older_than_s)"
         )
 
-    def _write_as(self, name: str, frame: DataFrame, most_files: int | None, decide: _Decide) -> bool:
+    def _write_as(self, name: str, frame: DataFrame, decide: _Decide) -> bool:
         is_added = False
         try:
-            added = self._stage(frame, most_files, name)
+            added = self._stage(frame, name)
 
             def decide_on_them(state: TableState) -> Entry | None:
                 # By the directory and not by its files: those that a vacuum removed are not among `added`.
@@ -225,14 +225,13 @@ class ManifestTable:
                 shutil.rmtree(self.path / name, ignore_errors=True)
         return is_added
 
-    def _stage(self, frame: DataFrame, most_files: int | None, name: str) -> tuple[RowsFile, ...] | None:
+    def _stage(self, frame: DataFrame, name: str) -> tuple[RowsFile, ...] | None:
         """Write a frame's rows into a directory of their own, durably; they are no rows of the table yet.
 
         Returns None where they are not found there.
         """
         staged = self.path / name
-        rows = frame if most_files is None else frame.coalesce(most_files)
-        rows.write.parquet(_in_spark(staged))
+        frame.write.parquet(_in_spark(staged))
         files = []
         try:
             if not (written := sorted(staged.glob("*.parquet"))):

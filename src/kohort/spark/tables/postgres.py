@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables import table
@@ -57,6 +57,15 @@ _OFFSETS = """CREATE TABLE IF NOT EXISTS {offsets} (
     table_name text, group_id text, topic text, partition integer,
     next_offset bigint, generation integer NOT NULL, owner text NOT NULL,
     PRIMARY KEY (table_name, group_id, topic, partition))"""
+
+
+class _Addition(NamedTuple):
+    """A frame's rows, the columns that they fill, and the steps that they are."""
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    group: str
+    steps: Mapping[TopicPartition, Step]
 
 
 class PostgresTable:
@@ -112,10 +121,8 @@ class PostgresTable:
             table.advanced(self._holdings(connection, group), steps)  # refused at once where that is clear already
             self._make(connection, columns)
             size = sum(step.stop - (step.start or 0) for step in steps.values())
-            if size <= self._rows_on_driver:
-                self._append_from_driver(connection, frame, columns, group, steps)
-            else:
-                self._append_from_tasks(connection, frame, columns, group, steps)
+            append = self._append_from_driver if size <= self._rows_on_driver else self._append_from_tasks
+            append(connection, _Addition(frame, tuple(each.name for each in columns), group, steps))
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the rows of the table, read by Spark's tasks when an action runs.
@@ -154,21 +161,13 @@ class PostgresTable:
                 connection.execute(f"DROP TABLE IF EXISTS {self._beside(name)}")
         return len(old)
 
-    def _append_from_driver(
-        self,
-        connection: Connection,
-        frame: DataFrame,
-        columns: Sequence[Column],
-        group: str,
-        steps: Mapping[TopicPartition, Step],
-    ) -> None:
-        rows = frame.toArrow()
-        names = [each.name for each in columns]
-        self._make_round(connection, tuple(names))
-        with self._transaction(connection, group, steps):
+    def _append_from_driver(self, connection: Connection, added: _Addition) -> None:
+        rows, names = added.frame.toArrow(), added.columns
+        self._make_round(connection, names)
+        with self._transaction(connection, added):
             # Into a table of this session: the offsets are not locked while rows travel.
             copy_in(connection, "pg_temp.kohort_round", names, (to_csv(each) for each in rows.to_batches()))
-            self._step(connection, group, steps)
+            self._step(connection, added)
             connection.execute(f"INSERT INTO {self._table} ({_listed(names)}) SELECT * FROM pg_temp.kohort_round")
 
     def _make_round(self, connection: Connection, names: tuple[str, ...]) -> None:
@@ -180,15 +179,8 @@ class PostgresTable:
             )
             self._round_columns = names
 
-    def _append_from_tasks(
-        self,
-        connection: Connection,
-        frame: DataFrame,
-        columns: Sequence[Column],
-        group: str,
-        steps: Mapping[TopicPartition, Step],
-    ) -> None:
-        names = [each.name for each in columns]
+    def _append_from_tasks(self, connection: Connection, added: _Addition) -> None:
+        names = added.columns
         gone: tuple[type[Exception], ...] = (_StagingLost, *missing_table())
         for _ in range(_TRIES):
             staging = self._beside(f"{_STAGING}{time.time_ns() // 1_000_000}_{uuid.uuid4().hex[:12]}")
@@ -196,15 +188,15 @@ class PostgresTable:
             connection.execute(f"CREATE UNLOGGED TABLE {staging} AS {self._select(names)} WITH NO DATA")
             connection.execute(f"ALTER TABLE {staging} ADD COLUMN {ATTEMPT} text")
             try:
-                reported = frame.mapInArrow(writer(self._conninfo, staging, names), REPORT).collect()
+                reported = added.frame.mapInArrow(writer(self._conninfo, staging, names), REPORT).collect()
                 attempts = Attempts([row.attempt for row in reported], sum(row.rows for row in reported))
-                with self._transaction(connection, group, steps):
-                    self._step(connection, group, steps)
+                with self._transaction(connection, added):
+                    self._step(connection, added)
                     self._move(connection, staging, names, attempts)
             except gone:
                 log.warning(
                     "group %s: %s was dropped before its rows were stored: they are written again",
-                    group,
+                    added.group,
                     staging,
                 )
                 continue
@@ -322,26 +314,27 @@ class PostgresTable:
             )
         return after
 
-    def _step(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> None:
-        self._changed(connection, group, {each: partial(table.advance, step=step) for each, step in steps.items()})
+    def _step(self, connection: Connection, added: _Addition) -> None:
+        changes = {each: partial(table.advance, step=step) for each, step in added.steps.items()}
+        self._changed(connection, added.group, changes)
 
     @contextmanager
-    def _transaction(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> Iterator[None]:
+    def _transaction(self, connection: Connection, added: _Addition) -> Iterator[None]:
         """Take the steps in a transaction; if the connection is lost at its end, look whether the table has them."""
         try:
             with connection.transaction():
                 yield
         except lost_connection():
-            if is_open(connection) or not self._was_taken(group, steps):
+            if is_open(connection) or not self._was_taken(added):
                 raise
-            log.warning("group %s: the connection was lost, and the table has the round", group)
+            log.warning("group %s: the connection was lost, and the table has the round", added.group)
 
-    def _was_taken(self, group: str, steps: Mapping[TopicPartition, Step]) -> bool:
+    def _was_taken(self, added: _Addition) -> bool:
         """Return whether the table has taken the steps, or steps beyond; waits for an unfinished transaction."""
         with self._connected() as connection, connection.transaction():
-            held = self._holdings(connection, group, steps)
+            held = self._holdings(connection, added.group, added.steps)
         # A step beyond was taken by a writer that has stored these rows, and only one writer has.
-        return all(each in held and (held[each].offset or 0) >= step.stop for each, step in steps.items())
+        return all(each in held and (held[each].offset or 0) >= step.stop for each, step in added.steps.items())
 
 
 def made_ms(name: str) -> int | None:

@@ -28,9 +28,9 @@ def member(**options: str) -> MemberOptions:
 
 def test_a_stream_needs_servers_topics_and_a_group_and_nothing_else() -> None:
     options = SourceOptions.parse(STREAM)
-    assert (options.bootstrap_servers, options.topics) == ("localhost:9092", ("flights",))
+    assert (options.read.bootstrap_servers, options.topics) == ("localhost:9092", ("flights",))
     assert options.member == MemberOptions("g")
-    assert (options.starting.end, options.fail_on_data_loss, options.include_headers) == (LATEST, True, False)
+    assert (options.starting.end, options.read.fail_on_data_loss, options.read.include_headers) == (LATEST, True, False)
     assert options.limits.max_offsets is None
 
 
@@ -64,8 +64,8 @@ def test_a_query_of_sparks_own_source_moves_by_the_name_of_the_format() -> None:
     )
     assert options.pattern == "fl.*"
     assert options.starting.offsets == {TopicPartition("flights", 0): 5}
-    assert (options.limits.max_offsets, options.fail_on_data_loss) == (1000, False)
-    assert (options.isolation, options.fetch_bytes) == ("read_committed", 2_000_000)
+    assert (options.limits.max_offsets, options.read.fail_on_data_loss) == (1000, False)
+    assert (options.read.isolation, options.read.fetch_bytes) == ("read_committed", 2_000_000)
 
 
 def test_security_options_have_kafkas_names_and_are_passed_as_plain_values() -> None:
@@ -74,7 +74,7 @@ def test_security_options_have_kafkas_names_and_are_passed_as_plain_values() -> 
         "kafka.sasl.mechanism": "SCRAM-SHA-256",
         "kafka.sasl.jaas.config": 'Login required username="u" password="p";',
     }
-    settings = SourceOptions.parse(STREAM | scram).read_settings
+    settings = SourceOptions.parse(STREAM | scram).read
     assert settings.properties == {name.removeprefix("kafka."): value for name, value in scram.items()}
 
 
@@ -197,7 +197,7 @@ def test_capacity_of_an_eager_member_is_eager() -> None:
 def test_a_sink_takes_no_topics_to_read_and_a_topic_to_write() -> None:
     of_spark = {"queryName": "copy", "checkpointLocation": "state"}
     options = SourceOptions.parse(SERVERS | of_spark | {"topic": "flights", "includeHeaders": "true"}, "write")
-    assert (options.topic, options.include_headers) == ("flights", True)
+    assert (options.topic, options.read.include_headers) == ("flights", True)
 
 
 def test_where_a_query_is_written_its_options_say_whether_it_is_a_stream() -> None:
