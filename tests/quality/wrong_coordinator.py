@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -61,11 +62,14 @@ def _book(group: ConsumerGroup, member: ConsumerMember, before: tuple[Held, ...]
 
 def kafka_19449() -> Mutation:
     """What a member has just given back counts as another member's."""
+    right = consumer_reconcile._step
 
-    def free(_member: ConsumerMember, missing: set[tuple[bytes, int]], owner: Any) -> set[tuple[bytes, int]]:
-        return {partition for partition in missing if owner(*partition) == -1}
+    def step(group: ConsumerGroup, member: ConsumerMember, *rest: Any) -> Any:
+        forgetful = copy(member)
+        forgetful.pending = ()
+        return right(group, forgetful, *rest)
 
-    return replaced(consumer_reconcile, "_free", free)
+    return replaced(consumer_reconcile, "_step", step)
 
 
 def crabka_521() -> Mutation:
