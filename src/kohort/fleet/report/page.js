@@ -41,18 +41,18 @@
     for (const [key, value] of Object.entries({ x, y: 0, width, height: 10, class: "cursor" })) drawn.setAttribute(key, value);
     svg.append(drawn);
   };
-  const say = (svg, ...content) => {
+  const showReading = (svg, ...content) => {
     const reading = svg.closest("section").querySelectorAll("[data-reading]");
     const plot = svg.closest("[data-plot]").dataset.plot;
     for (const each of reading) if (each.dataset.reading === plot) each.replaceChildren(...content);
   };
-  const readable = (svg, stops, place, said) => {
+  const readable = (svg, stops, place, contentAt) => {
     let at = -1;
     const go = (to) => {
       if (to < 0 || to >= stops.length || to === at) return;
       at = to;
       cursor(svg, stops[at][0], stops[at][1]);
-      say(svg, ...said(at));
+      showReading(svg, ...contentAt(at));
     };
     svg.addEventListener("pointermove", (event) => {
       const box = svg.getBoundingClientRect();
@@ -145,7 +145,7 @@
   let shown = 0;
 
   const facts = (row) => {
-    const said = [
+    const facts = [
       ["Topics", of(row, "topics") || "–"],
       ["Assignor", of(row, "assignor") || "–"],
       ["Protocols of members", of(row, "protocols") || "–"],
@@ -159,7 +159,7 @@
       ["Last commit", of(row, "commit")],
       ["Seen", `${of(row, "first")} to ${of(row, "last")}`],
     ];
-    return make("dl", {}, ...said.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, bdi(value)))));
+    return make("dl", {}, ...facts.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, bdi(value)))));
   };
   const activity = (row) => {
     const drawn = document.createElementNS(SVG, "svg");
