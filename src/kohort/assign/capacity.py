@@ -11,20 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kohort.assign.spec import GroupSpec, RebalanceProtocol, StatelessAssignor, member_order
+from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order
+from kohort.assign.sticky import CooperativeStickyAssignor
 from kohort.assign.sticky_engine import Engine
 from kohort.assign.user_data import decode_weight, encode_weight, marked
-from kohort.model.assignment import Assignment, Partitions
+from kohort.model.assignment import Partitions
 
 
-class CapacityAssignor(StatelessAssignor):
-    """Assignor `capacity`: shares in proportion to weights. `weight` is this member's own.
+class CapacityAssignor(CooperativeStickyAssignor):
+    """Assignor `capacity`: `cooperative-sticky` with shares in proportion to weights. `weight` is this member's own.
 
     With `is_eager` this member rebalances eagerly, though it could do better.
     """
 
     name = "capacity"
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
 
     def __init__(self, weight: float = 1.0, *, is_eager: bool = False) -> None:
         if not (math.isfinite(weight) and weight > 0):
@@ -32,14 +32,6 @@ class CapacityAssignor(StatelessAssignor):
         self.weight = weight
         if is_eager:
             self.protocols = (RebalanceProtocol.EAGER,)
-
-    def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
-        """Return one assignment for every member of `spec`; follow the two-step rule."""
-        return self._engine(spec).cooperative()
-
-    def intended(self, spec: GroupSpec) -> dict[str, Assignment]:
-        """Return what members shall own in the end, nothing withheld: what a coordinator asks for."""
-        return self._engine(spec).eager()
 
     def _engine(self, spec: GroupSpec) -> Engine:
         order = member_order(spec)

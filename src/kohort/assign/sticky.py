@@ -54,7 +54,7 @@ class CooperativeStickyAssignor(StatelessAssignor):
     """Assignor `cooperative-sticky`: what changes hands is given away in the round after the one that took it."""
 
     name = "cooperative-sticky"
-    protocols = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
         """Return one assignment for every member of `spec`; follow the two-step rule."""

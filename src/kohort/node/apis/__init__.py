@@ -4,11 +4,3 @@ Each API has a function of its name, `join_group(context, request, message)`, wh
 (parked: `request.reply` comes later). `refuse_join_group(message, code, text, version)` returns an error response,
 where `node.route.error_response` does not suffice.
 """
-
-from __future__ import annotations
-
-import re
-from pkgutil import iter_modules
-
-MODULES = {int(key): module.name for module in iter_modules(__path__) for key in re.findall(r"\d+", module.name)}
-"""Module names by API key."""

@@ -6,12 +6,17 @@ nothing that has no module is ever advertised.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
+from pkgutil import iter_modules
 
 from kohort.node import apis
 from kohort.node.route import Route
 from kohort.wire.apis import VERSIONS, Api
+
+MODULES = {int(key): module.name for module in iter_modules(apis.__path__) for key in re.findall(r"\d+", module.name)}
+"""Names of the modules in `node.apis` by API key."""
 
 
 class Routes:
@@ -25,14 +30,14 @@ class Routes:
     def get(self, api_key: int, version: int) -> Route | None:
         """Return the route, or None when this broker does not serve the API in that version."""
         route = self.known.get(api_key << 16 | version)
-        if route is None and api_key in apis.MODULES and version <= self._newest.get(api_key, version):
+        if route is None and api_key in MODULES and version <= self._newest.get(api_key, version):
             api = Api(api_key)
             if VERSIONS[api].lowest <= version <= VERSIONS[api].highest:
-                module = import_module(f"kohort.node.apis.{apis.MODULES[api]}")
+                module = import_module(f"kohort.node.apis.{MODULES[api]}")
                 route = self.known[api_key << 16 | version] = Route(api, version, module)
         return route
 
 
 def served() -> list[Api]:
     """Return the APIs this broker serves, in the order of their keys."""
-    return [Api(key) for key in sorted(apis.MODULES)]
+    return [Api(key) for key in sorted(MODULES)]
