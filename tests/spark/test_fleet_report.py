@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.uncompiled import uncompiled
 
-from kohort.fleet.report.fleet_report import HOUR_MS, FleetReport, GroupKey, Limits, Span
+from kohort.fleet.report.fleet_report import FleetReport, GroupKey, Limits, Span
 from kohort.fleet.report.page import page
-from kohort.fleet.report.report_queries import Frames, gather
+from kohort.fleet.report.report_queries import gather
 from kohort.fleet.report.summary import document, headline, points
-from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE, Table
+from kohort.fleet.schema import HOUR_MS, Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -55,17 +55,7 @@ def found(name: str, rule: str, severity: str, **fields: Any) -> Row:
 
 def gathered(spark: SparkSession, limits: Limits | None = None, **tables: list[Row]) -> FleetReport:
     """Return the report of tables; those that are not given are empty."""
-    kinds = {
-        "group_hours": GROUP_HOURS,
-        "groups": GROUPS,
-        "findings": FINDINGS,
-        "ownership": OWNERSHIP,
-        "events": EVENTS,
-        "counts": COUNTS,
-        "quarantine": QUARANTINE,
-    }
-    frames = Frames(**{name: frame(spark, table, tables.get(name, [])) for name, table in kinds.items()})
-    return gather(frames, now_ms=NOW_MS, limits=limits)
+    return gather(lambda table: frame(spark, table, tables.get(table.name, [])), now_ms=NOW_MS, limits=limits)
 
 
 def test_an_empty_fleet_has_a_report(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,15 @@ def bucket_of(partition: int) -> int:
 
 
 EVIDENCE = "array<struct<partition int, offset bigint, at_ms bigint, what string>>"
-"""The evidence of a finding: records of `__consumer_offsets` of its source, each with a description."""
+
+
+class Evidence(NamedTuple):
+    """A record of `__consumer_offsets` that proves a finding: place in the log, time, and description."""
+
+    partition: int
+    offset: int
+    at_ms: int
+    what: str
 
 
 @dataclass(frozen=True, slots=True)

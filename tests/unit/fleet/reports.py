@@ -5,8 +5,6 @@ from __future__ import annotations
 from random import Random
 
 from kohort.fleet.report.fleet_report import (
-    HOUR_MS,
-    Evidence,
     Finding,
     FleetReport,
     GroupKey,
@@ -24,6 +22,7 @@ from kohort.fleet.report.fleet_report import (
     columns_of,
     severity_rank,
 )
+from kohort.fleet.schema import HOUR_MS, Evidence
 
 START_MS = 1_793_664_000_000
 """3 November 2026 00:00 UTC."""

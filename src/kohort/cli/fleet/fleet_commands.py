@@ -13,6 +13,7 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
@@ -281,11 +282,11 @@ def run_report(args: argparse.Namespace) -> int:
 
 def gathered_report(session: SparkSession, tables: Tables) -> FleetReport:
     """Gather a report, and print how long it took."""
-    from kohort.fleet.report.report_queries import Frames, gather
+    from kohort.fleet.report.report_queries import gather
 
     with Stages(session) as stages:
         stages("report")
-        return gather(Frames.read(session, tables), now_ms=round(time.time() * 1000))
+        return gather(partial(tables.frame, session), now_ms=round(time.time() * 1000))
 
 
 def write_report(path: Path, report: FleetReport, *, is_shown: bool) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.fleet.findings.facts import CommitOf, EventOf, Evidence, Facts, Finding, are_close, duration_text
+from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, are_close, duration_text
 from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.report.wording import counted
-from kohort.fleet.schema import HOUR_MS
+from kohort.fleet.schema import HOUR_MS, Evidence
 
 FLAPPING, ZOMBIES = "flapping_instance", "zombie_commits"
 

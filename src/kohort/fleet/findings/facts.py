@@ -13,16 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kohort.fleet.report.wording import counted
-from kohort.fleet.schema import HOUR_MS
-
-
-class Evidence(NamedTuple):
-    """One record that proves a finding: place in the log, time, and description."""
-
-    partition: int
-    offset: int
-    at_ms: int
-    what: str
+from kohort.fleet.schema import HOUR_MS, Evidence
 
 
 class Finding(NamedTuple):

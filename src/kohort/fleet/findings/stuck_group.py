@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.fleet.findings.facts import Evidence, Facts, Finding, duration_text
+from kohort.fleet.findings.facts import Facts, Finding, duration_text
 from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.report.wording import counted
+from kohort.fleet.schema import Evidence
 
 NAME = "stuck_group"
 MOVING = ("Assigning", "Reconciling", "CompletingRebalance", "PreparingRebalance")

@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kohort.fleet.findings.facts import Evidence, Finding
+from kohort.fleet.findings.facts import Finding
 from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.log_check.load_check import KAFKA_17306, LogCheck, Step, Violation
+from kohort.fleet.schema import Evidence
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT
 
 NAME = "unloadable_log"

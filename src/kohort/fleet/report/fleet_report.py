@@ -7,9 +7,9 @@ groups is as large as one of a thousand. Names are as in the log and must be esc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-HOUR_MS = 3_600_000
+from kohort.fleet.schema import HOUR_MS, Evidence
 
 SEVERITIES = ("critical", "warning", "info")
 """In order, the worst first."""
@@ -23,6 +23,11 @@ class GroupKey(NamedTuple):
 
     source: str
     group: str
+
+
+def key_of(row: Any) -> GroupKey:
+    """Return the group of a row."""
+    return GroupKey(row["source"], row["group"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +65,6 @@ class Totals:
     lag: int | None
     severities: tuple[tuple[str, int], ...]
     """How many groups have this as their worst severity."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A record of the log that proves a finding."""
-
-    partition: int | None
-    offset: int | None
-    at_ms: int | None
-    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +218,11 @@ class Readiness:
     reasons: tuple[Reason, ...]
     reasons_left_out: int
 
+    @property
+    def classic(self) -> int:
+        """How many groups use the classic protocol."""
+        return self.ready + self.not_ready + self.unknown
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -267,9 +267,8 @@ def severity_rank(severity: str | None) -> int:
 def columns_of(from_ms: int, until_ms: int, most: int = 168) -> Columns:
     """Return a time axis of at most `most` columns of 1, 2, 3, 4, 6, 12 or more hours, from a whole step on."""
     hours = max(1, -(-(until_ms - from_ms) // HOUR_MS))
-    step = next(
-        (each for each in (1, 2, 3, 4, 6, 12) if hours <= each * (most - 1)), 24 * -(-hours // (24 * (most - 1)))
-    )
+    days = -(-hours // (24 * (most - 1)))
+    step = next((each for each in (1, 2, 3, 4, 6, 12) if hours <= each * (most - 1)), 24 * days)
     step_ms = step * HOUR_MS
     start_ms = from_ms - from_ms % step_ms
     return Columns(start_ms, step_ms, max(1, -(-(until_ms - start_ms) // step_ms)))

@@ -7,13 +7,13 @@ name is a script remains a name. Each section has a heading, a plot or list, and
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
 from hashlib import sha256
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 
 from kohort.fleet.report import plots
-from kohort.fleet.report.fleet_report import Evidence, Finding, FleetReport, GroupKey, GroupLine, RuleFindings
+from kohort.fleet.report.fleet_report import Finding, FleetReport, GroupKey, GroupLine, RuleFindings
 from kohort.fleet.report.markup import Content, Markup, script_json, tag
 from kohort.fleet.report.summary import WORDS, Point, headline, lead, points
 from kohort.fleet.report.wording import (
@@ -51,23 +51,22 @@ def page(report: FleetReport) -> str:
         tag("a", "To the summary", href="#summary", class_="skip"),
         _head_of_page(report),
         tag("nav", [tag("a", text, href=f"#{name}") for name, text in _SECTIONS], aria_label="Parts of the report"),
-        tag("main", _parts(report, named)),
+        tag(
+            "main",
+            _summary(report, named),
+            findings(report, named),
+            rebalances(report, named),
+            unowned(report, named),
+            ownership(report, named),
+            migration(report, named),
+            groups(report),
+            _about(report),
+        ),
         tag("footer", f"Written by kohort fleet report, {moment(report.made_at_ms)} UTC."),
         tag("script", values, type="application/json", id="figures"),
         tag("script", script),
     ]
     return f"<!doctype html>\n{tag('html', _head(report, script), tag('body', body), lang='en')}\n"
-
-
-def _parts(report: FleetReport, named: Names) -> Iterator[Markup]:
-    yield _summary(report, named)
-    yield findings(report, named)
-    yield rebalances(report, named)
-    yield unowned(report, named)
-    yield ownership(report, named)
-    yield migration(report, named)
-    yield groups(report)
-    yield _about(report)
 
 
 def _head(report: FleetReport, script: Markup) -> Markup:
@@ -110,7 +109,7 @@ def _summary(report: FleetReport, named: Names) -> Markup:
         tag("p", lead(report), class_="lead"),
         _figures(report),
         tag("ol", [_point(each, named) for each in todo], class_="todo") if todo else None,
-        tag("p", rest, class_="note") if rest else None,
+        note(rest),
         id="summary",
         aria_labelledby="summary-heading",
     )
@@ -119,13 +118,12 @@ def _summary(report: FleetReport, named: Names) -> Markup:
 def _figures(report: FleetReport) -> Markup:
     totals, ready = report.totals, report.readiness
     kinds = ", ".join(f"{count:,} {visible(kind)}" for kind, count in totals.kinds)
-    classic = ready.ready + ready.not_ready + ready.unknown
     shown = [
         (f"{totals.groups:,}", "groups", kinds),
         (f"{totals.members:,}", "members", f"of {counted(totals.partitions, 'partition')} in their groups"),
         (f"{totals.rebalances:,}", "rebalances", f"{totals.rebalances_failed:,} failed"),
         (duration(totals.unowned_s), "without an owner", f"{totals.unowned_s:,.0f} partition-seconds"),
-        (f"{ready.ready:,} of {classic:,}", "ready to move", "classic groups, to the consumer protocol"),
+        (f"{ready.ready:,} of {ready.classic:,}", "ready to move", "classic groups, to the consumer protocol"),
     ]
     if totals.lag is not None:
         shown.append((f"{totals.lag:,}", "records of lag", "where end offsets are known"))
@@ -173,7 +171,7 @@ def _about(report: FleetReport) -> Markup:
         bad = "; ".join(f"{count:,} × {visible(reason)[:200]}" for reason, count in read.quarantined)
         notes.append(f"Records that could not be read, each with its place in the quarantine table: {bad}.")
     shown = plots.table(("record type", "records"), kinds, frozenset({1})) if kinds else None
-    return section("about", "About", tag("ul", [tag("li", note) for note in notes]), shown)
+    return section("about", "About", tag("ul", [tag("li", each) for each in notes]), shown)
 
 
 STATIC_GROUPS = 50
@@ -213,6 +211,11 @@ def section(name: str, heading: str, *content: Content) -> Markup:
     )
 
 
+def note(*content: Content) -> Markup | None:
+    """Return a paragraph beside the matter, None where there is nothing to note."""
+    return tag("p", *content, class_="note") if any(content) else None
+
+
 def badge(severity: str) -> Markup:
     """Return a severity as a sign and a word, so that it needs no colour."""
     signs = {"critical": "▲", "warning": "◆", "info": "●"}
@@ -226,14 +229,14 @@ def badge(severity: str) -> Markup:
 def findings(report: FleetReport, named: Names) -> Markup:
     """Return the rules with findings, their worst findings, and the records that prove them."""
     if not report.rules:
-        return section("findings", "Findings", tag("p", "No rule found anything.", class_="note"))
-    note = (
+        return section("findings", "Findings", note("No rule found anything."))
+    intro = (
         f"Each rule shows its {report.limits.findings_of_a_rule} worst findings at most, each with the records of "
         "__consumer_offsets that prove it, by partition:offset there and time (UTC). "
         "All of them are in the table of findings, and `kohort fleet findings` prints them."
     )
     rules = [_rule(rule, named) for rule in report.rules]
-    return section("findings", "Findings", tag("p", note, class_="note"), tag("div", rules, class_="rules"))
+    return section("findings", "Findings", note(intro), tag("div", rules, class_="rules"))
 
 
 def _rule(rule: RuleFindings, named: Names) -> Markup:
@@ -243,12 +246,9 @@ def _rule(rule: RuleFindings, named: Names) -> Markup:
         tag("b", rule_title(rule.rule)),
         tag("span", f"{counted(rule.groups, 'group')}", class_="count"),
     )
-    left = None
-    if rule.left_out:
-        left = tag("p", f"{rule.left_out:,} more of this rule are in the table of findings.", class_="note")
-    return tag(
-        "details", heading, [_finding(each, named) for each in rule.shown], left, class_="rule", id=rule_id(rule.rule)
-    )
+    shown = [_finding(each, named) for each in rule.shown]
+    left = f"{rule.left_out:,} more of this rule are in the table of findings." if rule.left_out else None
+    return tag("details", heading, shown, note(left), class_="rule", id=rule_id(rule.rule))
 
 
 def rule_id(rule: str) -> str:
@@ -279,16 +279,14 @@ def _lasted(finding: Finding) -> str:
 def _evidence(finding: Finding) -> Markup | None:
     if not finding.evidence:
         return None
-    rows = [_proof(each) for each in finding.evidence]
+    rows = [
+        [f"{each.partition}:{each.offset}", moment(each.at_ms), tag("bdi", shown_sentence(each.what), dir="ltr")]
+        for each in finding.evidence
+    ]
     shown = plots.table(("place", "time", "event"), rows, frozenset({0}))
     left = f"and {finding.evidence_left_out:,} more" if finding.evidence_left_out else None
     count = len(finding.evidence) + finding.evidence_left_out
-    return tag("details", tag("summary", f"Evidence: {counted(count, 'record')}"), shown, tag("p", left, class_="note"))
-
-
-def _proof(record: Evidence) -> list[Content]:
-    place = ":".join("–" if each is None else f"{each}" for each in (record.partition, record.offset))
-    return [place, moment(record.at_ms), tag("bdi", shown_sentence(record.what), dir="ltr")]
+    return tag("details", tag("summary", f"Evidence: {counted(count, 'record')}"), shown, note(left))
 
 
 # -- plots
@@ -297,47 +295,45 @@ def _proof(record: Evidence) -> list[Content]:
 def rebalances(report: FleetReport, named: Names) -> Markup:
     """Return the heat map."""
     if not report.heat:
-        return section("rebalances", "Rebalances", tag("p", "There was no rebalance.", class_="note"))
+        return section("rebalances", "Rebalances", note("There was no rebalance."))
     groups, count = report.heat_left_out
     left = f" {counted(groups, 'more group')} had {counted(count, 'rebalance')} together." if groups else ""
-    note = f"The {counted(len(report.heat), 'group')} with most rebalances, over time (UTC).{left}"
+    intro = f"The {counted(len(report.heat), 'group')} with most rebalances, over time (UTC).{left}"
     how = "Point at a cell, or go along a line with the arrow keys."
-    return section("rebalances", "Rebalances", tag("p", note, " ", how, class_="note"), plots.heat_map(report, named))
+    return section("rebalances", "Rebalances", note(intro, " ", how), plots.heat_map(report, named))
 
 
 def unowned(report: FleetReport, named: Names) -> Markup:
     """Return the ranking by unowned partition-seconds."""
     if not report.ranking:
-        return section("unowned", "Without an owner", tag("p", "No partition was ever without one.", class_="note"))
+        return section("unowned", "Without an owner", note("No partition was ever without one."))
     groups, seconds = report.ranking_left_out
     left = f" {counted(groups, 'more group')} add {duration(seconds)}." if groups else ""
-    note = (
+    intro = (
         "A partition without an owner is not read while its group has members: ten partitions for six seconds are a "
         f"minute of partition time.{left}"
     )
-    return section("unowned", "Without an owner", tag("p", note, class_="note"), plots.ranking(report, named))
+    return section("unowned", "Without an owner", note(intro), plots.ranking(report, named))
 
 
 def ownership(report: FleetReport, named: Names) -> Markup:
     """Return the timelines."""
     if not report.timelines:
-        note = "No partition changed its owner."
-        return section("ownership", "Ownership", tag("p", note, class_="note"))
-    note = (
+        return section("ownership", "Ownership", note("No partition changed its owner."))
+    intro = (
         f"The worst hour of {counted(len(report.timelines), 'group')}: a line for each partition, a colour for each "
         "member, red without an owner; a very short gap is drawn a little longer than it was."
     )
     drawn = [plots.timeline(place, each, named) for place, each in enumerate(report.timelines)]
-    return section("ownership", "Ownership", tag("p", note, class_="note"), tag("div", drawn, class_="timelines"))
+    return section("ownership", "Ownership", note(intro), tag("div", drawn, class_="timelines"))
 
 
 def migration(report: FleetReport, named: Names) -> Markup:
     """Return how far the fleet is from leaving the classic protocol, and what is in the way."""
     ready = report.readiness
-    classic = ready.ready + ready.not_ready + ready.unknown
-    note = (
+    intro = (
         "Apache Kafka 6.0 drops the classic group protocol. "
-        f"{counted(classic, 'group')} still {'uses' if classic == 1 else 'use'} it."
+        f"{counted(ready.classic, 'group')} still {'uses' if ready.classic == 1 else 'use'} it."
     )
     rows: list[list[Content]] = []
     for reason in ready.reasons:
@@ -351,10 +347,10 @@ def migration(report: FleetReport, named: Names) -> Markup:
     return section(
         "migration",
         "Ready for the new protocol?",
-        tag("p", note, class_="note"),
+        note(intro),
         plots.readiness_bar(ready),
         shown,
-        tag("p", left, class_="note") if left else None,
+        note(left),
     )
 
 
@@ -364,9 +360,9 @@ def migration(report: FleetReport, named: Names) -> Markup:
 def groups(report: FleetReport) -> Markup:
     """Return the list of groups with its search; the script replaces the list by one that answers it."""
     left = report.totals.groups - len(report.groups)
-    note = f"{counted(len(report.groups), 'group')}, those with the worst findings first."
+    intro = f"{counted(len(report.groups), 'group')}, those with the worst findings first."
     if left:
-        note += f" {counted(left, 'group')} without anything remarkable left out; they are in the tables."
+        intro += f" {counted(left, 'group')} without anything remarkable left out; they are in the tables."
     kinds = sorted({line.kind for line in report.groups})
     form = tag(
         "form",
@@ -382,7 +378,7 @@ def groups(report: FleetReport) -> Markup:
     return section(
         "groups",
         "Groups",
-        tag("p", note, class_="note"),
+        note(intro),
         form,
         tag("p", id="group-count", class_="note", aria_live="polite"),
         tag("div", listed, id="group-list", class_="groups"),
@@ -413,43 +409,47 @@ def _group(place: int, line: GroupLine) -> Markup:
 def listed_groups(report: FleetReport) -> dict[str, Any]:
     """Return the groups and what was found of them, for the page's script."""
     by_key: dict[GroupKey, list[list[str]]] = {}
-    for findings_of in (*(rule.shown for rule in report.rules), report.further):
-        for finding in findings_of:
-            row = [
-                finding.severity,
-                rule_title(finding.rule),
-                shown_sentence(finding.sentence),
-                shown_sentence(finding.advice),
-            ]
-            by_key.setdefault(finding.key, []).append(row)
+    for finding in chain(*(rule.shown for rule in report.rules), report.further):
+        sentence, advice = shown_sentence(finding.sentence), shown_sentence(finding.advice)
+        row = [finding.severity, rule_title(finding.rule), sentence, advice]
+        by_key.setdefault(finding.key, []).append(row)
     drawn = {of.key: place for place, of in enumerate(report.timelines)}
     has_sources = len(report.read.sources) > 1
+    rows = [_row(line, has_sources, drawn.get(line.key)) for line in report.groups]
     return {
-        "fields": list(GROUP_FIELDS),
-        "groups": [_row(line, has_sources, drawn.get(line.key)) for line in report.groups],
+        "fields": list(rows[0]) if rows else [],
+        "groups": [list(row.values()) for row in rows],
         "findings": {place: by_key[line.key] for place, line in enumerate(report.groups) if line.key in by_key},
     }
 
 
-GROUP_FIELDS = (
-    "name", "source", "kind", "state", "members", "partitions", "topics", "assignor", "protocols", "rebalances",
-    "failed", "longest", "unowned", "moved", "commits", "lag", "static", "first", "last", "commit", "severity",
-    "findings", "activity", "timeline",
-)  # fmt: skip
-"""What `_row` holds, in its order."""
-
-
-def _row(line: GroupLine, has_sources: bool, timeline: int | None) -> list[Any]:
+def _row(line: GroupLine, has_sources: bool, timeline: int | None) -> dict[str, Any]:
     topics = [shown_name(each) for each in line.topics[:5]]
     if len(line.topics) > 5:
         topics.append(f"and {len(line.topics) - 5:,} more")
-    return [
-        shown_name(line.key.group), shown_name(line.key.source) if has_sources else "", visible(line.kind),
-        visible(line.state),
-        line.members, line.partitions, ", ".join(topics), shown_name(line.assignor) if line.assignor else "",
-        ", ".join(shown_name(each) for each in line.protocols[:5]), line.rebalances, line.rebalances_failed,
-        round(line.rebalance_ms_max / 1000, 1), round(line.unowned_s, 1), line.moved, line.commits, line.lag,
-        None if line.static_share is None else round(100 * line.static_share), moment(line.first_seen_ms),
-        moment(line.last_seen_ms), moment(line.last_commit_ms), line.severity or "", line.findings,
-        [part for cell in line.activity for part in cell], timeline,
-    ]  # fmt: skip
+    return {
+        "name": shown_name(line.key.group),
+        "source": shown_name(line.key.source) if has_sources else "",
+        "kind": visible(line.kind),
+        "state": visible(line.state),
+        "members": line.members,
+        "partitions": line.partitions,
+        "topics": ", ".join(topics),
+        "assignor": shown_name(line.assignor) if line.assignor else "",
+        "protocols": ", ".join(shown_name(each) for each in line.protocols[:5]),
+        "rebalances": line.rebalances,
+        "failed": line.rebalances_failed,
+        "longest": round(line.rebalance_ms_max / 1000, 1),
+        "unowned": round(line.unowned_s, 1),
+        "moved": line.moved,
+        "commits": line.commits,
+        "lag": line.lag,
+        "static": None if line.static_share is None else round(100 * line.static_share),
+        "first": moment(line.first_seen_ms),
+        "last": moment(line.last_seen_ms),
+        "commit": moment(line.last_commit_ms),
+        "severity": line.severity or "",
+        "findings": line.findings,
+        "activity": [part for cell in line.activity for part in cell],
+        "timeline": timeline,
+    }

@@ -5,77 +5,67 @@ Everything that grows with the fleet is aggregated, ordered and limited in Spark
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from kohort.fleet.report.fleet_report import (
-    HOUR_MS,
+    NOT_READY,
+    READY,
     SEVERITIES,
     Columns,
-    Evidence,
     Finding,
     FleetReport,
     GroupKey,
+    GroupLine,
     HeatRow,
     Limits,
     Read,
+    Readiness,
+    Reason,
     RuleFindings,
+    Totals,
     columns_of,
+    key_of,
     severity_rank,
 )
-from kohort.fleet.report.group_queries import (
-    KEY,
-    key_of,
-    line_of,
-    lines_of,
-    readiness_of,
-    severity_place,
-    sums_of,
-    totals_of,
-)
 from kohort.fleet.report.timeline_queries import timelines_of
-from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE
+from kohort.fleet.schema import (
+    COUNTS,
+    DAY_MS,
+    EVENTS,
+    FINDINGS,
+    GROUP_HOURS,
+    GROUPS,
+    HOUR_MS,
+    KEY,
+    OWNERSHIP,
+    QUARANTINE,
+    Evidence,
+    Table,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
-    from kohort.fleet.tables import Tables
+ReadTable = Callable[[Table], "DataFrame"]
+"""Returns a table of the fleet."""
 
-DAY_MS = 24 * HOUR_MS
 MOST_COUNTS = 10_000
 MOST_DAYS = 20_000
 """Most days considered for the report's time; a log with more of them had wrong clocks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """The tables that a report reads."""
-
-    group_hours: DataFrame
-    groups: DataFrame
-    findings: DataFrame
-    ownership: DataFrame
-    events: DataFrame
-    counts: DataFrame
-    quarantine: DataFrame
-
-    @classmethod
-    def read(cls, spark: SparkSession, tables: Tables) -> Frames:
-        """Return the published tables."""
-        named = (GROUP_HOURS, GROUPS, FINDINGS, OWNERSHIP, EVENTS, COUNTS, QUARANTINE)
-        return cls(**{table.name: tables.frame(spark, table) for table in named})
-
-
-def gather(frames: Frames, *, now_ms: int, limits: Limits | None = None) -> FleetReport:
+def gather(read: ReadTable, *, now_ms: int, limits: Limits | None = None) -> FleetReport:
     """Return the report of a fleet; `now_ms` is when it is made."""
-    limits = limits or Limits()
-    from_ms, until_ms, outside = _time_of(frames, now_ms, limits)
-    columns = columns_of(from_ms, until_ms)
     from pyspark.sql import functions as f
 
-    hours = frames.group_hours.where((f.col("hour_ms") >= from_ms) & (f.col("hour_ms") < until_ms))
-    lines = lines_of(frames.groups, frames.findings, hours).persist()
+    limits = limits or Limits()
+    every_hour, findings = read(GROUP_HOURS), read(FINDINGS)
+    from_ms, until_ms, outside = _time_of(every_hour, now_ms, limits)
+    columns = columns_of(from_ms, until_ms)
+    hours = every_hour.where((f.col("hour_ms") >= from_ms) & (f.col("hour_ms") < until_ms))
+    lines = lines_of(read(GROUPS), findings, hours).persist()
     try:
         sums = sums_of(lines)
         totals = totals_of(sums)
@@ -84,9 +74,9 @@ def gather(frames: Frames, *, now_ms: int, limits: Limits | None = None) -> Flee
         ranking = _first(shown, "by_unowned", "unowned_s", limits.ranked_groups)
         busiest = _first(shown, "by_rebalances", "rebalances", limits.heat_groups)
         active = [key_of(row) for row in listed[: limits.active_groups]]
-        fleet, cells = _cells(hours, columns, [*active, *(key_of(row) for row in busiest)])
-        rules, further = _rules(frames.findings, active, limits)
-        drawn = list(dict.fromkeys([key_of(row) for row in [*ranking, *busiest]]))
+        fleet, cells = _cells(hours, columns, [*active, *map(key_of, busiest)])
+        rules, further = _rules(findings, active, limits)
+        drawn = list(dict.fromkeys(map(key_of, [*ranking, *busiest])))
         return FleetReport(
             made_at_ms=now_ms,
             columns=columns,
@@ -104,10 +94,10 @@ def gather(frames: Frames, *, now_ms: int, limits: Limits | None = None) -> Flee
                 sums.sum("with_unowned") - len(ranking),
                 totals.unowned_s - sum(row["unowned_s"] for row in ranking),
             ),
-            timelines=timelines_of(frames.ownership, frames.events, hours, drawn, limits),
-            readiness=readiness_of(sums, frames.findings, limits),
+            timelines=timelines_of(read(OWNERSHIP), read(EVENTS), hours, drawn, limits),
+            readiness=readiness_of(sums, findings, limits),
             groups=tuple(line_of(row, cells) for row in listed),
-            read=_read(frames, outside),
+            read=_read(read(COUNTS), read(QUARANTINE), outside),
             limits=limits,
         )
     finally:
@@ -139,12 +129,12 @@ def _first(rows: list[Any], order: str, figure: str, most: int) -> list[Any]:
 # -- the time of the report
 
 
-def _time_of(frames: Frames, now_ms: int, limits: Limits) -> tuple[int, int, int]:
+def _time_of(every_hour: DataFrame, now_ms: int, limits: Limits) -> tuple[int, int, int]:
     """Return the start and end of the report's time, and how many hours of groups lie outside."""
     from pyspark.sql import functions as f
 
     day = f.floor(f.col("hour_ms") / DAY_MS).cast("bigint").alias("day_number")
-    counted = frames.group_hours.groupBy(day).agg(f.count("*").alias("hours"), f.min("hour_ms"), f.max("hour_ms"))
+    counted = every_hour.groupBy(day).agg(f.count("*").alias("hours"), f.min("hour_ms"), f.max("hour_ms"))
     days = {row[0]: row for row in counted.orderBy(f.desc("hours")).limit(MOST_DAYS).collect()}
     if not days:
         return now_ms - now_ms % HOUR_MS - HOUR_MS, now_ms - now_ms % HOUR_MS, 0
@@ -183,10 +173,8 @@ def _cells(
     """Return the rebalances by column: of the whole fleet, and of some groups."""
     from pyspark.sql import functions as f
 
-    wanted = [(*key, True) for key in dict.fromkeys(keys)]
-    chosen = hours.sparkSession.createDataFrame(wanted, "source string, group string, is_shown boolean")
-    rebalanced = hours.where("rebalances > 0").join(f.broadcast(chosen), KEY, "left")
-    of = [f.when(f.col("is_shown"), f.col(name)).alias(name) for name in KEY]
+    rebalanced = _marked(hours.where("rebalances > 0"), keys)
+    of = [f.when(f.col("is_marked"), f.col(name)).alias(name) for name in KEY]
     rows = rebalanced.groupBy(*of, _column(columns)).agg(f.sum("rebalances").alias("rebalances")).collect()
     fleet = [0] * columns.count
     cells: dict[GroupKey, dict[int, int]] = {}
@@ -197,9 +185,159 @@ def _cells(
     return tuple(fleet), cells
 
 
+def _marked(rows: DataFrame, keys: Iterable[GroupKey]) -> DataFrame:
+    """Return rows with `is_marked`: true where they are of one of these groups, else null."""
+    from pyspark.sql import functions as f
+
+    marks = [(*key, True) for key in dict.fromkeys(keys)]
+    chosen = rows.sparkSession.createDataFrame(marks, "source string, group string, is_marked boolean")
+    return rows.join(f.broadcast(chosen), KEY, "left")
+
+
 def _heat_row(key: GroupKey, columns: Columns, cells: Mapping[GroupKey, Mapping[int, int]]) -> HeatRow:
     mine = cells.get(key, {})
     return HeatRow(key, tuple(mine.get(place, 0) for place in range(columns.count)))
+
+
+# -- groups
+
+
+def severity_place() -> Column:
+    """Return the rank of a finding's severity, as `severity_rank` does."""
+    from pyspark.sql import functions as f
+
+    ranked = f.lit(len(SEVERITIES))
+    for rank, name in enumerate(SEVERITIES):
+        ranked = f.when(f.col("severity") == name, f.lit(rank)).otherwise(ranked)
+    return ranked
+
+
+def lines_of(groups: DataFrame, findings: DataFrame, hours: DataFrame) -> DataFrame:
+    """Return a row for each group: its row of gold, its hours added up, and its worst finding."""
+    from pyspark.sql import functions as f
+
+    summed = hours.groupBy(*KEY).agg(
+        f.sum("rebalances").alias("rebalances"),
+        f.sum("rebalances_failed").alias("rebalances_failed"),
+        f.max("rebalance_ms_max").alias("rebalance_ms_max"),
+        f.sum("unowned_partition_seconds").alias("unowned_s"),
+        f.sum("partitions_moved").alias("moved"),
+        f.sum("commits").alias("commits"),
+        f.max_by("static_share", "hour_ms").alias("static_share"),
+    )
+    can_wait = f.col("finding").isin(READY, NOT_READY)
+    found = findings.groupBy(*KEY).agg(
+        f.min(f.when(can_wait, SEVERITIES.index("info")).otherwise(severity_place())).alias("rank"),
+        f.count("*").alias("findings"),
+        f.max(f.col("finding") == READY).alias("is_ready"),
+        f.max(f.col("finding") == NOT_READY).alias("is_not_ready"),
+    )
+    subscribed = f.when(f.size("topics") > 0, f.col("topics")).otherwise(f.col("committed_topics"))
+    named = groups.drop("rebalances").withColumn("topics", subscribed)
+    named = named.withColumnsRenamed({"strategy": "assignor", "supported_protocols": "protocols"})
+    joined = named.join(summed, KEY, "left").join(found, KEY, "left")
+    counts = ("rebalances", "rebalances_failed", "rebalance_ms_max", "unowned_s", "moved", "commits", "findings")
+    absent = dict.fromkeys((*counts, "members", "partitions"), 0)
+    return joined.fillna({**absent, "rank": len(SEVERITIES), "kind": "", "state": ""})
+
+
+_OF_ROWS = tuple(each.name for each in fields(GroupLine) if each.name not in ("key", "severity", "activity"))
+
+
+def line_of(row: Any, cells: Mapping[GroupKey, Mapping[int, int]]) -> GroupLine:
+    """Return one row of `lines_of` as a value."""
+    key = key_of(row)
+    values = {name: row[name] for name in _OF_ROWS}
+    return GroupLine(
+        **values | {name: tuple(values[name] or ()) for name in ("topics", "protocols")},
+        key=key,
+        severity=SEVERITIES[row["rank"]] if row["rank"] < len(SEVERITIES) else None,
+        activity=tuple(sorted(cells.get(key, {}).items())),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSums:
+    """The fleet in a few rows: groups counted by type, state, worst finding and readiness, with sums."""
+
+    rows: tuple[Mapping[str, Any], ...]
+
+    def sum(self, name: str) -> Any:
+        """Return a sum over all groups; of nothing it is 0."""
+        return sum(row[name] for row in self.rows if row[name] is not None)
+
+    def counted(self, name: str) -> tuple[tuple[Any, int], ...]:
+        """Return how many groups have which value, the most first."""
+        counts: dict[Any, int] = {}
+        for row in self.rows:
+            counts[row[name]] = counts.get(row[name], 0) + row["groups"]
+        return tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
+
+
+_SUMMED = ("members", "partitions", "rebalances", "rebalances_failed", "unowned_s", "commits")
+
+
+def sums_of(lines: DataFrame) -> FleetSums:
+    """Add up the rows of `lines_of`."""
+    from pyspark.sql import functions as f
+
+    grouped = lines.groupBy("kind", "state", "rank", "is_ready", "is_not_ready").agg(
+        f.count("*").alias("groups"),
+        f.count_if(f.col("rebalances") > 0).alias("with_rebalances"),
+        f.count_if(f.col("unowned_s") > 0).alias("with_unowned"),
+        *(f.sum(name).alias(name) for name in (*_SUMMED, "lag")),
+    )
+    return FleetSums(tuple(row.asDict() for row in grouped.collect()))
+
+
+def totals_of(sums: FleetSums) -> Totals:
+    """Return the fleet in numbers."""
+    ranks = dict(sums.counted("rank"))
+    has_lag = any(row["lag"] is not None for row in sums.rows)
+    return Totals(
+        **{name: sums.sum(name) for name in ("groups", *_SUMMED)},
+        kinds=sums.counted("kind"),
+        states=sums.counted("state"),
+        lag=sums.sum("lag") if has_lag else None,
+        severities=tuple((name, ranks.get(rank, 0)) for rank, name in enumerate(SEVERITIES)),
+    )
+
+
+MOST_REASONS = 1_000
+"""Most reasons that are counted."""
+
+
+def readiness_of(sums: FleetSums, findings: DataFrame, limits: Limits) -> Readiness:
+    """Return how many groups have moved, could, and could not, and why not."""
+    alive = [row for row in sums.rows if row["state"] not in ("Dead", "Simple")]
+    classic = [row for row in alive if row["kind"] == "classic"]
+    not_ready = sum(row["groups"] for row in classic if row["is_not_ready"])
+    ready = sum(row["groups"] for row in classic if row["is_ready"] and not row["is_not_ready"])
+    total = sum(row["groups"] for row in classic)
+    reasons, left = _reasons(findings.where(f"finding = '{NOT_READY}'"), limits)
+    return Readiness(
+        moved=sum(row["groups"] for row in alive) - total,
+        ready=ready,
+        not_ready=not_ready,
+        unknown=total - ready - not_ready,
+        reasons=reasons,
+        reasons_left_out=left,
+    )
+
+
+def _reasons(findings: DataFrame, limits: Limits) -> tuple[tuple[Reason, ...], int]:
+    from pyspark.sql import functions as f
+
+    why = f.when(f.length("advice") > 0, f.col("advice")).otherwise(f.col("sentence")).alias("advice")
+    keys = f.slice(f.array_sort(f.collect_set(f.struct(*KEY))), 1, limits.reason_groups).alias("keys")
+    example = f.min_by("sentence", f.struct(*KEY)).alias("example")
+    counted = findings.select(*KEY, "sentence", why).groupBy("advice").agg(f.count("*").alias("groups"), example, keys)
+    rows = counted.orderBy(f.desc("groups"), "advice").limit(MOST_REASONS).collect()
+    reasons = tuple(
+        Reason(row["advice"] or "", row["example"] or "", row["groups"], tuple(GroupKey(*key) for key in row["keys"]))
+        for row in rows[: limits.reasons]
+    )
+    return reasons, max(0, len(rows) - len(reasons))
 
 
 # -- findings
@@ -215,18 +353,15 @@ def _rules(
     severities = [f.count_if(f.col("severity") == name).alias(name) for name in SEVERITIES]
     groups = f.count_distinct(f.struct(*KEY)).alias("groups")
     counted = {row["finding"]: row for row in findings.groupBy("finding").agg(groups, *severities).collect()}
-    keys = findings.sparkSession.createDataFrame(
-        [(*key, True) for key in active], "source string, group string, is_active boolean"
-    )
     order = [f.col("rank"), f.col("value").desc_nulls_last(), *map(f.col, KEY), f.col("from_ms"), f.col("finding")]
     placed = (
-        findings.withColumn("rank", severity_place())
+        _marked(findings, active)
+        .withColumn("rank", severity_place())
         .withColumn("place", f.row_number().over(Window.partitionBy("finding").orderBy(*order)))
         .withColumn("place_in_group", f.row_number().over(Window.partitionBy(*KEY).orderBy(*order)))
-        .join(f.broadcast(keys), KEY, "left")
     )
     is_worst = f.col("place") <= limits.findings_of_a_rule
-    is_of_active = f.col("is_active") & (f.col("place_in_group") <= limits.findings_of_a_group)
+    is_of_active = f.col("is_marked") & (f.col("place_in_group") <= limits.findings_of_a_group)
     rows = (
         placed.where(is_worst | is_of_active)
         .withColumn("records", f.size("evidence"))
@@ -248,9 +383,7 @@ def _rules(
 
 
 def _finding(row: Any) -> Finding:
-    evidence = tuple(
-        Evidence(each["partition"], each["offset"], each["at_ms"], each["what"] or "") for each in row["evidence"] or ()
-    )
+    evidence = tuple(Evidence(*record) for record in row["evidence"] or ())
     return Finding(
         key=key_of(row),
         rule=row["finding"],
@@ -268,15 +401,15 @@ def _finding(row: Any) -> Finding:
 # -- what was read
 
 
-def _read(frames: Frames, hours_outside: int) -> Read:
+def _read(counts: DataFrame, quarantine: DataFrame, hours_outside: int) -> Read:
     from pyspark.sql import functions as f
 
     summed = [f.sum(name).alias(name) for name in ("records", "tombstones")]
-    rows = frames.counts.groupBy("source", "kind").agg(*summed).limit(MOST_COUNTS).collect()
+    rows = counts.groupBy("source", "kind").agg(*summed).limit(MOST_COUNTS).collect()
     kinds: dict[str, int] = {}
     for row in rows:
         kinds[row["kind"]] = kinds.get(row["kind"], 0) + row["records"]
-    reasons = frames.quarantine.groupBy("reason").count().orderBy(f.desc("count"), "reason").limit(12).collect()
+    reasons = quarantine.groupBy("reason").count().orderBy(f.desc("count"), "reason").limit(12).collect()
     return Read(
         sources=tuple(sorted({row["source"] for row in rows})),
         records=sum(row["records"] for row in rows),

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kohort.fleet.report.fleet_report import HOUR_MS, GroupKey, Limits, Span, Timeline, TimelineRow
+from kohort.fleet.report.fleet_report import GroupKey, Limits, Span, Timeline, TimelineRow, key_of
+from kohort.fleet.schema import HOUR_MS, KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-KEY = ["source", "group"]
 _AWAY = ("emptied", "deleted", "expired")
 _BACK = ("joined", "rejoined")
 
@@ -30,7 +30,7 @@ def timelines_of(
         rows = _spans(ownership, worst, limits).collect()
         by_key: dict[GroupKey, list[Any]] = {}
         for row in rows:
-            by_key.setdefault(GroupKey(row["source"], row["group"]), []).append(row)
+            by_key.setdefault(key_of(row), []).append(row)
         chosen = [key for key in keys if key in by_key][: limits.timelines]
         empty = _empty_times(events, worst, chosen)
     finally:
@@ -116,7 +116,7 @@ def _empty_times(
         from_ms = max(row["at_ms"], row["hour_from_ms"])
         until_ms = min(row["hour_until_ms"] if row["next_ms"] is None else row["next_ms"], row["hour_until_ms"])
         if until_ms > from_ms:
-            found.setdefault(GroupKey(row["source"], row["group"]), []).append((from_ms, until_ms))
+            found.setdefault(key_of(row), []).append((from_ms, until_ms))
     return {key: tuple(sorted(times)) for key, times in found.items()}
 
 
