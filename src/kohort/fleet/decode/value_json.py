@@ -1,4 +1,4 @@
-"""JSON of the values of records other than commits, in the format of `schema.FIELDS`.
+"""JSON of the values of records other than commits, in the format of the column `fields` of `schema.RECORDS`.
 
 Each message has a compiled function: the codec's decoder with another output. What is read becomes local names, and
 each struct, once it is read, a text.

@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from kohort.fleet.decode.quarantine import Fault
-from kohort.fleet.inputs.export_lines import lines_of
 from kohort.fleet.inputs.input_splits import Split
+from kohort.fleet.inputs.text_files import rows_of_lines
 from kohort.fleet.schema import STATE_CHANGES
 
 if TYPE_CHECKING:
@@ -25,119 +23,77 @@ _LINE = re.compile(
     r"\[?(?P<at>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{3})\]?\s+\[?(?P<level>[A-Z]+)\]?\s+"
     r"(?:\[GroupCoordinator[^\]]*\]:? )?(?P<text>.*?)(?: \([\w.$]+\))?\s*$"
 )
-_GROUP = r"\[Group(?:Id)?[ =](?P<group>.*?)\](?:\[MemberId (?P<inside>.*?)\])? "
-_STATE = r"(?P<state>[A-Z]\w+)"
-_EPOCH = r"(?P<epoch>-?\d{1,9})"
-_MEMBER = r"(?P<member>\S+)"
-_INSTANCE = r"(?P<instance>.+)"
+_PARTS: Final = {
+    "in_group": r"\[Group(?:Id)?[ =](?P<group>.*?)\](?:\[MemberId (?P<inside>.*?)\])?",
+    "group": r"(?P<group>.+)",
+    "state": r"(?P<state>[A-Z]\w+)",
+    "epoch": r"(?P<epoch>-?\d{1,9})",
+    "member": r"(?P<member>\S+)",
+    "instance": r"(?P<instance>.+)",
+    "reason": r"(?P<reason>.*)",
+}
+"""The parts of messages, as patterns."""
 
-CHANGES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = tuple(
-    (name, re.compile(pattern))
-    for name, pattern in (
-        (
-            "rebalance",
-            rf"Preparing to rebalance group (?P<group>.+) in state {_STATE} with old generation {_EPOCH} "
-            r"\(reason: (?P<reason>.*)\)\.?$",
-        ),
-        ("generation", rf"Stabilized group (?P<group>.+) generation {_EPOCH} with (?P<reason>\d+ members)\.?"),
-        ("emptied", rf"Group (?P<group>.+) with generation {_EPOCH} is now empty"),
-        (
-            "assignment",
-            rf"Assignment received from leader {_MEMBER} for group (?P<group>.+) for generation {_EPOCH}\. "
-            r"(?P<reason>The group has .*)$",
-        ),
-        ("failed", rf"Member {_MEMBER} in group (?P<group>.+) has failed, removing it from the group"),
-        (
-            "pending_failed",
-            rf"Pending member {_MEMBER} in group (?P<group>.+) has been removed after session timeout expiration",
-        ),
-        ("not_rejoined", r"Group (?P<group>.+) removed dynamic members who haven't joined: (?P<reason>.*)$"),
-        ("not_synced", r"Group (?P<group>.+) removed members who haven't sent their sync requests: (?P<reason>.*)$"),
-        ("round_failed", r"Group (?P<group>.+) could not complete rebalance because (?P<reason>no members rejoined)"),
-        (
-            "joined",
-            r"Dynamic member with unknown member id joins group (?P<group>.+) in (?:state )?"
-            rf"(?P<state>[A-Z]\w+)(?: state)?\. Created a new member id {_MEMBER} and (?P<reason>.*?)\.?$",
-        ),
-        (
-            "joined",
-            rf"Pending dynamic member with id {_MEMBER} joins group (?P<group>.+) in {_STATE} state",
-        ),
-        (
-            "replaced",
-            rf"Static member with groupInstanceId={_INSTANCE} and unknown member id joins group (?P<group>.+) in "
-            rf"{_STATE} state\. Replacing (?P<reason>previously mapped member {_MEMBER})",
-        ),
-        (
-            "joined",
-            rf"Static member with groupInstanceId={_INSTANCE} and unknown member id joins group (?P<group>.+) in "
-            rf"{_STATE} state\. Created a new member id {_MEMBER}",
-        ),
-        (
-            "left",
-            rf"{_GROUP}Static member {_MEMBER} with instance id {_INSTANCE} has left group through explicit "
-            r"`LeaveGroup` request; client reason: (?P<reason>.*)$",
-        ),
-        (
-            "left",
-            rf"{_GROUP}(?:Dynamic m|Pending m|M)ember {_MEMBER} has left group through explicit `LeaveGroup` "
-            r"request; client reason: (?P<reason>.*)$",
-        ),
-        ("fenced", rf"{_GROUP}(?:Streams m|M)ember {_MEMBER} fenced from the group because (?P<reason>.*?)\.?$"),
-        (
-            "fenced",
-            rf"{_GROUP}Static member (?P<reason>{_MEMBER} with instance id {_INSTANCE} is fenced by existing "
-            r"member \S+?)\.?$",
-        ),
-        ("away", rf"{_GROUP}Static member {_MEMBER} with instance id {_INSTANCE} temporarily left"),
-        ("left", rf"{_GROUP}Static member {_MEMBER} with instance id {_INSTANCE} left the \w+ group"),
-        ("left", rf"{_GROUP}Member {_MEMBER} left the \w+ group"),
-        (
-            "joined",
-            rf"{_GROUP}Static member {_MEMBER} with instance id {_INSTANCE} joins the \w+ group using the "
-            r"(?P<reason>\w+ protocol)",
-        ),
-        (
-            "replaced",
-            rf"{_GROUP}Static member with instance id {_INSTANCE} re-joins the \w+ group using the "
-            rf"(?P<reason>\w+ protocol)\. Created a new member {_MEMBER}",
-        ),
-        ("joined", rf"{_GROUP}Member {_MEMBER} joins the \w+ group using the (?P<reason>\w+ protocol)"),
-        ("joined", rf"{_GROUP}Member joins the streams group"),
-        ("epoch", rf"{_GROUP}Bumped (?:streams )?group epoch to {_EPOCH} with (?P<reason>.*?)\.?$"),
-        (
-            "target",
-            rf"{_GROUP}Computed a new target assignment for epoch {_EPOCH} with (?P<reason>'[^']*' assignor in \d+ms)",
-        ),
-        (
-            "assigned",
-            rf"{_GROUP}Member(?: {_MEMBER}|'s) new assignment state: epoch={_EPOCH}, (?P<reason>.*?)\.?$",
-        ),
-        ("subscribed", rf"{_GROUP}Member {_MEMBER} updated its (?P<reason>subscribed (?:topics|regex) to: .*?)\.?$"),
-        ("converted", rf"{_GROUP}(?P<reason>Converted the .* group)\.?$"),
-        ("not_converted", r"(?P<reason>Cannot (?:up|down)grade (?:the )?\w+ group (?P<group>\S+?):? .*)$"),
-        ("loaded", r"Loaded (?P<reason>\w+ group) (?P<group>.+) with \d+ members"),
-    )
-)  # fmt: skip
-"""Kinds of lines and the patterns of their messages, in the order in which they are tried."""
+_MESSAGES: Final = r"""
+rebalance: Preparing to rebalance group {group} in state {state} with old generation {epoch} \(reason: {reason}\)\.?$
+generation: Stabilized group {group} generation {epoch} with (?P<reason>\d+ members)\.?
+emptied: Group {group} with generation {epoch} is now empty
+assignment: Assignment received from leader {member} for group {group} for generation {epoch}\.
+  (?P<reason>The group has .*)$
+failed: Member {member} in group {group} has failed, removing it from the group
+pending_failed: Pending member {member} in group {group} has been removed after session timeout expiration
+not_rejoined: Group {group} removed dynamic members who haven't joined: {reason}$
+not_synced: Group {group} removed members who haven't sent their sync requests: {reason}$
+round_failed: Group {group} could not complete rebalance because (?P<reason>no members rejoined)
+joined: Dynamic member with unknown member id joins group {group} in (?:state )?(?P<state>[A-Z]\w+)(?: state)?\.
+  Created a new member id {member} and (?P<reason>.*?)\.?$
+joined: Pending dynamic member with id {member} joins group {group} in {state} state
+replaced: Static member with groupInstanceId={instance} and unknown member id joins group {group} in {state} state\.
+  Replacing (?P<reason>previously mapped member {member})
+joined: Static member with groupInstanceId={instance} and unknown member id joins group {group} in {state} state\.
+  Created a new member id {member}
+left: {in_group} Static member {member} with instance id {instance} has left group through explicit
+  `LeaveGroup` request; client reason: {reason}$
+left: {in_group} (?:Dynamic m|Pending m|M)ember {member} has left group through explicit `LeaveGroup` request;
+  client reason: {reason}$
+fenced: {in_group} (?:Streams m|M)ember {member} fenced from the group because (?P<reason>.*?)\.?$
+fenced: {in_group} Static member (?P<reason>{member} with instance id {instance} is fenced by existing member \S+?)\.?$
+away: {in_group} Static member {member} with instance id {instance} temporarily left
+left: {in_group} Static member {member} with instance id {instance} left the \w+ group
+left: {in_group} Member {member} left the \w+ group
+joined: {in_group} Static member {member} with instance id {instance} joins the \w+ group using the
+  (?P<reason>\w+ protocol)
+replaced: {in_group} Static member with instance id {instance} re-joins the \w+ group using the
+  (?P<reason>\w+ protocol)\. Created a new member {member}
+joined: {in_group} Member {member} joins the \w+ group using the (?P<reason>\w+ protocol)
+joined: {in_group} Member joins the streams group
+epoch: {in_group} Bumped (?:streams )?group epoch to {epoch} with (?P<reason>.*?)\.?$
+target: {in_group} Computed a new target assignment for epoch {epoch} with (?P<reason>'[^']*' assignor in \d+ms)
+assigned: {in_group} Member(?: {member}|'s) new assignment state: epoch={epoch}, (?P<reason>.*?)\.?$
+subscribed: {in_group} Member {member} updated its (?P<reason>subscribed (?:topics|regex) to: .*?)\.?$
+converted: {in_group} (?P<reason>Converted the .* group)\.?$
+not_converted: (?P<reason>Cannot (?:up|down)grade (?:the )?\w+ group (?P<group>\S+?):? .*)$
+loaded: Loaded (?P<reason>\w+ group) {group} with \d+ members
+"""
+"""Kinds of lines and the patterns of their messages, in the order in which they are tried; indented lines continue."""
+
+CHANGES: Final = tuple(
+    (change, re.compile(message.format_map(_PARTS)))
+    for change, _, message in (line.partition(": ") for line in _MESSAGES.replace("\n  ", " ").strip().splitlines())
+)
 
 
 def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield rows of bronze `state_changes` from a broker's log."""
-    import pyarrow as pa
 
-    rows: list[dict[str, object]] = []
-    for position, line in lines_of(Path(split.where)):
-        if isinstance(line, Fault) or not (row := state_change(line.decode("utf-8", "replace"))):
-            continue
-        rows.append({"source": split.source, "file": split.where, "position": position, **row})
-        if len(rows) == 10_000:
-            yield pa.RecordBatch.from_pylist(rows, schema=STATE_CHANGES.arrow())
-            rows.clear()
-    yield pa.RecordBatch.from_pylist(rows, schema=STATE_CHANGES.arrow())
+    def found(line: str) -> Iterator[dict[str, Any]]:
+        if row := state_change(line):
+            yield row
+
+    return rows_of_lines(split, found, STATE_CHANGES)
 
 
-def state_change(line: str) -> dict[str, object] | None:
+def state_change(line: str) -> dict[str, Any] | None:
     """Return the columns of a line about a group, None for other lines."""
     if len(line) > _LONGEST or (found := _LINE.match(line)) is None or "roup" not in found["text"]:
         return None

@@ -11,19 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kohort.fleet.decode.quarantine import Fault
-from kohort.fleet.inputs.input_kinds import opened
 from kohort.fleet.inputs.input_splits import Split
-from kohort.fleet.inputs.rebuilt_batches import Partitions, TextRecord
+from kohort.fleet.inputs.text_files import TextRecord, lines_of, rows_of_records
 from kohort.wire.compression import Buffer
 from kohort.wire.record_batches import iter_batches, sound_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-LONGEST_LINE: Final = 64 << 20
 
 
 def export_lines(batches: Buffer, partition: int) -> Iterator[str]:
@@ -52,22 +49,7 @@ def export_lines(batches: Buffer, partition: int) -> Iterator[str]:
 
 def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an export."""
-    starts = {int(partition): start for partition, start in split.starts.items()}
-    partitions = Partitions(split.source, split.where, starts)
-    yield from partitions.rows(_text_records(Path(split.where)))
-
-
-def lines_of(path: Path) -> Iterator[tuple[int, bytes | Fault]]:
-    """Yield each line of a file with the position of its first byte; a line too long or cut off is a fault."""
-    position = 0
-    try:
-        with opened(path) as file:
-            while line := file.readline(LONGEST_LINE):
-                is_whole = len(line) < LONGEST_LINE or line.endswith(b"\n")
-                yield position, line if is_whole else Fault("a line without an end", position, sample=line)
-                position += len(line)
-    except (OSError, EOFError) as error:  # a broken gzip is both
-        yield position, Fault(f"the file cannot be read any further: {error}", position)
+    return rows_of_records(split, _text_records(Path(split.where)))
 
 
 def _text_records(path: Path) -> Iterator[TextRecord | Fault]:

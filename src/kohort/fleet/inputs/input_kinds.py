@@ -6,7 +6,6 @@ cluster's id where that is known, else the name of the file or directory.
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from kohort.client.arguments import bootstrap_addresses
 from kohort.fleet.inputs import segment_files
 from kohort.fleet.inputs.cluster_input import cluster_name
 from kohort.fleet.inputs.input_splits import Input, Kind, WrongInput
+from kohort.fleet.inputs.text_files import opened
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)=(.+)$", re.DOTALL)
 _HEAD_BYTES: Final = 4096
@@ -108,10 +108,3 @@ def kind_of(path: Path) -> Kind:
         raise WrongInput(f"{path} cannot be read: {error}") from None
     head = head.lstrip()
     return next((kind for kind, look in _LOOKS if look.match(head)), "segment")
-
-
-def opened(path: Path) -> gzip.GzipFile:
-    """Open a file of text, which may be packed by gzip."""
-    with open(path, "rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if is_packed else open(path, "rb")  # type: ignore[return-value]

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.decode.value_json import kinds, value_class
-from kohort.fleet.inputs.export_lines import lines_of
 from kohort.fleet.inputs.input_splits import Split
-from kohort.fleet.inputs.rebuilt_batches import Partitions, TextRecord
+from kohort.fleet.inputs.text_files import TextRecord, lines_of, rows_of_records
 from kohort.wire import messages
 from kohort.wire.codec import encode
 from kohort.wire.message import is_present
@@ -66,8 +65,7 @@ class _Batch:
 
 def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a dump."""
-    starts = {int(partition): start for partition, start in split.starts.items()}
-    yield from Partitions(split.source, split.where, starts).rows(_text_records(Path(split.where)))
+    return rows_of_records(split, _text_records(Path(split.where)))
 
 
 def _text_records(path: Path) -> Iterator[TextRecord | Fault]:

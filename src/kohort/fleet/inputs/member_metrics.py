@@ -12,9 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.fleet.decode.quarantine import Fault
-from kohort.fleet.inputs.export_lines import lines_of
 from kohort.fleet.inputs.input_splits import Split
+from kohort.fleet.inputs.text_files import rows_of_lines
 from kohort.fleet.schema import METRICS
 
 if TYPE_CHECKING:
@@ -33,20 +32,13 @@ _LATEST_MS: Final = 10**18
 
 def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield rows of bronze `metrics` from a file; other lines are skipped."""
-    import pyarrow as pa
-
     written_ms = int(Path(split.where).stat().st_mtime * 1000)
-    rows: list[dict[str, Any]] = []
-    for position, line in lines_of(Path(split.where)):
-        if isinstance(line, Fault):
-            continue
-        for row in measurements(line.decode("utf-8", "replace")):
-            at_ms = written_ms if row["at_ms"] is None else row["at_ms"]
-            rows.append({"source": split.source, "file": split.where, "position": position, **row, "at_ms": at_ms})
-        if len(rows) >= 10_000:
-            yield pa.RecordBatch.from_pylist(rows, schema=METRICS.arrow())
-            rows.clear()
-    yield pa.RecordBatch.from_pylist(rows, schema=METRICS.arrow())
+
+    def found(line: str) -> Iterator[dict[str, Any]]:
+        for row in measurements(line):
+            yield row | {"at_ms": written_ms if row["at_ms"] is None else row["at_ms"]}
+
+    return rows_of_lines(split, found, METRICS)
 
 
 def measurements(line: str) -> Iterator[dict[str, Any]]:

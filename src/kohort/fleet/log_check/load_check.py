@@ -111,10 +111,14 @@ class Violation(NamedTuple):
     sentence: str
 
 
+_Owned = tuple[int, frozenset[tuple[str, int]]]
+"""The epoch of a member and its partitions."""
+
+
 @dataclass(slots=True)
 class _Group:
     type: Type
-    members: dict[str, tuple[int, frozenset[tuple[str, int]]]] = field(default_factory=dict)
+    members: dict[str, _Owned] = field(default_factory=dict)
     """By member its epoch and partitions; (-1, none) once its assignment is deleted."""
     targets: set[str] = field(default_factory=set)
     has_target: bool = False
@@ -122,19 +126,6 @@ class _Group:
     """By partition the epoch in which it is owned."""
 
 
-_PARTS = {
-    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), Type.CONSUMER),
-    **dict.fromkeys((10, 11, 12, 13, 14, 15), Type.SHARE),
-    **dict.fromkeys((17, 19, 20, 21, 22, 23), Type.STREAMS),
-}
-_GROUP, _MEMBER, _TARGET, _MEMBER_TARGET, _ASSIGNMENT = "group", "member", "target", "member target", "assignment"
-_ROLES = {
-    3: _GROUP, 11: _GROUP, 17: _GROUP,
-    5: _MEMBER, 10: _MEMBER, 19: _MEMBER,
-    6: _TARGET, 12: _TARGET, 20: _TARGET,
-    7: _MEMBER_TARGET, 13: _MEMBER_TARGET, 21: _MEMBER_TARGET,
-    8: _ASSIGNMENT, 14: _ASSIGNMENT, 22: _ASSIGNMENT,
-}  # fmt: skip
 GONE = -1
 
 
@@ -155,10 +146,10 @@ class LogCheck:
                 self._groups.pop(step.group, None)
             else:
                 self._groups[step.group] = _Group(Type.CLASSIC)
-        elif kind in _PARTS:
-            yield from self._modern(step, _PARTS[kind])
+        elif kind in _REPLAYS:
+            yield from self._modern(step, *_REPLAYS[kind])
 
-    def _modern(self, step: Step, wanted: Type) -> Iterator[Violation]:
+    def _modern(self, step: Step, wanted: Type, replay: _Replay | None) -> Iterator[Violation]:
         group = self._groups.get(step.group)
         if group is None and step.is_tombstone:
             if wanted is Type.CONSUMER:
@@ -171,9 +162,8 @@ class LogCheck:
             group = None
         if group is None:
             group = self._groups[step.group] = _Group(wanted)
-        role = _ROLES.get(step.record_type)
-        if role is not None:
-            yield from _RULES[role](self, group, step)
+        if replay is not None:
+            yield from replay(self, group, step)
 
     def _of_another_type(self, step: Step, group: _Group, wanted: Type) -> Iterator[Violation]:
         if group.type is Type.SIMPLE:
@@ -248,9 +238,7 @@ class LogCheck:
             group.epochs[partition] = max(step.epoch, owned if owned is not None else step.epoch)
         group.members[step.member] = step.epoch, frozenset(step.owned_partitions)
 
-    def _released(
-        self, group: _Group, step: Step, found: tuple[int, frozenset[tuple[str, int]]]
-    ) -> Iterator[Violation]:
+    def _released(self, group: _Group, step: Step, found: _Owned) -> Iterator[Violation]:
         epoch, owned_partitions = found
         for partition in sorted(owned_partitions):
             owned = group.epochs.get(partition)
@@ -260,21 +248,31 @@ class LogCheck:
                 yield Violation(KAFKA_19862, step, text)
         self._give_up(group, found)
 
-    def _give_up(self, group: _Group, found: tuple[int, frozenset[tuple[str, int]]]) -> None:
+    def _give_up(self, group: _Group, found: _Owned) -> None:
         epoch, owned_partitions = found
         for partition in owned_partitions:
             if group.epochs.get(partition) == epoch:
                 del group.epochs[partition]
 
 
-_Rule = Callable[[LogCheck, _Group, Step], Iterator[Violation]]
-_RULES: dict[str, _Rule] = {
-    _GROUP: LogCheck._replay_group,
-    _MEMBER: LogCheck._replay_member,
-    _TARGET: LogCheck._replay_target,
-    _MEMBER_TARGET: LogCheck._replay_member_target,
-    _ASSIGNMENT: LogCheck._replay_assignment,
+_Replay = Callable[[LogCheck, _Group, Step], Iterator[Violation]]
+_OF_TYPES: tuple[tuple[_Replay | None, tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = (
+    (LogCheck._replay_group, (3,), (11,), (17,)),
+    (LogCheck._replay_member, (5,), (10,), (19,)),
+    (LogCheck._replay_target, (6,), (12,), (20,)),
+    (LogCheck._replay_member_target, (7,), (13,), (21,)),
+    (LogCheck._replay_assignment, (8,), (14,), (22,)),
+    (None, (4, 16), (15,), (23,)),
+)
+"""Conditions of record types: those of consumer groups, share groups, streams groups."""
+
+_REPLAYS = {
+    record_type: (kind, replay)
+    for replay, *columns in _OF_TYPES
+    for kind, column in zip((Type.CONSUMER, Type.SHARE, Type.STREAMS), columns, strict=True)
+    for record_type in column
 }
+"""By record type the type of the group, and the conditions, None where there are none."""
 
 
 def _members(count: int) -> str:

@@ -158,10 +158,6 @@ class Columns:
         """The end of the last column."""
         return self.from_ms + self.step_ms * self.count
 
-    def place(self, at_ms: int) -> int:
-        """Return the column of a moment."""
-        return (at_ms - self.from_ms) // self.step_ms
-
     def start_ms(self, column: int) -> int:
         """Return the beginning of a column."""
         return self.from_ms + column * self.step_ms

@@ -1,22 +1,27 @@
-"""Record batches rebuilt from records in text inputs, so that one decoder reads all inputs.
+"""Text inputs: their lines, rows made of lines, and record batches rebuilt of records, so that one decoder reads all.
 
 A text record has a partition, offset, time, key and value, and the transaction fields of its batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import gzip
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.fleet.decode.decoded_rows import Place, Reader
 from kohort.fleet.decode.quarantine import Fault
-from kohort.fleet.inputs.input_splits import NO_END
+from kohort.fleet.inputs.input_splits import NO_END, Split
+from kohort.fleet.schema import Table
 from kohort.wire.record_batches import Record, encode_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LONGEST_LINE: Final = 64 << 20
+_ROWS_OF_A_BATCH: Final = 10_000
 _RECORDS_OF_A_BATCH: Final = 500
 _STRETCH_BYTES: Final = 1 << 20
 _FARTHEST: Final = (1 << 31) - 2
@@ -28,6 +33,49 @@ _BOUNDS: Final = (
     ("producer_epoch", -1, (1 << 15) - 1),
 )
 """The bounds of a batch's fields."""
+
+
+def opened(path: Path) -> gzip.GzipFile:
+    """Open a file of text, which may be packed by gzip."""
+    with open(path, "rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if is_packed else open(path, "rb")  # type: ignore[return-value]
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, bytes | Fault]]:
+    """Yield each line of a file with the position of its first byte; a line too long or cut off is a fault."""
+    position = 0
+    try:
+        with opened(path) as file:
+            while line := file.readline(LONGEST_LINE):
+                is_whole = len(line) < LONGEST_LINE or line.endswith(b"\n")
+                yield position, line if is_whole else Fault("a line without an end", position, sample=line)
+                position += len(line)
+    except (OSError, EOFError) as error:  # a broken gzip is both
+        yield position, Fault(f"the file cannot be read any further: {error}", position)
+
+
+def rows_of_lines(
+    split: Split, found: Callable[[str], Iterator[dict[str, Any]]], table: Table
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that are found in each line of a file, with their place; unreadable lines are skipped."""
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = []
+    for position, line in lines_of(Path(split.where)):
+        if isinstance(line, Fault):
+            continue
+        place = {"source": split.source, "file": split.where, "position": position}
+        rows += [place | row for row in found(line.decode("utf-8", "replace"))]
+        if len(rows) >= _ROWS_OF_A_BATCH:
+            yield pa.RecordBatch.from_pylist(rows, schema=table.arrow())
+            rows.clear()
+    yield pa.RecordBatch.from_pylist(rows, schema=table.arrow())
+
+
+def rows_of_records(split: Split, records: Iterable[TextRecord | Fault]) -> Iterator[pa.RecordBatch]:
+    """Yield the decoded rows of the records in a file."""
+    return _Partitions(split).rows(records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +105,11 @@ class TextRecord:
         return mine == theirs and not self.control and other.offset < self.offset
 
 
-class Partitions:
+class _Partitions:
     """Readers of the partitions in a text input, each with its pending batches."""
 
-    def __init__(self, source: str, file: str, starts: dict[int, int]) -> None:
-        self._source, self._file, self._starts = source, file, starts
+    def __init__(self, split: Split) -> None:
+        self._split = split
         self._readers: dict[int, Reader] = {}
         self._waiting: dict[int, list[TextRecord]] = {}
         self._batches: dict[int, bytearray] = {}
@@ -80,8 +128,9 @@ class Partitions:
 
     def _reader(self, partition: int) -> Reader:
         if partition not in self._readers:
-            wanted = (self._starts.get(partition, 0), NO_END)
-            self._readers[partition] = Reader(Place(self._source, partition, self._file), wanted, position=None)
+            wanted = self._split.starts.get(str(partition), 0), NO_END
+            place = Place(self._split.source, partition, self._split.where)
+            self._readers[partition] = Reader(place, wanted, position=None)
         return self._readers[partition]
 
     def _add(self, record: TextRecord) -> Iterator[pa.RecordBatch]:
