@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from kohort.fleet.inputs import Input
     from kohort.fleet.pipeline import RunSummary
     from kohort.fleet.report.fleet_report import FleetReport
-    from kohort.fleet.schema import Table
     from kohort.fleet.tables import Tables
 
 
@@ -84,7 +83,8 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     summary = "write a report of the tables as one self-contained HTML page, or as JSON"
     report = verb(inner, "report", summary, run=run_report, examples=REPORT)
     _add_tables(report)
-    _add_out(report, default=Path("fleet.html"))
+    report.add_argument("--out", metavar="FILE", type=page_or_json, help="default: fleet.html; or a .json file")
+    _add_open(report)
     _add_spark(report)
     add_json(report, "the report as one JSON document and write no page, unless --out names one")
     _register_findings(inner)
@@ -100,7 +100,7 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     summary = "make a fleet, read its log, find what is wrong with it, and write the report: all in one"
     demo = verb(inner, "demo", summary, run=run_demo, examples=DEMO)
     demo.add_argument("--out", metavar="DIR", type=Path, default=Path("build/fleet"), help="default: build/fleet")
-    demo.add_argument("--open", action="store_true", help="show the page in a browser")
+    _add_open(demo)
     _add_fleet(demo)
     _add_spark(demo)
     add_json(demo)
@@ -126,7 +126,7 @@ def _register_run(inner: argparse._SubParsersAction[ArgumentParser]) -> None:
         help=f"how clusters let one in, with Kafka's names (default: ${CONFIG_VARIABLE})",
     )
     parser.add_argument("--report", metavar="FILE", type=page_or_json, help="write the report too, .html or .json")
-    parser.add_argument("--open", action="store_true", help="show the page in a browser (with --report)")
+    _add_open(parser, " (with --report)")
     _add_spark(parser)
     add_json(parser)
 
@@ -147,9 +147,8 @@ def _add_tables(parser: ArgumentParser) -> None:
     parser.add_argument("--tables", metavar="DIR", type=Path, required=True, help="where the tables of the fleet are")
 
 
-def _add_out(parser: ArgumentParser, default: Path) -> None:
-    parser.add_argument("--out", metavar="FILE", type=page_or_json, help=f"default: {default}; or a .json file")
-    parser.add_argument("--open", action="store_true", help="show the page in a browser")
+def _add_open(parser: ArgumentParser, when: str = "") -> None:
+    parser.add_argument("--open", action="store_true", help=f"show the page in a browser{when}")
 
 
 def _add_fleet(parser: ArgumentParser) -> None:
@@ -309,12 +308,6 @@ def write_report(path: Path, report: FleetReport, *, is_shown: bool) -> None:
             output.remark(f"no browser could be started: open {path} in one")
 
 
-def files_of(tables: Tables, table: Table) -> list[Path]:
-    """Return the published files of a table."""
-    base = tables.directory / table.path
-    return sorted(file for part in tables.parts.get(table.path, []) for file in (base / part).rglob("*.parquet"))
-
-
 def findings_of(tables: Tables, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Return the rows of findings."""
     import pyarrow.parquet as pq
@@ -322,40 +315,44 @@ def findings_of(tables: Tables, columns: Sequence[str] | None = None) -> list[di
     from kohort.fleet.schema import FINDINGS
 
     wanted = list(columns or FINDINGS.names)
-    return [row for file in files_of(tables, FINDINGS) for row in pq.read_table(file, columns=wanted).to_pylist()]
+    return [row for file in tables.files(FINDINGS.path) for row in pq.read_table(file, columns=wanted).to_pylist()]
 
 
 @guarded
 def run_findings(args: argparse.Namespace) -> int:
     """Print the findings, the worst first."""
+    from kohort.fleet.report.fleet_report import severity_rank
+
     rows = findings_of(opened(args.tables, must_hold=True))
     if args.finding is not None and all(row["finding"] != args.finding for row in rows):
         from kohort.fleet.findings.rules import NAMES
 
         if args.finding not in NAMES:
             raise unknown("finding", args.finding, NAMES, f"there are {', '.join(NAMES)}")
-    most = WORST_FIRST.index(args.severity) if args.severity else len(WORST_FIRST)
     kept = [
         row
         for row in rows
-        if _rank(row) <= most
+        if severity_rank(row["severity"]) <= severity_rank(args.severity)
         and (args.finding is None or row["finding"] == args.finding)
         and (args.group is None or row["group"] == args.group)
     ]
-    kept.sort(key=lambda row: (_rank(row), row["finding"], -(row["value"] or 0), row["source"], row["group"]))
+    kept.sort(
+        key=lambda row: (
+            severity_rank(row["severity"]),
+            row["finding"],
+            -(row["value"] or 0),
+            row["source"],
+            row["group"],
+        )
+    )
     kept = kept[: args.max]
     if args.json:
-        output.put_json([finding_json(row) for row in kept])
+        output.put_json(kept)
     elif not kept:
         output.put("nothing was found")
     else:
         put_findings(kept, has_evidence=args.evidence)
     return 0
-
-
-def _rank(row: Mapping[str, Any]) -> int:
-    severity = row["severity"]
-    return WORST_FIRST.index(severity) if severity in WORST_FIRST else len(WORST_FIRST)
 
 
 def put_findings(rows: Iterable[Mapping[str, Any]], *, has_evidence: bool) -> None:
@@ -373,11 +370,6 @@ def put_findings(rows: Iterable[Mapping[str, Any]], *, has_evidence: bool) -> No
             output.put(f"            {place}{at}  {shown_sentence(record['what'] or '')}")
 
 
-def finding_json(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a finding as JSON: the columns of the table, in its order."""
-    return {name: row[name] for name in row if name != "evidence"} | {"evidence": list(row["evidence"] or ())}
-
-
 @guarded
 def run_tables(args: argparse.Namespace) -> int:
     """Print what tables there are."""
@@ -388,7 +380,7 @@ def run_tables(args: argparse.Namespace) -> int:
     tables = opened(args.tables, must_hold=True)
     listed: list[dict[str, output.Cell]] = []
     for table in TABLES:
-        files = files_of(tables, table)
+        files = tables.files(table.path)
         rows = sum(pq.read_metadata(file).num_rows for file in files)
         size = sum(file.stat().st_size for file in files)
         listed.append({"table": table.path, "rows": rows, "files": len(files), "bytes": size})
@@ -458,7 +450,8 @@ def run_demo(args: argparse.Namespace) -> int:
         from kohort.fleet.report.summary import headline
 
         written = summary_json(summary, page)
-        output.put_json({**written, "headline": headline(report), "scores": [score_json(each) for each in scores]})
+        shown = [asdict(each) | {"precision": each.precision, "recall": each.recall} for each in scores]
+        output.put_json({**written, "headline": headline(report), "scores": shown})
         return 0
     put_demo(report, scores)
     output.put(
@@ -485,8 +478,3 @@ def put_demo(report: FleetReport, scores: Sequence[Score]) -> None:
     ]
     columns = ("finding", "right", "wrong", "missed", "precision", "recall", "near misses", "fooled by")
     output.put(output.table(columns, rows, empty="nothing was found"))
-
-
-def score_json(score: Score) -> dict[str, Any]:
-    """Return a score as JSON."""
-    return asdict(score) | {"precision": score.precision, "recall": score.recall}

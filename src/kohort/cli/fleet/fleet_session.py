@@ -144,12 +144,7 @@ def are_short(inputs: Iterable[Input]) -> bool:
 
 def have_little(tables: Tables) -> bool:
     """Whether the tables are small enough for a short run."""
-    files = (
-        file
-        for path, parts in tables.parts.items()
-        for part in parts
-        for file in (tables.directory / path / part).rglob("*.parquet")
-    )
+    files = (file for path in tables.parts for file in tables.files(path))
     return STORED * sum(file.stat().st_size for file in files) <= SHORT_BYTES
 
 
