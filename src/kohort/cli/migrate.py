@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.cluster import with_admin
+from kohort.cli.migrate_watch import watch as watch_migration
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED
 from kohort.cli.terminal.options import add_cluster, add_json, duration_ms, number, verb
@@ -65,7 +66,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="how long each callback of a member's listener runs (default: 0s)",
     )
     summary = "follow the restarts of a group until every member has migrated"
-    watch = verb(inner, "watch", summary, run=with_admin(watch_group), examples=WATCH_EXAMPLES)
+    watch = verb(inner, "watch", summary, run=with_admin(watch_migration), examples=WATCH_EXAMPLES)
     watch.add_argument(
         "--members",
         metavar="N",
@@ -99,13 +100,6 @@ def goal(text: str) -> Goal:
         return Goal(text)
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is none of {', '.join(Goal)}") from None
-
-
-async def watch_group(args: argparse.Namespace, admin: Admin) -> int:
-    """Follow the restarts."""
-    from kohort.cli.migrate_watch import watch
-
-    return await watch(args, admin)
 
 
 async def show_plan(args: argparse.Namespace, admin: Admin) -> int:

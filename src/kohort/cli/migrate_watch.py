@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.cluster import require_group
@@ -27,101 +27,106 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Progress:
-    """Progress of a group's migration between two descriptions. `expected` is the final number of members."""
+    """Progress of a group's migration between two descriptions. `wanted` is the final number of members, if given."""
 
     goal: Goal
-    expected: int = 0
-    is_fixed: bool = False
-    """Whether --members set `expected`."""
-    type: str = ""
-    state: str = ""
-    assignor: str = ""
-    clock: int = -1
-    members: dict[str, MemberDescription] = field(default_factory=dict)
-    migrated: frozenset[str] = frozenset()
+    wanted: int | None = None
+    most: int = 0
+    """The highest number of members so far."""
+    group: GroupDescription | None = None
+    """The latest description, with the last known assignor; of a deleted group, what it was, without members."""
     identities: dict[str, Identity] = field(default_factory=dict)
 
-    def take(self, group: GroupDescription | None) -> list[str]:
+    def take(self, described: GroupDescription | None) -> list[str]:
         """Take the current description, None for a deleted group; return the changes as sentences."""
-        members = {} if group is None else {each.member_id: each for each in group.members}
-        for member_id, each in members.items():
-            self.identities[member_id] = Identity(each.client_id, each.instance_id)
-        before, was_migrated = self.members, self.migrated
-        is_first = not self.type
-        changes = self._group_changes(group, is_first)
-        self.members = members
-        if not self.is_fixed:
-            self.expected = max(self.expected, len(members))
-        self.migrated = frozenset(member_id for member_id in members if self._has_migrated(members[member_id]))
-        names = Names(self.identities)
-        if not is_first:
-            changes += [f"{names(each)} left the group" for each in sorted(before.keys() - members.keys())]
-            joined = members.keys() - before
-            changed = (self.migrated - was_migrated) & before.keys()
-            for what, member_ids in (("joined", joined), ("migrated", changed)):
-                for member_id in sorted(member_ids):
-                    protocol = "consumer" if members[member_id].is_native else "classic"
-                    changes.append(f"{names(member_id)} {what}, {protocol} protocol")
-        return changes
-
-    def _group_changes(self, group: GroupDescription | None, is_first: bool) -> list[str]:
-        """Return the changes of the group itself."""
+        before, known, was_migrated = self.group, self.members, self.migrated
+        if described is not None:
+            assignor = described.protocol or ("" if before is None else before.protocol)
+            self.group = replace(described, protocol=assignor)
+        elif before is not None:
+            self.group = replace(before, state="Dead", members=(), epoch=-1)
+        members = self.members
+        self.identities |= {each.member_id: Identity(each.client_id, each.instance_id) for each in members.values()}
+        self.most = max(self.most, len(members))
+        if before is None or self.group is None:
+            return []
         changes = []
-        kind = group.group_type if group is not None else self.type
-        if kind != self.type and not is_first:
-            changes.append(f"the group became a {kind} group")
-        assignor = group.protocol if group is not None else ""
-        if assignor and self.assignor and assignor != self.assignor:
-            changes.append(f"assignor {assignor} in place of {self.assignor}")
-        state = group.state if group is not None else "Dead"
-        if state != self.state and not is_first:
-            changes.append(state)
-        self.type, self.state, self.assignor = kind, state, assignor or self.assignor
-        self.clock = -1 if group is None else group.epoch
+        if self.group.group_type != before.group_type:
+            changes.append(f"the group became a {self.group.group_type} group")
+        if before.protocol and self.group.protocol != before.protocol:
+            changes.append(f"assignor {self.group.protocol} in place of {before.protocol}")
+        if self.group.state != before.state:
+            changes.append(self.group.state)
+        names = Names(self.identities)
+        changes += [f"{names(each)} left the group" for each in sorted(known.keys() - members.keys())]
+        joined = members.keys() - known.keys()
+        changed = (self.migrated - was_migrated) & known.keys()
+        for what, member_ids in (("joined", joined), ("migrated", changed)):
+            for member_id in sorted(member_ids):
+                protocol = "consumer" if members[member_id].is_native else "classic"
+                changes.append(f"{names(member_id)} {what}, {protocol} protocol")
         return changes
 
-    def _has_migrated(self, member: MemberDescription) -> bool:
-        match self.goal:
-            case Goal.CONSUMER:
-                return self.type == "consumer" and member.is_native
-            case Goal.CLASSIC:
-                return not member.is_native
-            case Goal.COOPERATIVE:
-                return self.type == "classic" and self.assignor in COOPERATIVE
+    @property
+    def members(self) -> dict[str, MemberDescription]:
+        """The members by their ids."""
+        return {} if self.group is None else {each.member_id: each for each in self.group.members}
+
+    @property
+    def expected(self) -> int:
+        """How many members there are to be in the end."""
+        return self.most if self.wanted is None else self.wanted
+
+    @property
+    def migrated(self) -> frozenset[str]:
+        """The members that have migrated."""
+        group = self.group
+        if group is None:
+            return frozenset()
+        if self.goal is Goal.COOPERATIVE:
+            is_there = group.group_type == "classic" and group.protocol in COOPERATIVE
+            return frozenset(self.members if is_there else ())
+        is_native = self.goal is Goal.CONSUMER
+        is_there = group.group_type == "consumer" or not is_native
+        return frozenset(each for each, member in self.members.items() if is_there and member.is_native is is_native)
 
     @property
     def is_done(self) -> bool:
         """Whether all expected members have migrated and the group is stable and of the final type."""
+        if self.group is None:
+            return False
         kind = "consumer" if self.goal is Goal.CONSUMER else "classic"
-        is_whole = len(self.migrated) == len(self.members) and len(self.members) >= max(1, self.expected)
-        return is_whole and self.type == kind and self.state == "Stable"
+        is_whole = len(self.migrated) == len(self.members) >= max(1, self.expected)
+        return is_whole and self.group.group_type == kind and self.group.state == "Stable"
 
     def left(self) -> list[str]:
         """Return the names of the members that have not migrated yet."""
         names = Names(self.identities)
-        return [names(each) for each in sorted(self.members) if each not in self.migrated]
+        return [names(each) for each in sorted(self.members.keys() - self.migrated)]
 
     def summary(self) -> str:
         """Return the progress as a clause."""
-        epoch = f", group epoch {self.clock}" if self.clock >= 0 else ""
-        text = f"{self.type}, {self.state}{epoch}: {len(self.migrated)} of {self.expected} members {WORDS[self.goal]}"
+        if self.group is None:
+            return "the group was not described yet"
+        epoch = f", group epoch {self.group.epoch}" if self.group.epoch >= 0 else ""
+        text = f"{self.group.group_type}, {self.group.state}{epoch}: "
+        text += f"{len(self.migrated)} of {self.expected} members {WORDS[self.goal]}"
         if (away := self.expected - len(self.members)) > 0:
             text += f", {away} away"
-        left = self.left()
-        if left:
+        if left := self.left():
             text += f", left {', '.join(left[:NAMED])}" + (f" and {len(left) - NAMED} more" * (len(left) > NAMED))
         return text
 
-    def to_json(self, group_id: str, changes: list[str]) -> dict[str, Any]:
+    def to_json(self, group: GroupDescription, changes: list[str]) -> dict[str, Any]:
         """Return the documented fields."""
         return {
             "at_ms": now_ms(),
-            "group": group_id,
+            "group": group.group_id,
             "to": self.goal,
-            "type": self.type,
-            "state": self.state,
-            "protocol": self.assignor,
-            "epoch": None if self.clock < 0 else self.clock,
+            "type": group.group_type,
+            "state": group.state,
+            "protocol": group.protocol,
+            "epoch": None if group.epoch < 0 else group.epoch,
             "members": len(self.members),
             "there": len(self.migrated),
             "expected": self.expected,
@@ -142,7 +147,7 @@ WORDS = {
 async def watch(args: argparse.Namespace, admin: Admin) -> int:
     """Follow the group until its migration is done or a signal ends the command."""
     await require_group(admin, args.group)
-    progress = Progress(args.goal, args.members or 0, args.members is not None)
+    progress = Progress(args.goal, args.members)
     try:
         await follow(args, admin, progress)
     except asyncio.CancelledError:
@@ -164,10 +169,13 @@ async def follow(args: argparse.Namespace, admin: Admin, progress: Progress) -> 
                 complaint = str(error)
                 output.remark(f"no answer: {complaint}")
             changes = []
-        if (changes or is_first) and progress.type:
+        if (changes or is_first) and progress.group is not None:
             is_first = False
-            print_changes(args, progress, changes)
-        if progress.type and progress.is_done:
+            at = iso_time(now_ms())
+            lines = [f"{at}  {each}" for each in (*changes, progress.summary())]
+            output.put_result(args, progress.to_json(progress.group, changes), "\n".join(lines))
+            output.flush()
+        if progress.is_done:
             if not args.json:
                 output.put(f"done: {progress.summary()}")
                 if args.goal is Goal.COOPERATIVE:
@@ -184,15 +192,3 @@ async def describe(admin: Admin, group_id: str) -> GroupDescription | None:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return None
-
-
-def print_changes(args: argparse.Namespace, progress: Progress, changes: list[str]) -> None:
-    """Print the changes and the progress."""
-    if args.json:
-        output.put_json(progress.to_json(args.group, changes))
-    else:
-        at = iso_time(now_ms())
-        for each in changes:
-            output.put(f"{at}  {each}")
-        output.put(f"{at}  {progress.summary()}")
-    output.flush()

@@ -110,19 +110,21 @@ def run_one(args: argparse.Namespace) -> int:
     finally:
         if drawing is not None:
             write_picture(args.picture, drawing.svg())
-    if outcome.broken is None or args.no_shrink or args.only is not None:
-        return print_outcome(args, outcome, "")
-    return print_outcome(args, outcome, smallest(whole, plan, outcome.broken))
+    smaller = ""
+    if outcome.broken is not None and not args.no_shrink and args.only is None:
+        smaller = smallest(whole, plan, outcome.broken)
+    return print_outcome(args, outcome, smaller)
 
 
 def print_outcome(args: argparse.Namespace, outcome: Outcome, smaller: str) -> int:
     """Print the outcome of a world, and return the exit status."""
-    if args.json:
-        from kohort.sim.swarm.seed_batch import outcome_as_json
+    from kohort.sim.swarm.seed_batch import outcome_as_json
 
-        output.put_json(outcome_as_json(outcome) | ({"shrunk": smaller} if smaller else {}))
-    else:
-        output.put("\n".join(filter(None, [*outcome_lines(outcome), f"smaller: {smaller}" if smaller else ""])))
+    lines, document = list(outcome_lines(outcome)), outcome_as_json(outcome)
+    if smaller:
+        lines.append(f"smaller: {smaller}")
+        document["shrunk"] = smaller
+    output.put_result(args, document, "\n".join(lines))
     return 0 if outcome.broken is None else FAILED
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""The days of the years 1 and 9999, between which a date is."""
 
 KEY = ["source", "group"]
 """The columns that identify a group."""

@@ -23,9 +23,11 @@ from kohort.fleet.fold.hours import Hour, Snapshot
 from kohort.fleet.schema import (
     DAY_MS,
     EVENTS,
+    FIRST_DAY,
     GROUP_HOURS,
     HOUR_MS,
     KEY,
+    LAST_DAY,
     OWNERSHIP,
     STATE_GROUPS,
     STATE_OPEN,
@@ -272,7 +274,6 @@ class FoldResults:
 
 
 UNKNOWN = Snapshot()
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999, which is what a date can be
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
@@ -282,7 +283,7 @@ def _when(at_ms: int | None, partition: int) -> tuple[date, int]:
 
 @lru_cache(maxsize=4096)
 def _day(day: int) -> date:
-    return date.fromordinal(_EPOCH + min(max(day, _FIRST_DAY), _LAST_DAY))
+    return date.fromordinal(_EPOCH + min(max(day, FIRST_DAY), LAST_DAY))
 
 
 def _interval_row(group: Group, each: Interval, day_ms: int | None) -> tuple[Any, ...]:

@@ -126,7 +126,8 @@ def test_watch_reports_members_that_left_and_joined_and_the_new_type_of_the_grou
     assert not progress.is_done, "b is away"
     progress.take(consumer(native, member("b", is_native=True, copy=1)))
     assert progress.is_done
-    assert progress.to_json("g", [])["left"] == []
+    assert progress.group is not None
+    assert progress.to_json(progress.group, [])["left"] == []
 
 
 def test_watch_is_not_done_before_the_group_is_stable_and_of_the_type_that_it_is_to_be() -> None:
@@ -151,13 +152,13 @@ def test_watch_of_a_group_that_goes_to_cooperative_looks_at_the_assignor_in_forc
 
 
 def test_watch_waits_for_the_expected_number_of_members() -> None:
-    progress = Progress(Goal.CONSUMER, expected=3, is_fixed=True)
+    progress = Progress(Goal.CONSUMER, wanted=3)
     progress.take(consumer(*[member(name, is_native=True) for name in "ab"]))
     assert (progress.is_done, progress.summary().endswith("2 of 3 members use the consumer protocol, 1 away")) == (
         False,
         True,
     )
-    fewer = Progress(Goal.CONSUMER, expected=1, is_fixed=True)
+    fewer = Progress(Goal.CONSUMER, wanted=1)
     fewer.take(consumer(member("a", is_native=True), member("b", is_native=True)))
     assert fewer.is_done
 

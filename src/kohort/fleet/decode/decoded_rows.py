@@ -18,15 +18,13 @@ from kohort.fleet.decode.batch_scanner import AT, ATTRIBUTES, BASE, BASE_MS, CON
 from kohort.fleet.decode.quarantine import Fault, Quarantine
 from kohort.fleet.decode.sound_batches import Chunk, Cutter, Outcomes, producers
 from kohort.fleet.decode.value_json import fields_of
-from kohort.fleet.schema import DECODED, bucket_of
+from kohort.fleet.schema import DAY_MS, DECODED, FIRST_DAY, LAST_DAY, bucket_of
 from kohort.wire.primitives import MalformedMessage
 
 np: Any = numpy
 
 ROWS_OF_A_BATCH: Final = 10_000
 
-_DAY_MS: Final = 86_400_000
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999, which is what a date can be
 _OUTCOMES: Final = {1: "committed", 0: "aborted", -1: "open"}
 
 
@@ -238,7 +236,7 @@ def _validity(valid: Any) -> tuple[pa.Buffer | None, int]:
 
 
 def _days(at_ms: Any) -> Any:
-    return np.clip(at_ms // _DAY_MS, _FIRST_DAY, _LAST_DAY).astype(np.int32)
+    return np.clip(at_ms // DAY_MS, FIRST_DAY, LAST_DAY).astype(np.int32)
 
 
 def _hexed(room: record_scanner.Room, count: int, metadata: pa.Array) -> pa.Array:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.fleet.fold.folded_group import LOG_BEGINS, NOTHING, Group, Member, Partitions
-from kohort.fleet.fold.hours import HOUR_MS
+from kohort.fleet.schema import HOUR_MS
 from kohort.model.ids import TopicPartition
 
 CLASSIC = "classic"

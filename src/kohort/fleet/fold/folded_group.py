@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kohort.fleet.fold.hours import HOUR_MS, JUMP_MS, Hours, Snapshot
+from kohort.fleet.fold.hours import JUMP_MS, Hours, Snapshot
+from kohort.fleet.schema import HOUR_MS
 from kohort.group.explain.partition_ownership import Ownership
 from kohort.model.ids import TopicPartition
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-HOUR_MS = 3_600_000
+from kohort.fleet.schema import HOUR_MS
+
 JUMP_MS = 31 * 24 * HOUR_MS
 MOST_OPEN = 64
 """How many hours of one group are kept before they are collected."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from kohort.broker.os_disk import OsDisk
-from kohort.fleet.generator.generated_commits import DAY_MS, CommitStyle
+from kohort.fleet.generator.generated_commits import CommitStyle
 from kohort.fleet.generator.ground_truth import Known, Truth
 from kohort.fleet.generator.group_log import GeneratedGroup, Template, construct, simple, simulate
 from kohort.fleet.generator.scenarios import (
@@ -27,6 +27,7 @@ from kohort.fleet.generator.scenarios import (
     topics,
 )
 from kohort.fleet.generator.share_and_streams import ShareGroup, StreamsGroup
+from kohort.fleet.schema import DAY_MS
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
 from kohort.model.ids import group_partition, topic_id_text

@@ -13,11 +13,11 @@ from math import cos, pi
 from random import Random
 from typing import NamedTuple
 
+from kohort.fleet.schema import DAY_MS, HOUR_MS
 from kohort.group.events import OffsetCommitted
 from kohort.log.group_records import offset_key_head, offset_value, partition_bytes
 from kohort.wire.record_batches import ControlType, Record, control_record, encode_batch
 
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 OPENS_HOUR, CLOSES_HOUR = 8, 18
 HALT_MS = 34 * HOUR_MS
 """How long before the log's end a halted group committed last."""

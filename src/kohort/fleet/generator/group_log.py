@@ -23,13 +23,13 @@ from kohort.fleet.generator.share_and_streams import ConstructedGroup, Topics
 from kohort.fleet.generator.simulated_group import GROUP, Piece, SimulatedGroup
 from kohort.fleet.log_check.checked_files import step_of
 from kohort.fleet.log_check.load_check import KAFKA_17306, LogCheck
+from kohort.fleet.schema import DAY_MS, HOUR_MS
 from kohort.group.events import ConsumerMemberStored
 from kohort.log.group_replay import raced
 from kohort.log.offsets_topic import Replay
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.wire.record_batches import Record, encode_batch
 
-HOUR_MS = 3_600_000
 BORN_WITHIN_H = 6
 """Every group starts within so many hours from the beginning of the log."""
 MOST_IN_A_BATCH = 50
@@ -106,7 +106,7 @@ def _line(record: Record, piece: Piece) -> Line:
         # The clock of a scene begins at a number that occurs nowhere else in a record.
         head, at = _LONG.pack(piece.ended_ms)[:4], 0
         while (at := value.find(head, at)) >= 0 and at + 8 <= len(value):
-            if abs(_LONG.unpack_from(value, at)[0] - piece.began_ms) < 30 * 86_400_000:
+            if abs(_LONG.unpack_from(value, at)[0] - piece.began_ms) < 30 * DAY_MS:
                 stamps.append(at)
                 at += 7
             at += 1

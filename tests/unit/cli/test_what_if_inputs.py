@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.group.consumer_story import ConsumerStory
 from tests.unit.group.story import Story
 
-from kohort.what_if.callback_times import CallbackTime, EventMeasurement
+from kohort.cli.what_if_inputs import CallbackTime, EventMeasurement
 
 HEARTBEAT_MS = 3_000
 
