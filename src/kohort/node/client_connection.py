@@ -3,7 +3,8 @@
 The law: replies leave in the order of their requests, and as in Kafka a connection works on one request at
 a time, so frames behind a parked request wait in the backlog. A request that waits only for the disk does
 not block the ones behind it, and what a member asks for while its own JoinGroup or SyncGroup waits, such as a commit
-of its generation, is carried out when it arrives if its API allows it; only its answer waits.
+of its generation, is carried out when it arrives if its API allows it; only its answer waits, in the backlog too
+where a frame before it is still there.
 """
 
 from __future__ import annotations
@@ -142,7 +143,8 @@ class Connection:
     outstanding: deque[Request] = field(default_factory=deque)
     blocker: Request | None = None
     """The unanswered request behind which others wait; none is served behind it that could block too."""
-    backlog: deque[bytes] = field(default_factory=deque)
+    backlog: deque[bytes | Request] = field(default_factory=deque)
+    """Frames to be served in their turn, and requests that overtook frames among them: their answers keep the order."""
     backlog_bytes: int = 0
 
     @property
@@ -161,15 +163,16 @@ class Connection:
         self.out_bytes = 0
         self.send(out)
 
-    def queue(self, frames: Iterable[bytes]) -> None:
+    def queue(self, frames: Iterable[bytes | Request]) -> None:
         """Let frames wait behind the request that is under way."""
         for frame in frames:
             self.backlog.append(frame)
-            self.backlog_bytes += len(frame)
+            if not isinstance(frame, Request):
+                self.backlog_bytes += len(frame)
         self.update_throttle()
 
-    def take_backlog(self) -> deque[bytes]:
-        """Return the frames that wait, to be served now."""
+    def take_backlog(self) -> deque[bytes | Request]:
+        """Return what waits, to be served now."""
         frames, self.backlog = self.backlog, deque()
         self.backlog_bytes = 0
         return frames

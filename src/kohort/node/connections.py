@@ -244,10 +244,14 @@ class Connections:
 
     # -- requests
 
-    def _serve(self, connection: Connection, frames: Iterable[bytes]) -> None:
+    def _serve(self, connection: Connection, frames: Iterable[bytes | Request]) -> None:
         steps = self._steps
         waiting = iter(frames)
         for frame in waiting:
+            if isinstance(frame, Request):  # it has overtaken; those before it are served now
+                connection.outstanding.append(frame)
+                self._let_go(frame)
+                continue
             if steps.left <= 0:
                 connection.queue((frame, *waiting))
                 self.behind[connection] = None
@@ -264,16 +268,15 @@ class Connections:
         if connection.out:
             connection.send_out()
 
-    def _put_back(self, connection: Connection, frames: Iterable[bytes]) -> None:
+    def _put_back(self, connection: Connection, frames: Iterable[bytes | Request]) -> None:
         """Queue frames behind the request that blocks the connection, except those that may be served before it."""
-        late = []
         for frame in frames:
-            if self._is_overtaking(connection, frame):
+            if connection.is_closed:
+                return
+            if not isinstance(frame, Request) and self._is_overtaking(connection, frame):
                 self._dispatch(connection, frame, is_overtaking=True)
             else:
-                late.append(frame)
-        if not connection.is_closed:
-            connection.queue(late)
+                connection.queue((frame,))
 
     def _is_overtaking(self, connection: Connection, frame: bytes) -> bool:
         """Whether a request may be served before the one that blocks its connection, and be answered behind it."""
@@ -318,7 +321,7 @@ class Connections:
         if response is None:
             response = request.response
         if response is None or response is UNFINISHED:
-            connection.outstanding.append(request)
+            (connection.backlog or connection.outstanding).append(request)
             if request.blocks:
                 connection.blocker = request
             if response is None:
@@ -466,8 +469,8 @@ class Connections:
         request.response = response
         self._write(request)
         connection = request.connection
-        if connection.outstanding:
-            connection.outstanding.append(request)
+        if before := connection.backlog or connection.outstanding:
+            before.append(request)
         else:
             connection.add_out(request)
 

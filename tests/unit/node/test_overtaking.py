@@ -62,8 +62,15 @@ def test_commit_overtakes_a_request_that_waits_behind_the_join() -> None:
     leader.peer.send(leader.commit_request(0, 11), 9)
     assert committed(desk.connect(), 0) == 11
     follower.peer.send(follower.join_request(), 9)
-    # The heartbeat has its turn when the join is answered, and its answer is the last.
-    assert answers(leader.peer) == ["JoinGroupResponse", "OffsetCommitResponse", "HeartbeatResponse"]
+    # The heartbeat has its turn when the join is answered, and its answer leaves before that of the commit.
+    assert answers(leader.peer) == ["JoinGroupResponse", "HeartbeatResponse", "OffsetCommitResponse"]
+
+
+def test_leave_overtakes_a_request_that_waits_behind_the_join_and_is_answered_behind_it() -> None:
+    _, leader, _ = gathering()
+    leader.peer.send(leader.heartbeat_request(), 4)
+    leader.peer.send(leave_request(leader), 5)
+    assert answers(leader.peer) == ["JoinGroupResponse", "HeartbeatResponse", "LeaveGroupResponse"]
 
 
 def test_commit_that_the_group_would_refuse_now_waits_for_its_turn() -> None:
