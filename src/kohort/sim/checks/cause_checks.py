@@ -17,7 +17,6 @@ from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import Because, EventFields, GroupReport, Outcome, Rebalance
 from kohort.group.invariants import CAUSES_ARE_TRUE
 from kohort.log.group_replay import records_of
-from kohort.member.member_state import POLL_EXPIRED
 from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
@@ -25,7 +24,7 @@ from kohort.model.ids import TopicPartition
 from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.fault_history import NEVER, FaultsSeen, is_away
+from kohort.sim.checks.fault_history import NEVER, FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers, undisturbed
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
@@ -101,10 +100,13 @@ class CauseChecker(Checker):
             self._wishes[member.name] += 1
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
-        """Its user closes it; or does not come back, and so a member of the consumer protocol leaves."""
+        """Its user closes it."""
         life = self._lives[member.name]
         life.is_closing = life.is_closing or state in ("leaving", "prepare_leaving")
-        life.is_expired = life.is_expired or state == "stale" or is_away(member, state, cause)
+
+    def poll_missed(self, member: SeenMember, is_leaving: bool) -> None:
+        """Its user does not come back."""
+        self._lives[member.name].is_expired = True
 
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
         """Note under which ids it is known, and why it joins or leaves."""
@@ -115,8 +117,6 @@ class CauseChecker(Checker):
             self._by_id[member_id] = life
         if request == "JoinGroup":
             life.reasons.add(detail.partition(": ")[2])
-        elif request == "LeaveGroup" and detail == POLL_EXPIRED:
-            life.is_expired = True
 
     def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
         """Note an id that it was given."""
@@ -204,7 +204,10 @@ class CauseChecker(Checker):
                     self._lies(group_id, rebalance, f"{before_ms - since_ms} ms of {partition} are counted twice")
 
     def _judge_owners(self, group_id: str, report: GroupReport) -> None:
-        """What the last rebalance moved, and what is owned now, are in the hands that it says."""
+        """What the last rebalance moved, and what is owned now, are in the hands that it says.
+
+        A member drops partitions of a deleted topic by itself: the group need not learn of it.
+        """
         ledger = self._ledgers.groups[group_id]
         owners = {
             partition: member.identity.member_id
@@ -217,17 +220,18 @@ class CauseChecker(Checker):
             return
         self.count(CAUSES_ARE_TRUE)
         for move in last.moves:
-            if move.taker != owners.get(move.partition):
-                text = (
-                    f"{move.partition} went from {move.giver} to {move.taker}, and {owners.get(move.partition)} has it"
-                )
+            taker = owners.get(move.partition)
+            if move.taker != taker and (taker is not None or self._exists(move.partition)):
+                text = f"{move.partition} went from {move.giver} to {move.taker}, and {taker} has it"
                 self._lies(group_id, last, text)
-        if report.owners != owners:
-            wrong = sorted(
-                each for each in owners.keys() | report.owners.keys() if owners.get(each) != report.owners.get(each)
-            )
-            text = f"{wrong[0]} is owned by {report.owners.get(wrong[0])}, and {owners.get(wrong[0])} acts on it"
+        reported = {each: owner for each, owner in report.owners.items() if each in owners or self._exists(each)}
+        if wrong := sorted(each for each in owners.keys() | reported.keys() if owners.get(each) != reported.get(each)):
+            text = f"{wrong[0]} is owned by {reported.get(wrong[0])}, and {owners.get(wrong[0])} acts on it"
             self._lies(group_id, last, text)
+
+    def _exists(self, partition: TopicPartition) -> bool:
+        topics = [seen.node.topics.get(partition.topic) for seen in self._ledgers.nodes if seen.node is not None]
+        return any(topic is not None and partition.partition < len(topic.partitions) for topic in topics)
 
     def _name_of(self, member_id: str | None, report: GroupReport) -> str:
         life = self._by_id.get(member_id or "")

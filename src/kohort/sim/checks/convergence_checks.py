@@ -17,7 +17,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.fault_history import FaultsSeen, is_away
+from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers, active_in
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
@@ -227,10 +227,13 @@ class StandstillChecker(Checker):
             found.slowest_us = max(found.slowest_us, self.now_us - learnt_us)
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
-        """A member that prepares or closes has learnt of the round, or needs one, by itself; see `is_away` too."""
+        """A member that prepares or closes has learnt of the round, or needs one, by itself."""
         if state in ("preparing", "leaving"):
             self._learn(member)
-        elif is_away(member, state, cause):
+
+    def poll_missed(self, member: SeenMember, is_leaving: bool) -> None:
+        """A member that does not leave is waited for until its session ends."""
+        if not is_leaving:
             self._ended_us[member.group_id] = self.now_us
 
     def _learn(self, member: SeenMember) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kohort.sim.checks.checker import Checker
-from kohort.sim.kernel.world_observer import SeenMember
 
 OF_CLUSTER = frozenset(
     {
@@ -27,15 +26,6 @@ OF_TOPIC = frozenset({"delete topic", "recreate topic"})
 OF_OFFSETS = frozenset({"delete offsets", "reset offsets", "delete group"})
 
 ALWAYS, NEVER = 1 << 62, -1 << 62
-
-
-def is_away(member: SeenMember, state: str, cause: str) -> bool:
-    """Whether a step shows that the user of a static classic member did not poll in time.
-
-    It stops its heartbeats and sends no LeaveGroup: rounds wait for it, until its session ends (KIP-345). A member that
-    was refused comes to the same state by a response.
-    """
-    return state == "unjoined" and member.instance_id is not None and cause in ("Tick", "CallbackFinished")
 
 
 class FaultsSeen(Checker):

@@ -116,6 +116,9 @@ class Observer:
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
         """See a member's state machine enter another state."""
 
+    def poll_missed(self, member: SeenMember, is_leaving: bool) -> None:
+        """See a member whose user did not poll in time; a static classic one sends no LeaveGroup (KIP-345)."""
+
     def callback_began(self, member: SeenMember, callback: Callback, partitions: Partitions, cause: str) -> None:
         """See a rebalance callback begin."""
 

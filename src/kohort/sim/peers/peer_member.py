@@ -161,7 +161,9 @@ class PeerMember:
                 self.user.close(inputs.CloseRequested(CLOSING))
             case effects.Ended():
                 self.end("closed" if self.failure is None else f"failed: {self.failure.code.name}")
-            case effects.RaiseInPoll() | effects.PollLate() | effects.PollMissed():
+            case effects.PollMissed(is_leaving):
+                self.observer.poll_missed(self, is_leaving)
+            case effects.RaiseInPoll() | effects.PollLate():
                 pass
             case _:
                 if (request := request_of(effect)) is not None:

@@ -93,6 +93,8 @@ class ObservedClient(ClientObserver):
         for effect in asked:
             if isinstance(effect, effects.RunCallback):
                 member.cause = effect.cause
+            if isinstance(effect, effects.PollMissed):
+                self._observer.poll_missed(member, effect.is_leaving)
             if isinstance(effect, effects.Join):
                 self._observer.subscribed(member, effect.protocols[0][1].topics)
             if (request := request_of(effect)) is not None:

@@ -60,7 +60,7 @@ def test_a_member_that_is_well_is_not_evicted() -> None:
         story.ends()
 
 
-@pytest.mark.parametrize("missed", [(), ("member_moved",)])
+@pytest.mark.parametrize("missed", [(), ("poll_missed",)])
 def test_a_static_member_whose_user_does_not_poll_is_evicted_for_that(missed: tuple[str, ...]) -> None:
     story = Story(*missed)
     story.world.peer("m4", "cooperative", instance_id="i4", overrun=1.0, max_poll_interval_ms=30_000)
@@ -69,6 +69,20 @@ def test_a_static_member_whose_user_does_not_poll_is_evicted_for_that(missed: tu
     with nullcontext() if not missed else breaks(CAUSES_ARE_TRUE, "m4 was evicted", "and it was well"):
         story.ends(60)
     assert story.world.diary.of("m4", "unjoined") == ["m4 unjoined by Tick"]
+
+
+@pytest.mark.parametrize("missed", [(), ("poll_missed",)])
+def test_a_static_member_whose_user_does_not_poll_while_a_callback_is_due_is_evicted_for_that(
+    missed: tuple[str, ...],
+) -> None:
+    story = Story(*missed)
+    story.world.peer("m4", "cooperative", instance_id="i4", overrun=1.0, max_poll_interval_ms=30_000)
+    story.world.pass_s(5)
+    story.world.feed(400)
+    story.peers[0].close()  # a round, whose callback waits for the user of m4
+    with nullcontext() if not missed else breaks(CAUSES_ARE_TRUE, "m4 was evicted", "and it was well"):
+        story.ends(60)
+    assert story.world.diary.of("m4", "unjoined") == []
 
 
 def test_a_member_that_names_the_topics_of_before_has_no_other_subscription() -> None:
@@ -83,3 +97,13 @@ def test_what_a_member_acts_on_is_its_own_in_the_report() -> None:
     story.world.observer.owns(story.peers[0], frozenset())
     with breaks(CAUSES_ARE_TRUE, "has it"):
         story.ends()
+
+
+def test_what_a_member_does_not_act_on_need_not_exist_any_more() -> None:
+    story = Story()
+    topics = story.world.node.node.topics  # type: ignore[union-attr]
+    found = topics.get("t")
+    assert found is not None
+    topics.delete(found, 0)
+    story.world.observer.owns(story.peers[0], frozenset())
+    story.world.observer.ended()

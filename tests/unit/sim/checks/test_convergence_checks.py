@@ -147,23 +147,19 @@ def test_a_round_that_waits_for_a_member_which_was_killed_or_cut_off_is_not_judg
 
 
 def test_a_round_that_waits_for_a_static_member_whose_user_does_not_poll_is_not_judged() -> None:
-    def waits(instance_id: str | None, cause: str) -> int:
+    def waits(is_leaving: bool) -> int:
         world = Round()
-        world.b.instance_id = instance_id
         world.script.happens(gathers(1))
         world.learns(world.b)
         world.see.owns(world.a, of(""))
         world.passes(9 * SECOND_US)
-        world.see.member_moved(world.b, "unjoined", cause)
+        world.see.poll_missed(world.b, is_leaving)
         world.ends()
         return world.script.times(STANDSTILL_BOUNDED)
 
-    for cause in ("Tick", "CallbackFinished"):
-        assert waits("i", cause) == 0
-        with breaks(STANDSTILL_BOUNDED, "t-0 was without an owner for 9.000 s"):
-            waits(None, cause)
+    assert waits(is_leaving=False) == 0
     with breaks(STANDSTILL_BOUNDED, "t-0 was without an owner for 9.000 s"):
-        waits("i", "JoinAnswered REQUEST_TIMED_OUT")
+        waits(is_leaving=True)
 
 
 def test_the_sum_counts_what_is_taken_again() -> None:
