@@ -51,9 +51,7 @@ def group_to_convert(course: Course, event: EventFields) -> Rebalance | None:
     if not course.members:
         # No member was there: a group without a past.
         ended = course.end(Outcome.UNTOLD) if course.running is not None else None
-        count = course.count
-        course.forget()
-        course.count, course.is_consumer = count, to == "consumer"
+        course.begin_anew(0, is_consumer=to == "consumer")
         return ended
     running = course.begin(event)
     if running.because.kind == CONVERTED and to == "consumer":
@@ -90,9 +88,8 @@ def _group_epoch_bumped(course: Course, event: EventFields) -> Rebalance | None:
     if course.members:
         return None
     course.targets = {}
-    ended, count = course.end(Outcome.EMPTY), course.count
-    course.forget()
-    course.generation, course.count, course.is_consumer = epoch, count, True
+    ended = course.end(Outcome.EMPTY)
+    course.begin_anew(epoch, is_consumer=True)
     return ended
 
 
@@ -359,13 +356,8 @@ def _member_converted(course: Course, member_id: str, assigned: Partitions) -> N
 
 def _group_loaded(course: Course, event: EventFields) -> Rebalance | None:
     """The coordinator has a consumer group back as the log has it."""
-    running, known = course.running, set(course.members)
-    if running is not None:
-        running.restarts += 1
     course.is_consumer = True
-    course.record_members(event)
-    for member_id, (client_id, instance_id) in (event.get("clients") or {}).items():
-        course.identities.setdefault(member_id, Identity(client_id, instance_id))
+    known = course.reload(event)
     course.generation = int(event.get("epoch") or 0)
     course.target_epoch = int(event.get("target_epoch") or 0)
     course.targets = targets_of({"assignments": event.get("targets")})

@@ -35,7 +35,6 @@ from kohort.group.explain.rebalance_report import (
     Departure,
     EventFields,
     GroupReport,
-    Identity,
     Outcome,
     Rebalance,
     Refused,
@@ -386,9 +385,7 @@ def group_emptied(course: Course, event: EventFields) -> Rebalance | None:
         course.members.clear()
         course.targets = {}
         ended = course.end(Outcome.EMPTY)
-    count = course.count
-    course.forget()
-    course.generation, course.count = generation, count
+    course.begin_anew(generation, is_consumer=False)
     return ended
 
 
@@ -404,14 +401,10 @@ def group_deleted(course: Course, event: EventFields) -> Rebalance | None:
 
 def group_loaded(course: Course, event: EventFields) -> Rebalance | None:
     """The coordinator has its group back as the log has it: who had joined or asked, it does not know any more."""
-    running, known = course.running, set(course.members)
-    if running is not None:
-        running.restarts += 1
+    running = course.running
     for waiting in (course.rejoined, course.pending, course.held, course.due, course.unanswered):
         waiting.clear()
-    course.record_members(event)
-    for member_id, (client_id, instance_id) in (event.get("clients") or {}).items():
-        course.identities.setdefault(member_id, Identity(client_id, instance_id))
+    known = course.reload(event)
     course.generation = int(event.get("generation") or 0)
     if event.get("state") != "Stable":
         course.unanswered = set(course.members)

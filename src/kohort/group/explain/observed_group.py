@@ -281,6 +281,22 @@ class Course:
         due, self.due = self.due, set()
         self.answer(due & self.members, self.due_ms)
 
+    def reload(self, event: EventFields) -> set[str]:
+        """Take up a group that its coordinator has loaded; return the members that were known before."""
+        known = set(self.members)
+        if self.running is not None:
+            self.running.restarts += 1
+        self.record_members(event)
+        for member_id, (client_id, instance_id) in (event.get("clients") or {}).items():
+            self.identities.setdefault(member_id, Identity(client_id, instance_id))
+        return known
+
+    def begin_anew(self, generation: int, *, is_consumer: bool) -> None:
+        """Go on with a group that lives, but has neither partitions nor members any more."""
+        count = self.count
+        self.forget()
+        self.generation, self.count, self.is_consumer = generation, count, is_consumer
+
     def record_members(self, event: EventFields) -> None:
         """Take the event's list of members for the truth: those who left unheard of own nothing."""
         listed = event.get("members")
