@@ -15,7 +15,7 @@ from tests.properties.wide_requests import wide_requests
 from tests.unit.node.desk import Desk, only, produce
 
 from kohort.model.errors import ErrorCode
-from kohort.node import apis
+from kohort.node.apis.routes import served
 from kohort.wire.apis import VERSIONS, Api, request_class
 from kohort.wire.compression import Compression
 from kohort.wire.crc32c import crc32c
@@ -81,7 +81,7 @@ def unknown_partitions(count: int) -> FetchRequest:
     )
 
 
-@pytest.mark.parametrize("api", [Api(key) for key in sorted(apis.MODULES)], ids=lambda api: api.name)
+@pytest.mark.parametrize("api", served(), ids=lambda api: api.name)
 def test_a_request_with_a_long_list_is_worked_off_in_short_turns(api: Api) -> None:
     for version in sorted({VERSIONS[api].lowest, VERSIONS[api].highest}):
         for name, message in wide_requests(request_class(api), version, ENTRIES):
