@@ -136,8 +136,8 @@ def test_a_port_in_use_exits_with_one_sentence(tmp_path: Path) -> None:
     [
         (["--set", "num.partition=3"], "unknown setting 'num.partition'; did you mean 'num.partitions'?"),
         (["--set", "num.partitions=many"], "expected an int from 1 to 100000"),
-        (["--set", "nonsense"], "'nonsense' is not KEY=VALUE"),
-        (["--port", "70000"], "'70000' is not a port"),
+        (["--set", "nonsense"], "'nonsense' is not NAME=VALUE"),
+        (["--port", "70000"], "70000 is not a port: the most is 65535"),
         (["--advertised", "nowhere"], "invalid value 'nowhere' for advertised.listeners"),
         (["--config", "/nowhere/x.properties"], "cannot read /nowhere/x.properties: No such file or directory"),
         (["--set", "listeners=SSL://:1"], "invalid value 'SSL://:1' for listeners"),

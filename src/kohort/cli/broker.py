@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli.terminal.options import add_json, verb
+from kohort.cli.terminal.options import add_json, number, setting, verb
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -31,9 +31,14 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     add = parser.add_argument
     add("--data", metavar="DIR", required=True, help="the data directory; made where there is none")
     add("--host", metavar="HOST", help="the address to listen on (default: that of listeners)")
-    add("--port", metavar="PORT", type=_port, help="the port, 0 for any (default: that of listeners)")
+    add(
+        "--port",
+        metavar="PORT",
+        type=number(0, "a port", 65535),
+        help="the port, 0 for any (default: that of listeners)",
+    )
     add("--advertised", metavar="HOST:PORT", help="where clients shall connect to")
-    add("--set", metavar="KEY=VALUE", action="append", default=[], type=_pair, help="one setting")
+    add("--set", metavar="NAME=VALUE", action="append", default=[], type=setting, help="one setting")
     add("--config", metavar="FILE", type=Path, help="settings from a .properties or .toml file")
     add(
         "--compatible",
@@ -139,13 +144,13 @@ def read_settings(path: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     settings: dict[str, str] = {}
-    for number, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
+    for at, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
         line = line.strip()
         if not line or line[0] in "#!":
             continue
         name, separator, value = line.partition("=" if "=" in line else ":")
         if not separator:
-            raise ConfigError(f"{path}:{number}: expected KEY=VALUE, found {line!r}")
+            raise ConfigError(f"{path}:{at}: expected KEY=VALUE, found {line!r}")
         settings[name.strip()] = value.strip()
     return settings
 
@@ -160,16 +165,3 @@ def _flat(prefix: str, table: dict[str, Any]) -> list[tuple[str, str]]:
         else:
             pairs.append((prefix + name, ",".join(map(str, value)) if isinstance(value, list) else str(value)))
     return pairs
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: expected a number from 0 to 65535")
-    return int(text)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
-    return name, value

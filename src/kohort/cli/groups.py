@@ -146,23 +146,23 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         empty = "nothing is committed and nothing assigned"
         output.put("\n" + output.table_of(offsets, empty=empty))
     if args.members:
-        output.put("\n" + output.table(*member_rows(group), empty="no members"))
+        output.put("\n" + output.table_of([member_row(group, each) for each in group.members], empty="no members"))
 
 
-def member_rows(group: GroupDescription) -> tuple[list[str], list[list[output.Cell]]]:
-    """Return the columns of a group's members, and a row for each."""
-    columns = ["member", "instance", "client", "host"]
-    rows: list[list[output.Cell]] = []
-    for each in group.members:
-        row: list[output.Cell] = [each.member_id, each.instance_id, each.client_id, each.client_host]
-        if group.group_type == "consumer":
-            target = "the same" if each.target == each.assignment else listed(each.target)
-            rows.append([*row, protocol_of(each), each.phase, each.epoch, listed(each.assignment), target])
-        else:
-            rows.append([*row, listed(each.assignment)])
-    if group.group_type == "consumer":
-        return [*columns, "type", "phase", "epoch", "assigned", "target"], rows
-    return [*columns, "assigned"], rows
+def member_row(group: GroupDescription, member: MemberDescription) -> dict[str, output.Cell]:
+    """Return a member's columns."""
+    row: dict[str, output.Cell] = {
+        "member": member.member_id,
+        "instance": member.instance_id,
+        "client": member.client_id,
+        "host": member.client_host,
+    }
+    assigned = listed(member.assignment)
+    if group.group_type != "consumer":
+        return row | {"assigned": assigned}
+    target = "the same" if member.target == member.assignment else listed(member.target)
+    row |= {"type": protocol_of(member), "phase": member.phase, "epoch": member.epoch}
+    return row | {"assigned": assigned, "target": target}
 
 
 def protocol_of(member: MemberDescription) -> str:

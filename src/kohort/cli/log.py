@@ -61,16 +61,26 @@ def version(text: str) -> Version:
     return int(found[1]), int(found[2]), int(found[3] or 0)
 
 
-def run_check(args: argparse.Namespace) -> int:
-    """Check, and return the exit status."""
-    from kohort.fleet.log_check.checked_files import NothingToCheck, check_partition, segments_of
+def segments_in(paths: list[Path]) -> dict[tuple[int, Path], list[Path]]:
+    """Return the segment files at some paths, by partition. Raises CommandFailed."""
+    from kohort.fleet.log_check.checked_files import NothingToCheck, segments_of
 
     try:
-        segments = segments_of(args.paths)
-        with output.Meter("checking") as meter:
-            found = [check_partition(partition, files, meter.advance) for (partition, _), files in segments.items()]
+        return segments_of(paths)
     except NothingToCheck as error:
         raise CommandFailed(str(error), USAGE) from None
+    except OSError as error:
+        raise CommandFailed(f"cannot read {error.filename}: {error.strerror}") from None
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Check, and return the exit status."""
+    from kohort.fleet.log_check.checked_files import check_partition
+
+    segments = segments_in(args.paths)
+    try:
+        with output.Meter("checking") as meter:
+            found = [check_partition(partition, files, meter.advance) for (partition, _), files in segments.items()]
     except OSError as error:
         raise CommandFailed(f"cannot read {error.filename}: {error.strerror}") from None
     if args.kafka is not None:
@@ -120,7 +130,7 @@ def document(found: list[Checked]) -> dict[str, Any]:
 def put_found(found: list[Checked]) -> None:
     """Print the violations: of each group the first record of each ticket."""
     for each in found:
-        for (demand, _), violations in groupby(sorted(each.violations, key=_place), key=_place_of_group):
+        for (demand, _), violations in groupby(sorted(each.violations, key=_place), key=lambda one: _place(one)[:2]):
             first, *others = violations
             more = f" (and {len(others)} more of this group)" if others else ""
             output.put(f"{each.name} at offset {first.step.offset}: {first.sentence}{more}")
@@ -138,23 +148,11 @@ def _place(violation: Violation) -> tuple[str, str, int]:
     return violation.demand.ticket, violation.step.group, violation.step.offset
 
 
-def _place_of_group(violation: Violation) -> tuple[str, str]:
-    return violation.demand.ticket, violation.step.group
-
-
 def run_export(args: argparse.Namespace) -> int:
     """Print the lines, and return the exit status: 1 where a file could not be read to its end."""
-    from kohort.fleet.log_check.checked_files import NothingToCheck, segments_of
-
-    try:
-        segments = segments_of(args.paths)
-    except NothingToCheck as error:
-        raise CommandFailed(str(error), USAGE) from None
-    is_whole = True
-    for (partition, _), files in segments.items():
-        for file in files:
-            is_whole &= _put_file(file, partition)
-    return 0 if is_whole else FAILED
+    found = segments_in(args.paths)
+    are_whole = [_put_file(file, partition) for (partition, _), files in found.items() for file in files]
+    return 0 if all(are_whole) else FAILED
 
 
 def _put_file(file: Path, partition: int) -> bool:

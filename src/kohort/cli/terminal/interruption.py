@@ -76,18 +76,13 @@ def run(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     interruption = _Interruption()
     try:
         return asyncio.run(interruption.watch(work))
-    except asyncio.CancelledError:
-        if interruption.number is not None:
-            raise Interrupted(interruption.number) from None
-        if interruption.is_output_closed:
-            raise OutputClosed from None
-        raise
+    except asyncio.CancelledError as cancelled:
+        raise interruption.reason or cancelled from None
 
 
 class _Interruption:
     def __init__(self) -> None:
-        self.number: int | None = None
-        self.is_output_closed = False
+        self.reason: Interrupted | OutputClosed | None = None
 
     async def watch(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         loop = asyncio.get_running_loop()
@@ -95,13 +90,13 @@ class _Interruption:
         assert task is not None, "a coroutine runs in a task"
 
         def interrupt(number: int) -> None:
-            self.number = number
+            self.reason = Interrupted(number)
             loop.call_soon_threadsafe(cancel)
             end_soon(128 + number)
 
         def close() -> None:
             loop.remove_reader(output_fd)
-            self.is_output_closed = True
+            self.reason = OutputClosed()
             cancel()
             end_soon(0)
 

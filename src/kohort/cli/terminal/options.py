@@ -108,8 +108,8 @@ def bootstrap(text: str) -> str:
     return text
 
 
-def number(lowest: int, what: str) -> Callable[[str], int]:
-    """Return the type of whole numbers from `lowest` on."""
+def number(lowest: int, what: str, highest: int | None = None) -> Callable[[str], int]:
+    """Return the type of whole numbers from `lowest` on, to `highest` where given."""
 
     def checked(text: str) -> int:
         try:
@@ -118,6 +118,8 @@ def number(lowest: int, what: str) -> Callable[[str], int]:
             raise ArgumentTypeError(f"{text!r} is not {what}: give a whole number") from None
         if value < lowest:
             raise ArgumentTypeError(f"{text} is not {what}: the least is {lowest}")
+        if highest is not None and value > highest:
+            raise ArgumentTypeError(f"{text} is not {what}: the most is {highest}")
         return value
 
     return checked

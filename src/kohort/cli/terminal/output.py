@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TextIO
 
 from kohort.cli.terminal.failure import CommandFailed, OutputClosed
@@ -153,17 +154,16 @@ class Meter:
         self.count = 0
         self.started = time.monotonic()
         self.drawn = 0.0
-        self.is_plain = False
-        self.bar: Any = None
-        self.task: Any = None
 
     def __enter__(self) -> Meter:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if not self.drawn:
+            return
         if self.bar is not None:
             self.bar.stop()
-        elif self.drawn:
+        else:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
 
@@ -177,18 +177,16 @@ class Meter:
         self._draw(now)
 
     def _draw(self, now: float) -> None:
-        if self.bar is None and not self.is_plain:
-            self.bar = self._rich_bar()
-            self.is_plain = self.bar is None
         if self.bar is not None:
-            self.bar.update(self.task, completed=self.count)
+            self.bar.update(self.bar.task_ids[0], completed=self.count)
             return
         of = "" if self.total is None else f" of {self.total:,}"
         self.stream.write(f"\r\x1b[K{self.title}: {self.count:,}{of} {self.unit}, {now - self.started:.0f} s")
         self.stream.flush()
 
-    def _rich_bar(self) -> Any:
-        """Return a bar that is shown, or None without the [cli] extra."""
+    @cached_property
+    def bar(self) -> Any:
+        """A bar that is shown from the first use on, or None without the [cli] extra."""
         try:  # here, because importing it takes longer than most commands
             from rich.console import Console
             from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -202,6 +200,6 @@ class Meter:
             else (what, BarColumn(), TextColumn("{task.completed:,} of {task.total:,} " + self.unit))
         )
         bar = Progress(*columns, TimeElapsedColumn(), console=Console(file=self.stream), transient=True)
-        self.task = bar.add_task(self.title, total=self.total)
+        bar.add_task(self.title, total=self.total)
         bar.start()
         return bar

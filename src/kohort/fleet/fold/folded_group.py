@@ -205,8 +205,8 @@ class Group:
 
     # -- time
 
-    def advance_clock(self, at_ms: int) -> int:
-        """Advance the clock to a record's time, add unowned time up to it, and return the current time."""
+    def advance_clock(self, at_ms: int) -> None:
+        """Advance the clock to a record's time, and add unowned time up to it."""
         if not self.clock_ms:
             self.clock_ms = self.first_seen_ms = at_ms
         elif at_ms > self.clock_ms:
@@ -219,7 +219,6 @@ class Group:
             self._begin_later_by(at_ms - self.clock_ms)
             self.clock_ms = at_ms
         self.last_seen_ms = max(self.last_seen_ms, at_ms)
-        return self.clock_ms
 
     def _begin_later_by(self, span_ms: int) -> None:
         """Exclude a clock correction from the running rebalance."""
@@ -342,13 +341,12 @@ class Group:
             self.hours.add_unowned(self.running.since_ms, at_ms, born, None)
         self.ownership.take(member_id, taken, at_ms, None)
 
-    def revoke(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> list[TopicPartition]:
-        """Take partitions from a member; return those that it owned."""
+    def revoke(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> None:
+        """Take partitions from a member."""
         released = self.ownership.give_up(member_id, partitions, at_ms)
         if self.running is not None:
             for partition in released:
                 self.running.before.setdefault(partition, member_id)
-        return released
 
     def replace(self, old_id: str, new_id: str, at_ms: int) -> None:
         """Move ownership from a static member's old id to its new one; no partition moves."""
