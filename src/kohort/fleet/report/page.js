@@ -145,7 +145,7 @@
   let shown = 0;
 
   const facts = (row) => {
-    const facts = [
+    const pairs = [
       ["Topics", of(row, "topics") || "–"],
       ["Assignor", of(row, "assignor") || "–"],
       ["Protocols of members", of(row, "protocols") || "–"],
@@ -159,7 +159,7 @@
       ["Last commit", of(row, "commit")],
       ["Seen", `${of(row, "first")} to ${of(row, "last")}`],
     ];
-    return make("dl", {}, ...facts.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, bdi(value)))));
+    return make("dl", {}, ...pairs.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, bdi(value)))));
   };
   const activity = (row) => {
     const drawn = document.createElementNS(SVG, "svg");
