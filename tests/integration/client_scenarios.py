@@ -352,7 +352,7 @@ async def records_come_back_as_they_were_sent_whatever_their_compression(bootstr
 
 
 @scenario
-async def a_record_that_cannot_be_sent_says_why(bootstrap: str, name: str) -> None:
+async def a_record_that_cannot_be_sent_raises_the_reason(bootstrap: str, name: str) -> None:
     async with Admin(bootstrap) as admin:
         await admin.create_topic(name, 1, configs={"max.message.bytes": "2000"})
     async with Producer(bootstrap, allow_auto_create_topics=False) as producer:

@@ -286,7 +286,7 @@ async def what_its_user_committed_in_hand_is_not_taken_back_when_it_fails(bootst
 
 
 @scenario
-async def a_position_is_the_committed_offset_or_what_the_policy_says(bootstrap: str, name: str) -> None:
+async def a_position_is_the_committed_offset_or_that_of_auto_offset_reset(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
     await produce(bootstrap, name, 40)
     first, second = TopicPartition(name, 0), TopicPartition(name, 1)
@@ -305,7 +305,7 @@ async def a_position_is_the_committed_offset_or_what_the_policy_says(bootstrap: 
 
 
 @scenario
-async def a_program_may_enforce_a_rebalance_and_say_why(bootstrap: str, name: str) -> None:
+async def a_program_may_enforce_a_rebalance_with_a_reason(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     async with reader(bootstrap, name) as consumer:
         assert consumer.group_metadata() == (name, -1, "", None)

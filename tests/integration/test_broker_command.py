@@ -143,7 +143,7 @@ def test_a_port_in_use_exits_with_one_sentence(tmp_path: Path) -> None:
         (["--set", "listeners=SSL://:1"], "invalid value 'SSL://:1' for listeners"),
     ],
 )
-def test_a_wrong_option_exits_with_2_and_says_why(tmp_path: Path, options: list[str], sentence: str) -> None:
+def test_a_wrong_option_exits_with_2_and_its_reason(tmp_path: Path, options: list[str], sentence: str) -> None:
     status, log = refused("--data", str(tmp_path), *options)
     assert status == 2
     assert sentence in log

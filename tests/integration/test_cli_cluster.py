@@ -49,7 +49,7 @@ def test_the_file_may_come_from_the_environment_and_the_option_wins(
     assert "127.0.0.1:1" in elsewhere.err
 
 
-def test_a_wrong_password_says_who_was_refused_and_what_to_check(kohort: Commands, properties: Path) -> None:
+def test_a_wrong_password_names_the_user_and_what_to_check(kohort: Commands, properties: Path) -> None:
     properties.write_text(properties.read_text().replace("secret", "guess"))
     outcome = kohort("topics", "list", "--command-config", str(properties))
     assert outcome.status == 1

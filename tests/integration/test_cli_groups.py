@@ -115,7 +115,7 @@ def test_a_deleted_group_is_gone_with_its_offsets(kohort: Commands) -> None:
         (("--to-datetime", "2030-01-01"), [4, 4]),
     ],
 )
-def test_each_aim_moves_where_it_says_and_only_with_execute(
+def test_each_target_option_moves_the_offsets_only_with_execute(
     kohort: Commands, aim: tuple[str, ...], offsets: list[int]
 ) -> None:
     name = "aim" + "".join(aim).replace(":", "")
@@ -150,7 +150,7 @@ def offsets_of(kohort: Commands, group: str) -> list[dict[str, int]]:
         (("--topic", "planned", "--shift-by", "1"), 1, "planned-0 has no committed offset to shift"),
     ],
 )
-def test_a_reset_that_cannot_be_planned_says_why(
+def test_a_reset_that_cannot_be_planned_prints_the_reason(
     kohort: Commands, words: tuple[str, ...], status: int, sentence: str
 ) -> None:
     made(kohort, "planned")

@@ -169,7 +169,7 @@ async def one_member(kohort: Commands, group: str) -> None:
     await roll.end()
 
 
-def test_interrupted_watch_says_what_is_left(kohort: Commands) -> None:
+def test_interrupted_watch_prints_the_remaining_members(kohort: Commands) -> None:
     async def scenario() -> None:
         roll = Roll(kohort.address, "long", ("m-1", "m-2"), 2)
         await roll.begin()

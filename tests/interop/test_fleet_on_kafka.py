@@ -280,7 +280,7 @@ def test_commits_say_what_was_committed_and_how_their_transactions_ended(stored:
     assert len({row["topic_id"] for row in commits if row["topic_id"]}) == 1
 
 
-def test_the_brokers_log_says_who_came_and_went_and_why(left: Left) -> None:
+def test_the_brokers_log_has_joins_and_leaves_with_their_reasons(left: Left) -> None:
     (given,) = parse_inputs([f"a={left.broker_log}"])
     assert given.kind == "broker_log"
     rows = [row for split in text_splits(given, {}) for batch in rows_of(split) for row in batch.to_pylist()]

@@ -31,7 +31,7 @@ STATIC_SESSION_S = 12
 @pytest.mark.parametrize("membership", ["dynamic", "static"])
 @pytest.mark.parametrize(("library", "protocol"), CELLS)
 @pytest.mark.capability("{library}", "matrix: {protocol}, {membership}")
-def test_members_come_go_and_die(library: str, protocol: str, membership: str, stage: Stage) -> None:
+def test_members_join_leave_and_are_killed(library: str, protocol: str, membership: str, stage: Stage) -> None:
     need(library)
     is_static = membership == "static"
     with stage.group() as group:

@@ -77,7 +77,7 @@ def test_static_members_turn_to_the_consumer_protocol_and_back(assignor: str, st
 @pytest.mark.parametrize("native", ["kohort", "java", "librdkafka"])
 @pytest.mark.parametrize("old", OLD)
 @pytest.mark.capability("{native}", "gets an error that {old} keeps a group from the consumer protocol")
-def test_conversion_is_refused_and_says_who_is_too_old(old: str, native: str, stage: Stage) -> None:
+def test_refused_conversion_names_the_members_that_are_too_old(old: str, native: str, stage: Stage) -> None:
     need(old, native)
     with stage.group() as group:
         for library in ("kohort", old):

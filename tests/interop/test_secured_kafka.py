@@ -181,7 +181,7 @@ def test_a_certificate_of_another_host_is_not_trusted(secured: Secured, loop: Lo
 
 
 @pytest.mark.parametrize("has_certificate", [False, True], ids=["no certificate", "a stranger's certificate"])
-def test_a_broker_that_wants_another_certificate_of_ours_says_so(
+def test_a_refused_client_certificate_is_named_in_the_error(
     secured: Secured, loop: Loop, has_certificate: bool
 ) -> None:
     context = secured.context(certificate=secured.stranger if has_certificate else None)

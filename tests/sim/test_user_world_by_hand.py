@@ -99,7 +99,7 @@ def test_an_instance_loses_its_partitions_and_knows_it(world: World, kind: str) 
 
 @every_protocol
 @kohort.sim.world(faults=None, instances=2)
-def test_a_killed_instance_says_nothing_and_its_partitions_go_to_the_others(world: World, kind: str) -> None:
+def test_a_killed_instance_sends_no_leave_and_its_partitions_move_to_the_others(world: World, kind: str) -> None:
     calls: Calls = []
     world.start(reader(world, kind, calls))
     world.wait_stable()

@@ -42,7 +42,7 @@ def test_what_no_intended_assignment_knows_goes_back_to_its_owner() -> None:
     assert texts(two_step(spec, intended(a="", b="t-0"))) == {"a": "gone-0 gone-1", "b": "t-0"}
 
 
-def test_an_owner_that_no_longer_wants_the_topic_does_not_get_it_back() -> None:
+def test_an_owner_that_no_longer_subscribes_does_not_get_its_partition_back() -> None:
     spec = group({"a": member("t", "gone-0")}, t=1)
     assert texts(two_step(spec, intended(a="t-0"))) == {"a": "t-0"}
 
@@ -91,7 +91,7 @@ def test_keeping_and_revoking_break_no_rule() -> None:
     refuse_broken_rules(spec, intended(a="t-0", b="t-2"), "mine")
 
 
-def test_only_a_version_that_cannot_say_what_it_owns_is_old() -> None:
+def test_only_a_version_without_owned_partitions_is_old() -> None:
     spec = group({"a": member("t"), "b": member("t", version=1), "c": member("t", version=0)}, t=1)
     assert members_of_old_versions(spec) == ("c",)
 

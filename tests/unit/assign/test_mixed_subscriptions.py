@@ -28,7 +28,7 @@ def test_members_get_only_what_they_subscribed_to() -> None:
     assert (found.is_valid, found.is_balanced, found.unassigned) == (True, True, frozenset())
 
 
-def test_a_topic_that_only_one_wants_goes_to_that_one_and_it_gets_no_other() -> None:
+def test_the_only_subscriber_of_a_topic_gets_it_and_no_other() -> None:
     spec = group({"a": member("t u"), "b": member("u")}, t=5, u=4)
     assert texts(intended(spec)) == {"a": "t-0 t-1 t-2 t-3 t-4", "b": "u-0 u-1 u-2 u-3"}
 

@@ -33,7 +33,7 @@ def test_a_chain_through_a_third_member_is_seen() -> None:
     assert found.improvable == ("a", "c")
 
 
-def test_two_owners_a_stranger_and_an_unwanted_topic_are_faults() -> None:
+def test_two_owners_an_unknown_member_and_an_unsubscribed_topic_are_faults() -> None:
     found = quality({"a": "t", "b": "u"}, {"t": 1, "u": 1}, a="t-0", b="t-0", z="")
     assert found.faults == (
         "z is no member",

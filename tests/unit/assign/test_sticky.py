@@ -143,7 +143,7 @@ def test_a_garbled_claim_is_no_claim() -> None:
     assert sticky(spec) == {"a": "t-0", "b": "t-1"}
 
 
-def test_what_a_member_holds_but_no_longer_wants_is_withheld_from_the_others() -> None:
+def test_a_partition_whose_owner_no_longer_subscribes_is_withheld_from_the_others() -> None:
     spec = group({"a": member("u", "t-0"), "b": member("t u")}, t=1, u=1)
     assert sticky(spec)["b"] == "t-0"
     assert cooperative(spec)["b"] == ""
@@ -185,6 +185,6 @@ def test_a_member_of_sticky_remembers_its_last_assignment() -> None:
     assert assignor.user_data(["t"], frozenset(), -1) == encode_sticky(partitions("t-0 t-1"), 4)
 
 
-def test_a_member_that_cannot_say_what_it_owns_is_one_that_has_given_everything_up() -> None:
+def test_a_member_without_owned_partitions_in_its_version_has_revoked_everything() -> None:
     spec = group({"a": member("t", "t-0 t-1"), "old": member("t", version=0)}, t=3)
     assert cooperative(spec) == {"a": "t-0 t-1", "old": "t-2"}

@@ -12,11 +12,11 @@ def test_members_without_subscriptions_get_nothing() -> None:
     assert texts(uniform(group({"a": member(""), "b": member("t")}, t=2))) == {"a": "", "b": "t-0 t-1"}
 
 
-def test_topics_that_do_not_exist_are_nobodys() -> None:
+def test_topics_that_do_not_exist_are_not_assigned() -> None:
     assert texts(uniform(group({"a": member("gone"), "b": member("lost")}, t=3))) == {"a": "", "b": ""}
 
 
-def test_a_topic_with_partitions_of_none_is_nobodys() -> None:
+def test_a_topic_without_partitions_is_not_assigned() -> None:
     assert texts(uniform(group({"a": member("t"), "b": member("t u")}, t=2, u=0))) == {"a": "t-0", "b": "t-1"}
 
 

@@ -94,5 +94,5 @@ def test_other_user_data_carries_no_error(user_data: bytes | None) -> None:
     assert assignment_error(user_data) is None
 
 
-def test_a_code_that_we_do_not_know_is_an_unknown_server_error() -> None:
+def test_an_unknown_code_is_unknown_server_error() -> None:
     assert assignment_error(b"kohort\x01\x7f\x00") is ErrorCode.UNKNOWN_SERVER_ERROR

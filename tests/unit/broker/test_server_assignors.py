@@ -113,7 +113,7 @@ def test_what_cannot_be_used_is_refused_with_what_to_do(module: str, place: str,
         ("1 / 0\n", "importing it raised ZeroDivisionError: division by zero"),
     ],
 )
-def test_a_module_that_cannot_be_imported_says_why(
+def test_a_module_that_cannot_be_imported_is_reported_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     name = f"broken_{len(text)}"

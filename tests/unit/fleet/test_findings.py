@@ -217,7 +217,7 @@ def test_one_member_with_all_partitions_is_skewed() -> None:
     assert names(group_facts) == {"skewed_assignment"}
 
 
-def test_members_that_want_different_topics_are_not_skewed() -> None:
+def test_members_with_different_subscriptions_are_not_skewed() -> None:
     group_facts = shares(members=3, partitions=6, idle_members=0, largest_share=4, subscriptions=["a", "b"])
     assert names(group_facts) == set()
 
@@ -330,14 +330,14 @@ def test_who_was_away_for_days_before_may_be_again() -> None:
     assert names(empty(4 * DAY, events=before)) == set()
 
 
-def test_offsets_that_say_when_they_expire_are_believed() -> None:
+def test_offsets_with_an_expiry_time_expire_then() -> None:
     group_facts = facts(state="Simple", committed_partitions=1, next_expiry_ms=NOW + HOUR, last_commit_ms=NOW)
     (found,) = judge(group_facts, DEFAULTS)
     assert found.finding == "offsets_expiring"
     assert found.sentence.startswith("the offsets of 1 partition expire in 60 minutes")
 
 
-def test_offsets_of_members_do_not_expire_whatever_they_say() -> None:
+def test_offsets_of_members_do_not_expire_even_with_an_expiry_time() -> None:
     group_facts = facts(
         state="Stable", members=1, committed_partitions=1, next_expiry_ms=NOW + HOUR, last_commit_ms=NOW
     )

@@ -108,7 +108,7 @@ def test_member_may_commit_while_others_gather() -> None:
     assert world.commit(follower, 1).error is ErrorCode.NONE
 
 
-def test_member_may_not_commit_before_it_knows_its_assignment() -> None:
+def test_member_may_not_commit_before_it_has_its_assignment() -> None:
     world = World()
     member, _ = world.enter()
     world.gather()

@@ -63,14 +63,16 @@ def test_only_members_that_lack_the_assignor_are_in_the_way() -> None:
         ({"protocols": ()}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "it offers no assignor"),
     ],
 )
-def test_join_that_no_such_group_takes_says_why(changes: dict[str, Any], error: ErrorCode, text: str) -> None:
+def test_join_that_does_not_fit_the_group_is_refused_with_a_reason(
+    changes: dict[str, Any], error: ErrorCode, text: str
+) -> None:
     world = World()
     world.stable(1)
     world.join(**changes)
     assert refused(world) == (error, Why(text))
 
 
-def test_full_group_says_how_many_it_takes() -> None:
+def test_refused_join_of_a_full_group_has_its_maximum_size() -> None:
     world = World(max_size=2)
     world.stable(2)
     world.join()

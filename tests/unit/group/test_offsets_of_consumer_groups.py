@@ -169,7 +169,7 @@ def test_older_epoch_may_not_commit_what_was_anothers_then(epoch: int, offsets: 
     assert commit(classic_group_member(), "m", epoch, *offsets) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_partition_given_back_is_no_longer_the_members_to_commit() -> None:
+def test_member_may_not_commit_a_revoked_partition() -> None:
     gave_back = replace(HOLDS, pending=())
     assert commit(group(gave_back), "m", 8, to_commit("u")) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit(group(gave_back), "m", 9, to_commit("u")) is ErrorCode.NONE
@@ -188,7 +188,7 @@ def test_static_member_that_is_away_commits_at_no_earlier_epoch() -> None:
     assert commit(group(away), "m", -1) is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_native_member_needs_a_version_that_can_say_stale() -> None:
+def test_native_member_needs_a_version_with_stale_member_epoch() -> None:
     assert commit(group(), "m", 9, can_report_stale_epoch=False) is ErrorCode.UNSUPPORTED_VERSION
     assert commit(group(), "stranger", 9, can_report_stale_epoch=False) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(classic_group_member(), "m", 9, can_report_stale_epoch=False) is ErrorCode.NONE
@@ -197,7 +197,7 @@ def test_native_member_needs_a_version_that_can_say_stale() -> None:
 # -- who may read
 
 
-def test_reader_that_says_nothing_is_an_administrator() -> None:
+def test_offset_fetch_without_a_member_is_an_administrators() -> None:
     assert fetch_error(group().groups["g"], None, -1) is ErrorCode.NONE
 
 
@@ -213,7 +213,7 @@ def test_reader_that_says_nothing_is_an_administrator() -> None:
         (None, 9, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_reader_that_says_who_it_is_must_be_in_its_epoch(member_id: str | None, epoch: int, error: ErrorCode) -> None:
+def test_offset_fetch_of_a_member_must_have_its_epoch(member_id: str | None, epoch: int, error: ErrorCode) -> None:
     assert fetch_error(group().groups["g"], member_id, epoch) is error
     of_classic = ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
     assert fetch_error(classic_group_member().groups["g"], member_id, epoch) is of_classic

@@ -66,7 +66,7 @@ def test_of_an_unknown_producer_any_sequence_is_taken(producers: Producers) -> N
     assert producers.check(header(77, producer_id=10)) is None
 
 
-def test_batches_without_a_producer_id_are_nobodys(producers: Producers) -> None:
+def test_batches_without_a_producer_id_belong_to_no_producer(producers: Producers) -> None:
     assert producers.check(read_header(batch())) is None
     producers.update(read_header(batch()))
     assert len(producers) == 1

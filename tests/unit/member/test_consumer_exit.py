@@ -108,7 +108,7 @@ def test_a_fenced_member_without_subscription_does_not_rejoin() -> None:
 
 
 @pytest.mark.parametrize(("config", "epoch"), [(POLLING, -1), (STATIC, -2)])
-def test_a_user_that_stays_away_costs_the_member_its_place(config: MemberConfig, epoch: int) -> None:
+def test_a_member_that_exceeds_max_poll_interval_leaves(config: MemberConfig, epoch: int) -> None:
     script = stable(config)
     script.take(inputs.PollReturned())
     script.wait(6_666)
@@ -122,7 +122,7 @@ def test_a_user_that_stays_away_costs_the_member_its_place(config: MemberConfig,
     assert script.wait(600_000) == []
 
 
-def test_a_user_that_comes_back_late_lost_all_and_joins_again() -> None:
+def test_a_late_poll_loses_all_partitions_and_joins_again() -> None:
     script = stable(POLLING)
     script.take(inputs.PollReturned())
     script.wait(10_000)
@@ -131,7 +131,7 @@ def test_a_user_that_comes_back_late_lost_all_and_joins_again() -> None:
     assert one_heartbeat(script.finished(LOST)).member_epoch == 0
 
 
-def test_a_user_that_is_back_in_time_keeps_its_place() -> None:
+def test_a_poll_in_time_keeps_the_membership() -> None:
     script = stable(POLLING)
     for _ in range(3):
         script.take(inputs.PollReturned())
@@ -149,7 +149,7 @@ def test_a_member_goes_stale_in_the_middle_of_a_reconciliation() -> None:
     assert script.callbacks() == [(LOST, TWO)]
 
 
-def test_a_user_that_stays_away_while_its_member_waits_to_join_joins_nothing() -> None:
+def test_a_member_that_exceeds_max_poll_interval_before_its_join_does_not_join() -> None:
     script = Script(POLLING)
     script.subscribe("t")
     script.refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -26,7 +26,7 @@ from kohort.model.id_partitions import NOTHING
 CONFIG = MemberConfig(rebalance_timeout_ms=60_000, instance_id="i", rack="r1", server_assignor="range")
 
 
-def test_the_first_heartbeat_says_everything_and_claims_nothing() -> None:
+def test_the_first_heartbeat_has_all_fields_and_no_partitions() -> None:
     script = Script(CONFIG)
     assert script.subscribe("u", "t") == [
         ConsumerHeartbeat(1, "m", 0, ("t", "u"), None, 60_000, "range", "r1", NOTHING, cause="")
@@ -34,7 +34,7 @@ def test_the_first_heartbeat_says_everything_and_claims_nothing() -> None:
     assert script.member.state is ConsumerState.JOINING
 
 
-def test_a_member_that_wants_nothing_yet_stays_out() -> None:
+def test_a_member_without_subscription_does_not_join() -> None:
     script = Script()
     assert script.subscribe() == []
     assert script.member.state is ConsumerState.UNSUBSCRIBED
@@ -48,13 +48,13 @@ def test_an_answer_without_an_assignment_is_not_the_end_of_a_join() -> None:
     assert script.callbacks() == [(ASSIGNED, frozenset())]
 
 
-def test_a_stable_member_says_no_more_than_who_it_is() -> None:
+def test_a_heartbeat_of_a_stable_member_has_only_its_identity() -> None:
     script = stable(CONFIG)
     assert script.wait(INTERVAL_MS - 1) == []
     assert script.wait(1) == [ConsumerHeartbeat(4 - 1, "m", 1)]
 
 
-def test_the_interval_is_what_each_answer_says() -> None:
+def test_the_heartbeat_interval_is_that_of_the_last_response() -> None:
     script = stable()
     script.beat()
     script.take(ConsumerHeartbeatAnswered(script.member.in_flight or 0, ErrorCode.NONE, None, 1, 20))
@@ -199,7 +199,7 @@ def test_a_failed_assignor_is_raised_in_poll_and_the_assignment_stays() -> None:
         (ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected"),
     ],
 )
-def test_a_fatal_error_ends_the_member_and_says_what_to_do(error: ErrorCode, advice: str) -> None:
+def test_a_fatal_error_ends_the_member_with_a_remedy(error: ErrorCode, advice: str) -> None:
     script = Script(CONFIG)
     script.subscribe("t")
     [fail] = script.refused(error, "why")

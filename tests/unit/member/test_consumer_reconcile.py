@@ -129,7 +129,7 @@ def test_the_rest_follows_when_the_name_comes() -> None:
     assert script.member.state is ConsumerState.STABLE
 
 
-def test_metadata_that_says_nothing_new_leaves_the_member_waiting() -> None:
+def test_metadata_without_new_names_leaves_the_member_waiting() -> None:
     script = stable()
     script.beat()
     script.answered(2, (*ids(0, 1), *ids(0, topic_id=V)))

@@ -39,7 +39,7 @@ def test_a_member_joins_with_all_it_owns_and_no_callback() -> None:
     assert script.member.owned == TWO
 
 
-def test_a_heartbeat_that_says_rebalance_in_progress_is_a_join_at_once() -> None:
+def test_rebalance_in_progress_of_a_heartbeat_joins_at_once() -> None:
     script = cooperative()
     script.wait(3_000)
     [join] = script.heartbeat_answered(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -334,7 +334,7 @@ def test_a_new_partition_that_the_leader_saw_first_is_not_lost() -> None:
     assert script.member.owned == TWO | T2
 
 
-def test_metadata_that_says_nothing_of_a_topic_loses_nothing() -> None:
+def test_metadata_without_a_topic_loses_nothing() -> None:
     script = cooperative()
     script.take(inputs.MetadataChanged({"t": TopicSpec(2)}))
     assert script.take(inputs.MetadataChanged({})) == []
@@ -476,7 +476,7 @@ def test_closing_a_stable_member_revokes_all() -> None:
     assert script.callbacks() == [(REVOKED, TWO)]
 
 
-def test_what_is_deleted_while_the_member_closes_is_given_back_with_the_rest() -> None:
+def test_partitions_deleted_while_the_member_closes_are_revoked_with_the_rest() -> None:
     script = rejoining()
     script.joined(2)
     script.synced(TWO)

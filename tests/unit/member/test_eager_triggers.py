@@ -91,7 +91,7 @@ def test_a_static_leader_with_skip_assignment_takes_the_metadata_and_syncs_nothi
     assert script.take(computed) == [Sync(Identity(3, "m"), "range", {})]
 
 
-def test_a_leader_that_cannot_assign_leaves_and_says_why() -> None:
+def test_a_leader_that_cannot_assign_leaves_with_the_reason() -> None:
     script = Script()
     script.subscribe("t")
     script.joined(1, leader="m", members={"m": MemberSpec(Subscription(("t",)))})
@@ -129,23 +129,23 @@ def test_the_same_topics_in_another_order_are_no_change() -> None:
     assert script.subscribe("u", "t") == []
 
 
-def test_a_heartbeat_that_says_rebalance_in_progress_revokes_all_and_joins_again() -> None:
+def test_rebalance_in_progress_of_a_heartbeat_revokes_all_and_joins_again() -> None:
     script = stable()
     joins_again_as_itself(script, heartbeat_says(script, ErrorCode.REBALANCE_IN_PROGRESS))
 
 
-def test_a_commit_that_says_rebalance_in_progress_revokes_all_and_joins_again() -> None:
+def test_rebalance_in_progress_of_a_commit_revokes_all_and_joins_again() -> None:
     script = stable()
     joins_again_as_itself(script, script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS))
 
 
-def test_a_leader_that_sees_another_partition_count_revokes_all_and_joins_again() -> None:
+def test_another_partition_count_makes_the_leader_revoke_all_and_join_again() -> None:
     script = stable_leader()
     join = joins_again_as_itself(script, script.take(inputs.MetadataChanged({"t": TopicSpec(3)})))
     assert join.reason == "topic_metadata_change"
 
 
-def test_a_leader_that_sees_a_topic_vanish_joins_again() -> None:
+def test_a_deleted_topic_makes_the_leader_join_again() -> None:
     script = stable_leader()
     joins_again_as_itself(script, script.take(inputs.MetadataChanged({})))
 
@@ -167,7 +167,7 @@ def rack_aware_leader(rack: str | None = "a") -> Script:
     return script
 
 
-def test_a_leader_that_sees_a_replica_in_another_rack_joins_again() -> None:
+def test_a_replica_in_another_rack_makes_the_leader_join_again() -> None:
     [revoke] = rack_aware_leader().take(inputs.MetadataChanged({"t": TopicSpec(1, (frozenset("ac"),))}))
     assert isinstance(revoke, RunCallback)
 
@@ -494,7 +494,7 @@ def test_a_silent_session_only_looks_the_coordinator_up() -> None:
     assert script.callbacks() == []
 
 
-def test_a_fenced_static_member_is_out_for_good() -> None:
+def test_a_fenced_static_member_does_not_rejoin() -> None:
     script = stable(MemberConfig(instance_id="i"))
     fail, lose = heartbeat_says(script, ErrorCode.FENCED_INSTANCE_ID)
     assert isinstance(fail, Fail)

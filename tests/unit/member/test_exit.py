@@ -33,7 +33,7 @@ EVERY_INTERVAL_MS = 3_000
 POLLING = MemberConfig(max_poll_interval_ms=10_000)
 
 
-def test_a_user_that_does_not_come_back_leaves_the_group() -> None:
+def test_a_missed_poll_deadline_leaves_the_group() -> None:
     script = stable(POLLING)
     script.take(inputs.PollReturned())
     assert script.member.session.poll_ms == script.now_ms + 10_000
@@ -58,7 +58,7 @@ def test_a_late_poll_is_reported_before_max_poll_interval_and_a_missed_one_after
     assert script.member.poll_state is PollState.HERE
 
 
-def test_a_user_that_is_back_in_time_is_not_warned() -> None:
+def test_a_poll_in_time_is_not_warned_of() -> None:
     script = stable(POLLING)
     for _ in range(3):
         script.take(inputs.PollReturned())
@@ -67,7 +67,7 @@ def test_a_user_that_is_back_in_time_is_not_warned() -> None:
     assert not any(isinstance(effect, PollLate) for effect in script.asked)
 
 
-def test_a_user_that_comes_back_late_lost_all_and_joins_as_a_new_member() -> None:
+def test_a_late_poll_loses_all_partitions_and_joins_as_a_new_member() -> None:
     script = stable(POLLING)
     script.take(inputs.PollReturned())
     script.wait(10_000)
@@ -82,7 +82,7 @@ def test_a_static_member_past_the_poll_deadline_sends_no_leave() -> None:
     assert script.member.identity == Identity(-1, "")
 
 
-def test_a_user_that_waits_in_poll_is_alive() -> None:
+def test_a_member_whose_user_waits_in_poll_stays() -> None:
     script = stable(POLLING)
     script.take(inputs.PollReturned())
     script.take(inputs.PollEntered())

@@ -61,7 +61,7 @@ def test_a_heartbeat_and_a_commit_answered_to_who_the_member_was_change_nothing(
 
 
 @either
-def test_a_heartbeat_that_says_what_the_member_is_doing_anyway_changes_nothing(make: Callable[..., Script]) -> None:
+def test_rebalance_in_progress_for_a_member_that_joins_changes_nothing(make: Callable[..., Script]) -> None:
     script = make()
     script.wait(3_000)
     script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -93,7 +93,7 @@ def test_a_commit_or_heartbeat_that_the_next_generation_overtook_takes_nothing_f
 
 @either
 @pytest.mark.parametrize("is_sync", [False, True])
-def test_a_fenced_instance_is_out_for_good_also_in_the_middle_of_a_round(
+def test_a_fenced_instance_does_not_rejoin_also_in_the_middle_of_a_round(
     make: Callable[..., Script], is_sync: bool
 ) -> None:
     script = make(MemberConfig(instance_id="i"))
@@ -136,7 +136,7 @@ def test_a_generation_lost_in_sync_loses_what_is_still_owned_and_keeps_the_membe
 
 
 @either
-def test_a_group_that_is_full_ends_the_member_and_says_so(make: Callable[..., Script]) -> None:
+def test_group_max_size_reached_ends_the_member_with_its_error(make: Callable[..., Script]) -> None:
     script = make()
     script.take(inputs.RejoinRequested("a test"))
     if script.member.running is not None:

@@ -184,7 +184,7 @@ def test_a_user_who_is_back_in_time_missed_nothing() -> None:
     assert script.read("poll-deadlines-missed-total") == [0]
 
 
-def test_the_time_that_a_user_stays_away_belongs_to_no_rebalance() -> None:
+def test_time_between_polls_belongs_to_no_rebalance() -> None:
     script = stable(MemberConfig(max_poll_interval_ms=POLL_MS))
     beat(script, ErrorCode.REBALANCE_IN_PROGRESS)
     script.take(inputs.PollReturned())

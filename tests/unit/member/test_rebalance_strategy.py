@@ -61,7 +61,7 @@ def test_cooperative_gives_up_after_sync_only_what_the_assignment_leaves_out() -
         ([CooperativeStickyAssignor(), CooperativeOnly()], RebalanceProtocol.COOPERATIVE),
     ],
 )
-def test_a_member_speaks_the_highest_protocol_that_all_its_assignors_support(
+def test_a_member_uses_the_highest_protocol_that_all_its_assignors_support(
     assignors: list[Assignor], protocol: RebalanceProtocol
 ) -> None:
     assert protocol_for(assignors) is protocol

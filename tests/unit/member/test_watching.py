@@ -67,7 +67,7 @@ def test_replicas_in_racks_where_there_were_none_start_a_round_of_a_rack_aware_g
     assert rejoins(script, t=TopicSpec(len(racks), racks)) is is_rejoining
 
 
-def test_a_leader_that_lost_the_answer_to_its_sync_still_sees_what_changed_since_it_assigned() -> None:
+def test_a_leader_that_lost_its_sync_response_still_detects_changes_since_it_assigned() -> None:
     """It syncs again: what it compares with is what it assigned from, not what is now."""
     script = Script()
     script.subscribe("t")

@@ -19,7 +19,7 @@ def answer(version: int, *ranges: tuple[int, int, int], error: int = 0) -> bytes
     return b"".join(encode_response(ApiVersionsResponse(error_code=error, api_keys=keys), version, 7))[4:]
 
 
-def test_the_newest_version_that_both_speak_is_chosen() -> None:
+def test_the_newest_common_version_is_chosen() -> None:
     versions = BrokerVersions("h:1", answer(FIRST_VERSION, (Api.JOIN_GROUP, 0, 5), (Api.FETCH, 4, 99)), FIRST_VERSION)
     assert versions.newest(Api.JOIN_GROUP) == 5
     assert versions.newest(Api.FETCH) == 18
@@ -29,7 +29,7 @@ def test_the_newest_version_that_both_speak_is_chosen() -> None:
 
 
 @pytest.mark.parametrize("theirs", [(Api.PRODUCE, 0, 2), (Api.PRODUCE, 14, 20)])
-def test_a_broker_of_another_age_is_named_with_what_it_speaks(theirs: tuple[int, int, int]) -> None:
+def test_a_broker_without_a_common_version_is_named_with_its_versions(theirs: tuple[int, int, int]) -> None:
     versions = BrokerVersions("h:1", answer(FIRST_VERSION, theirs), FIRST_VERSION)
     with pytest.raises(KafkaError, match=f"h:1 speaks versions {theirs[1]}-{theirs[2]} of PRODUCE") as old:
         versions.newest(Api.PRODUCE)
@@ -48,12 +48,12 @@ def test_an_answer_to_the_first_try_asks_for_no_second() -> None:
 @pytest.mark.parametrize(
     ("theirs", "again"), [((Api.API_VERSIONS, 0, 2), 2), ((Api.API_VERSIONS, 0, 9), FIRST_VERSION)]
 )
-def test_a_broker_that_refuses_the_version_says_which_it_knows(theirs: tuple[int, int, int], again: int) -> None:
+def test_a_broker_that_refuses_the_version_returns_its_versions(theirs: tuple[int, int, int], again: int) -> None:
     refusal = answer(0, theirs, error=ErrorCode.UNSUPPORTED_VERSION)
     assert retry_version(refusal) == again
 
 
-def test_a_broker_that_refuses_and_says_nothing_is_asked_in_version_0() -> None:
+def test_a_broker_that_refuses_without_versions_is_requested_in_version_0() -> None:
     assert retry_version(answer(0, error=ErrorCode.UNSUPPORTED_VERSION)) == 0
 
 

@@ -88,7 +88,7 @@ def test_a_mechanism_that_the_broker_lacks_is_named_with_those_it_has() -> None:
         asyncio.run(authenticate(Broker(mechanisms=("PLAIN",)), USER))
 
 
-def test_a_refusal_says_who_was_refused_and_why() -> None:
+def test_a_refusal_names_the_user_and_the_reason() -> None:
     broker = Broker(error=ErrorCode.SASL_AUTHENTICATION_FAILED)
     with pytest.raises(KafkaError, match=r"refused user 'user' \(wrong password\): check"):
         asyncio.run(authenticate(broker, Sasl("PLAIN", "user", "pencil")))

@@ -37,7 +37,7 @@ def test_a_broker_that_wants_a_certificate(alert: str) -> None:
     assert "load_cert_chain" in tls_failure("h:9093", error).text
 
 
-def test_any_other_handshake_asks_whether_the_other_side_speaks_tls() -> None:
+def test_any_other_handshake_error_suggests_that_the_listener_has_no_tls() -> None:
     error = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")
     assert "WRONG_VERSION_NUMBER" in tls_failure("h:9092", error).text
     assert "without TLS" in tls_failure("h:9092", error).text

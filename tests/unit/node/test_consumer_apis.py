@@ -123,7 +123,7 @@ def test_partitions_named_twice_unknown_or_out_of_range_are_not_owned() -> None:
     assert member.partitions == [0, 1, 2]
 
 
-def test_v0_has_the_coordinator_make_the_member_id_and_knows_no_expression() -> None:
+def test_version_0_gets_a_member_id_from_the_coordinator_and_has_no_regex() -> None:
     desk = consumer_desk()
     answer = desk.connect().call(ConsumerGroupHeartbeatRequest(**{**JOIN, "member_id": ""}), 0)
     assert answer.error_code == 0
@@ -200,7 +200,7 @@ def test_loading_coordinator_sends_heartbeats_away() -> None:
     assert describe(desk).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_broker_without_the_consumer_protocol_says_so_and_does_not_offer_it() -> None:
+def test_broker_without_the_consumer_protocol_does_not_advertise_it_and_returns_an_error() -> None:
     desk = consumer_desk(group_coordinator_rebalance_protocols="classic")
     answer = desk.connect().call(ConsumerGroupHeartbeatRequest(**JOIN), 1)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

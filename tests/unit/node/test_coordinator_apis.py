@@ -85,7 +85,7 @@ def test_every_version_can_join(desk: Desk, version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None), (9, None)])
-def test_error_has_no_protocol_name_as_its_version_says_it(desk: Desk, version: int, name: str | None) -> None:
+def test_error_has_the_empty_protocol_name_of_its_version(desk: Desk, version: int, name: str | None) -> None:
     member = GroupMember(desk)
     answer = member.peer.call(member.join_request(protocol_type=""), version)
     assert (answer.error_code, answer.protocol_name) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, name)
@@ -148,7 +148,7 @@ def test_failure_of_a_leader_is_returned_from_version_4_and_before_as_rebalance_
 
 
 @pytest.mark.parametrize("left_out", ["protocol_type", "protocol_name"])
-def test_newest_sync_must_say_its_protocol_before_anything_else_is_looked_at(peer: Peer, left_out: str) -> None:
+def test_newest_sync_without_its_protocol_is_refused_before_other_checks(peer: Peer, left_out: str) -> None:
     request = SyncGroupRequest(group_id="", protocol_type="consumer", protocol_name="range")
     setattr(request, left_out, None)
     assert peer.call(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -293,13 +293,13 @@ def test_commit_to_what_does_not_exist_is_refused_and_the_rest_is_kept(desk: Des
     assert committed(peer, 1) == 12
 
 
-def test_fetch_by_an_unknown_id_says_so(desk: Desk, peer: Peer) -> None:
+def test_fetch_by_an_unknown_topic_id_is_an_error(desk: Desk, peer: Peer) -> None:
     answer = peer.call(fetch_of(desk, 0, name="missing"), 10)
     assert answer.groups[0].topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 @pytest.mark.parametrize(("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_generation_of_a_missing_group_is_refused_as_the_version_knows(
+def test_generation_of_a_missing_group_is_refused_with_the_error_of_the_version(
     desk: Desk, peer: Peer, version: int, error: ErrorCode
 ) -> None:
     request = commit_of(desk, generation_id_or_member_epoch=1, member_id="m")

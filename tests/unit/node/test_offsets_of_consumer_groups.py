@@ -86,7 +86,7 @@ def test_native_member_commits_and_reads_in_its_epoch(desk: Desk, peer: Peer, ve
 
 
 @pytest.mark.parametrize("version", [9, 10])
-def test_stale_epoch_and_strangers_are_refused(desk: Desk, peer: Peer, version: int) -> None:
+def test_stale_epoch_and_unknown_members_are_refused(desk: Desk, peer: Peer, version: int) -> None:
     assert commit(desk, peer, version, 1) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit(desk, peer, version, 3) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit(desk, peer, version, 2, "stranger") is ErrorCode.UNKNOWN_MEMBER_ID
@@ -94,7 +94,7 @@ def test_stale_epoch_and_strangers_are_refused(desk: Desk, peer: Peer, version: 
     assert fetch(desk, peer, version, "stranger", 2) == (ErrorCode.UNKNOWN_MEMBER_ID, [])
 
 
-def test_reader_of_a_version_that_cannot_say_who_it_is_is_not_asked(desk: Desk, peer: Peer) -> None:
+def test_offset_fetch_of_a_version_without_member_epoch_is_not_checked(desk: Desk, peer: Peer) -> None:
     assert commit(desk, peer, 9, 2) is ErrorCode.NONE
     assert fetch(desk, peer, 8, "stranger", 9) == (ErrorCode.NONE, [7, -1])
     old = peer.call(

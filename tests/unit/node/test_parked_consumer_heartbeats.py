@@ -259,7 +259,7 @@ def test_client_that_is_gone_leaves_nothing_behind() -> None:
     desk.advance(PARK_MS)
 
 
-def test_member_that_is_out_is_forgotten() -> None:
+def test_parking_forgets_members_that_left() -> None:
     desk, (first, second) = parked()
     for member in (first, second):
         member.peer.send(member.request(member_epoch=-1), 1)

@@ -243,7 +243,7 @@ def test_broker_that_stops_drops_parked_heartbeats() -> None:
     assert len(desk.node.coordinator.runtime.classic_parking) == 0
 
 
-def test_group_that_is_given_up_says_so_to_those_who_wait() -> None:
+def test_parked_heartbeats_of_a_group_that_is_given_up_are_answered() -> None:
     desk, (leader, follower) = settled()
     coordinator = desk.node.coordinator
     hosted = coordinator.partitions[coordinator.partition_of("g")]

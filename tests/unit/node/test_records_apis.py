@@ -315,7 +315,7 @@ def test_retention_deletes_old_segments_on_its_timer() -> None:
     assert only(peer.call(fetch("orders", 9), 11)).log_start_offset >= 6
 
 
-def test_a_log_that_lost_its_end_says_so_when_it_is_opened(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_lost_its_end_is_reported_when_it_is_opened(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk()
     desk.create("orders")
     peer = desk.connect()

@@ -92,7 +92,7 @@ def test_librdkafka_that_sends_its_first_heartbeat_at_once_is_parked_from_the_se
     assert librdkafka.gaps[:4] == [20, 3_000, 6_000, 3_000]
 
 
-def test_first_heartbeat_of_librdkafka_says_little_of_its_interval() -> None:
+def test_first_heartbeat_of_librdkafka_does_not_show_its_interval() -> None:
     for first_ms in (1, 50, 400, 1_700, 2_950):
         librdkafka = Sender(3_000, skipping)
         librdkafka.begin(first_ms)

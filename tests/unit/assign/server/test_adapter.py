@@ -74,7 +74,7 @@ def test_what_a_strangers_assignor_withholds_comes_with_its_second_round() -> No
     assert texts(as_server_assignor(Withholding).assign(given)) == {"a": "", "b": "t-0 t-1"}
 
 
-def test_a_function_is_given_all_that_members_say() -> None:
+def test_a_function_receives_all_fields_of_the_members() -> None:
     seen = []
 
     def curious(spec: GroupSpec) -> dict[str, list[TopicPartition]]:

@@ -28,7 +28,7 @@ def test_a_member_without_a_subscription_gets_nothing() -> None:
     assert texts(uniform(group({"a": member("")}, t=3))) == {"a": ""}
 
 
-def test_a_topic_that_does_not_exist_is_nobodys() -> None:
+def test_a_topic_that_does_not_exist_is_not_assigned() -> None:
     assert texts(uniform(group({"a": member("gone"), "b": member("gone")}, t=3))) == {"a": "", "b": ""}
 
 

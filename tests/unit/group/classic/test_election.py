@@ -47,7 +47,7 @@ def test_election_is_kafkas_where_it_goes_by_no_version() -> None:
     assert leader_after_the_leader(0, 3, elects_by_version=False) == "newcomer"
 
 
-def test_leader_of_an_old_version_gives_way_to_a_member_that_knows_more() -> None:
+def test_leader_of_an_old_version_is_replaced_by_a_newer_member() -> None:
     world = Mixed()
     old, _ = world.enter(protocols=offer(names=COOPERATIVE, version=0))
     world.gather()

@@ -156,7 +156,7 @@ def test_member_that_does_not_come_back_is_evicted_and_the_others_join_again() -
     assert leader not in world.group().members
 
 
-def test_member_that_lives_and_never_syncs_is_out_when_its_time_is_over() -> None:
+def test_live_member_that_never_syncs_is_evicted_after_the_rebalance_timeout() -> None:
     world = World()
     leader, follower = world.completing()
     world.restart()
@@ -178,7 +178,7 @@ def test_static_member_of_a_loaded_generation_that_lost_its_id_starts_a_round() 
     assert world.cause().kind is CauseKind.STATIC_MEMBER_REPLACED
 
 
-def test_round_that_was_opened_and_lost_is_taken_up_where_its_generation_stood() -> None:
+def test_round_that_a_failover_lost_continues_with_its_stored_generation() -> None:
     world = World()
     leader, follower = world.completing()
     world.leave(Leaving(follower))
@@ -243,7 +243,7 @@ def test_newcomer_of_another_protocol_type_is_refused_by_a_loaded_group() -> Non
     assert world.group().phase is Phase.STABLE
 
 
-def test_recognized_members_metadata_is_still_what_the_log_says() -> None:
+def test_recognized_members_metadata_is_still_that_of_the_log() -> None:
     world = World()
     leader, follower = world.completing(protocols=says("t"))
     world.restart()

@@ -181,7 +181,7 @@ def test_holds_do_not_survive_a_failover() -> None:
     assert synced(a.world.sync(a.keeping)).assignment == b"t-1 t-3"
 
 
-def test_leader_that_says_blind_during_the_hold_waits_like_the_others() -> None:
+def test_leader_that_rejoins_blind_during_the_hold_waits_like_the_others() -> None:
     a = Round()
     a.assign(revoking=b"t-0 t-2", keeping=b"t-1")
     assert joined(a.world.join(a.revoking, protocols=says("t", "t-0 t-2", 2), reason="blind")).skip_assignment

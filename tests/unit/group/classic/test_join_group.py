@@ -94,12 +94,12 @@ def test_issued_id_with_an_instance_id_is_refused() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"protocol_type": ""}, {"protocols": ()}])
-def test_first_member_must_say_its_protocols(changes: dict[str, object]) -> None:
+def test_first_member_must_send_its_protocols(changes: dict[str, object]) -> None:
     answer = World().join(**changes)
     assert answer.result == JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
 
 
-def test_error_says_no_protocol_type() -> None:
+def test_error_has_no_protocol_type() -> None:
     assert World().join(protocols=()).result.protocol_type is None
 
 
@@ -254,7 +254,7 @@ def test_generations_are_dense() -> None:
     assert generations == [2, 3, 4]
 
 
-def test_dynamic_member_that_does_not_rejoin_in_time_is_out() -> None:
+def test_dynamic_member_that_does_not_rejoin_in_time_is_removed() -> None:
     world = World()
     leader, silent = world.stable(2, session_timeout_ms=REBALANCE_MS * 2)
     forced = world.join(leader)
@@ -460,7 +460,7 @@ def test_empty_group_that_cannot_be_stored_is_tried_again() -> None:
 # -- causes
 
 
-def test_every_event_says_when_and_why() -> None:
+def test_every_event_has_a_time_and_a_cause() -> None:
     world = World()
     leader, _ = world.stable(2)
     world.advance(500)

@@ -30,7 +30,7 @@ def test_last_member_leaves_an_empty_group_behind() -> None:
     assert not world.timers
 
 
-def test_leaving_member_starts_a_round_and_says_why() -> None:
+def test_leaving_member_starts_a_round_with_its_reason() -> None:
     world = World()
     leader, follower = world.stable(2)
     world.leave(Leaving(follower, None, "closed"))
@@ -56,7 +56,7 @@ def test_group_that_moved_away_cannot_be_left_here() -> None:
     assert world.leave(Leaving(member)).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_stranger_changes_nothing() -> None:
+def test_unknown_member_changes_nothing() -> None:
     world = World()
     world.stable(1)
     assert errors(world.leave(Leaving("stranger")).result) == [UNKNOWN]
@@ -72,7 +72,7 @@ def test_issued_id_leaves_without_a_round() -> None:
     assert world.group().pending == set()
 
 
-def test_issued_id_that_leaves_lets_the_round_go_on() -> None:
+def test_issued_id_that_leaves_does_not_delay_the_round() -> None:
     world = World()
     (leader,) = world.stable(1)
     pending = world.join().result.member_id

@@ -86,7 +86,7 @@ def test_leader_that_sees_topics_change_before_it_has_assigned_just_goes_on() ->
     assert joined(world.join(leader, reason="topic_metadata_change")).generation == 1
 
 
-def test_follower_may_not_say_that_topics_changed() -> None:
+def test_follower_may_not_report_that_topics_changed() -> None:
     world = World()
     _, follower = world.stable(2)
     assert joined(world.join(follower, reason="topic_metadata_change")).generation == 1

@@ -27,7 +27,7 @@ def test_named_instance_with_an_id_in_a_group_that_does_not_exist_is_refused() -
 
 
 @pytest.mark.parametrize("changes", [{"protocol_type": ""}, {"protocols": ()}])
-def test_first_instance_must_say_its_protocols_too(changes: dict[str, object]) -> None:
+def test_first_static_member_must_send_its_protocols_too(changes: dict[str, object]) -> None:
     assert World().join(instance_id="i", **changes).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -63,7 +63,7 @@ def test_new_member_outlives_five_minutes_once_it_has_its_generation() -> None:
     assert (stored.generation, stored.members, stored.protocol_type) == (2, (), "consumer")
 
 
-def test_new_member_that_dies_before_it_syncs_is_evicted_by_its_session() -> None:
+def test_new_member_that_fails_before_it_syncs_is_evicted_by_its_session() -> None:
     world = World()
     (leader,) = world.stable(1)
     newcomer, join = world.enter()
@@ -112,7 +112,7 @@ def test_round_that_loses_its_group_does_nothing_when_its_time_is_over() -> None
     assert (world.group().phase, world.group().generation) == (Phase.DEAD, 0)
 
 
-def test_leader_of_a_newcomers_round_that_stays_away_is_out_and_the_newcomer_leads() -> None:
+def test_leader_that_does_not_rejoin_a_newcomers_round_is_removed_and_the_newcomer_leads() -> None:
     world = World()
     (leader,) = world.stable(1, session_timeout_ms=LONG_MS)
     newcomer, join = world.enter(session_timeout_ms=LONG_MS)
@@ -122,7 +122,7 @@ def test_leader_of_a_newcomers_round_that_stays_away_is_out_and_the_newcomer_lea
     assert world.heartbeat(leader) is UNKNOWN
 
 
-def test_static_member_that_misses_the_round_is_fenced_by_its_generation_and_dies_by_its_session() -> None:
+def test_static_member_that_misses_the_round_is_fenced_by_its_generation_and_evicted_by_its_session() -> None:
     world = World()
     alone = world.join(instance_id="i", session_timeout_ms=40_000, rebalance_timeout_ms=30_000)
     world.gather()

@@ -87,7 +87,7 @@ def test_returning_leader_learns_the_members_and_that_it_need_not_assign() -> No
     assert {entry.member_id for entry in answer.members} == {answer.member_id, follower}
 
 
-def test_returning_leader_that_knows_no_skipping_is_shown_its_old_id_as_leader() -> None:
+def test_returning_leader_without_skip_assignment_gets_its_old_id_as_leader() -> None:
     world = World()
     leader, _ = pair(world)
     answer = joined(back(world, "leads", can_skip_assignment=False))
@@ -208,7 +208,7 @@ def test_static_member_outlives_a_round_it_misses() -> None:
     assert {entry.member_id for entry in joined(forced).members} == {leader, follower}
 
 
-def test_static_member_that_never_asks_for_its_assignment_is_out() -> None:
+def test_static_member_that_never_syncs_is_evicted() -> None:
     world = World()
     leader, follower = pair(world, session_timeout_ms=REBALANCE_MS * 9)
     world.join(leader, instance_id="leads", session_timeout_ms=REBALANCE_MS * 9)
@@ -230,7 +230,7 @@ def test_leader_that_misses_a_round_is_succeeded_and_stays_a_member() -> None:
     assert leader in world.group().members
 
 
-def test_silent_static_member_dies_by_its_session() -> None:
+def test_silent_static_member_is_evicted_by_its_session() -> None:
     world = World()
     leader, follower = pair(world)
     world.advance(SESSION_MS - 1)

@@ -18,7 +18,7 @@ def again(world: World, member_id: str, instance_id: str, **changes: object) -> 
     return world.join(member_id, instance_id=instance_id, **changes)
 
 
-def test_twin_of_a_follower_takes_its_place_in_the_round_and_the_follower_is_fenced() -> None:
+def test_second_process_of_an_instance_replaces_the_follower_in_the_round_and_fences_it() -> None:
     world = World()
     leader, follower = pair(world)
     forced = again(world, leader, "leads")
@@ -29,7 +29,7 @@ def test_twin_of_a_follower_takes_its_place_in_the_round_and_the_follower_is_fen
     assert {entry.member_id for entry in joined(forced).members} == {leader, joined(twin).member_id}
 
 
-def test_twin_of_a_syncing_follower_leads_where_the_leader_does_not_come_back() -> None:
+def test_second_process_of_a_syncing_instance_leads_where_the_leader_does_not_rejoin() -> None:
     world = World()
     leader, follower = pair(world)
     again(world, leader, "leads")

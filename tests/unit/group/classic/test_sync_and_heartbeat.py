@@ -84,7 +84,7 @@ def test_heartbeat_to_a_dead_group_finds_no_coordinator() -> None:
     assert world.heartbeat(member) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_heartbeat_while_members_gather_says_so_and_keeps_the_member_alive() -> None:
+def test_heartbeat_while_members_gather_is_rebalance_in_progress_and_renews_the_session() -> None:
     world = World()
     leader, follower = world.stable(2)
     world.join(leader)
@@ -242,7 +242,7 @@ def test_assignments_that_cannot_be_stored_fail_every_sync_and_start_a_round() -
     assert cause.kind is CauseKind.APPEND_FAILED
 
 
-def test_leader_that_dies_computing_is_succeeded() -> None:
+def test_leader_that_fails_while_computing_is_succeeded() -> None:
     world = World()
     leader, follower = completing(world)
     waiting = world.sync(follower)
@@ -252,7 +252,7 @@ def test_leader_that_dies_computing_is_succeeded() -> None:
     assert leader not in world.group().members
 
 
-def test_members_that_never_sync_are_out_when_the_rebalance_timeout_passes() -> None:
+def test_members_that_never_sync_are_evicted_after_the_rebalance_timeout() -> None:
     world = World()
     leader, follower = completing(world)
     waiting = world.sync(follower)
@@ -263,7 +263,7 @@ def test_members_that_never_sync_are_out_when_the_rebalance_timeout_passes() -> 
     assert set(world.group().members) == {follower}
 
 
-def test_follower_that_never_syncs_is_out_although_the_group_is_stable() -> None:
+def test_follower_that_never_syncs_is_evicted_although_the_group_is_stable() -> None:
     world = World()
     leader, follower = completing(world)
     world.sync(leader)

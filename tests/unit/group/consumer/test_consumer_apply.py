@@ -78,7 +78,7 @@ def group_of(*events: HardEvent) -> ConsumerGroup:
 # -- each record and its tombstone
 
 
-def test_member_is_as_its_record_says_and_gone_with_its_tombstone() -> None:
+def test_member_is_as_in_its_record_and_removed_by_its_tombstone() -> None:
     classic = ClassicMemberMetadata(10_000, (("range", b""),))
     event = member_stored("A", instance_id="a", rack_id="r", server_assignor="uniform", subscribed_topic_regex="b.*")
     group = group_of(event, member_stored("C", classic=classic))

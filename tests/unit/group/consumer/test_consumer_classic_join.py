@@ -199,7 +199,7 @@ def test_target_that_changes_while_a_join_waits_is_what_it_gets() -> None:
     assert len(ids_of(world.member(member_id).assigned)[0][1]) == 2
 
 
-def test_failover_while_a_join_waits_lets_the_member_ask_again() -> None:
+def test_failover_while_a_join_waits_makes_the_member_join_again() -> None:
     world = Mixed()
     (native,) = natives(world)
     member_id, _ = enter(world)
@@ -228,7 +228,7 @@ def test_subscription_topics_rack_and_bounds_become_the_members() -> None:
     assert member.server_assignor is None
 
 
-def test_other_topics_take_the_epoch_on_and_the_same_do_not() -> None:
+def test_other_topics_bump_the_epoch_and_the_same_do_not() -> None:
     world = Mixed()
     (native,) = natives(world)
     client = ClassicClient(world)
@@ -244,7 +244,7 @@ def test_other_topics_take_the_epoch_on_and_the_same_do_not() -> None:
     assert one_owner_each(client, native) == EVERYTHING | {(U, 0), (U, 1)}
 
 
-def test_topics_that_are_dropped_are_given_back() -> None:
+def test_topics_that_are_unsubscribed_are_revoked() -> None:
     world = Mixed()
     (native,) = natives(world)
     client = ClassicClient(world, names=COOPERATIVE, topics=("t", "u"))
@@ -344,7 +344,7 @@ def test_unknown_id_with_a_generation_or_owned_partitions_is_refused() -> None:
     assert world.join("fresh", protocols=offer()).error_or_waiting is ErrorCode.NONE
 
 
-def test_generation_that_was_never_given_out_is_a_strangers() -> None:
+def test_generation_that_was_never_issued_is_an_unknown_member() -> None:
     world = Mixed()
     (native,) = natives(world)
     client = ClassicClient(world)
@@ -390,7 +390,7 @@ def test_instance_that_comes_back_keeps_its_partitions_and_the_old_id_is_fenced(
     assert world.join(old, instance_id="i", protocols=offer()).error is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_instance_that_comes_back_with_other_topics_takes_the_epoch_on() -> None:
+def test_static_member_that_rejoins_with_other_topics_bumps_the_epoch() -> None:
     world = Mixed()
     (native,) = natives(world)
     client = ClassicClient(world, instance_id="i")

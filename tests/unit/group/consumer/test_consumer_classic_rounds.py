@@ -72,7 +72,7 @@ def test_repeated_sync_is_answered_again_and_writes_nothing() -> None:
     assert len(world.log) == length
 
 
-def test_sync_of_strangers_and_natives_is_unknown_and_of_another_instance_fenced() -> None:
+def test_sync_of_unknown_and_native_members_is_unknown_and_of_another_instance_fenced() -> None:
     world = Mixed()
     client, native = settled(world)
     held = joined_static(world, native)
@@ -149,7 +149,7 @@ def test_assignments_that_a_member_hands_in_are_ignored() -> None:
 # -- Heartbeat
 
 
-def test_heartbeat_with_nothing_to_say_is_quiet_and_costs_no_walk() -> None:
+def test_heartbeat_without_news_is_quiet_and_costs_no_walk() -> None:
     world = Mixed()
     client, _ = settled(world)
     beat = Heartbeat("g", client.member_id, None, client.generation)
@@ -210,7 +210,7 @@ def test_member_whose_missing_partitions_are_all_free_is_called() -> None:
     assert world.beat(member_id) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_heartbeat_of_strangers_and_natives_is_unknown_and_of_another_instance_fenced() -> None:
+def test_heartbeat_of_unknown_and_native_members_is_unknown_and_of_another_instance_fenced() -> None:
     world = Mixed()
     client, native = settled(world)
     joined_static(world, native)
@@ -286,7 +286,7 @@ def test_member_that_does_not_sync_in_time_is_evicted() -> None:
     assert out.cause.kind is CauseKind.SYNC_TIMEOUT
 
 
-def test_cooperative_member_that_never_gives_back_is_evicted() -> None:
+def test_cooperative_member_that_never_revokes_is_evicted() -> None:
     world = Mixed()
     client, native, newcomer = called(world, names=COOPERATIVE)
     at, owned = client.generation, set(client.owned)
@@ -341,7 +341,7 @@ def test_failover_between_a_target_and_its_calls_calls_the_members() -> None:
 # -- LeaveGroup
 
 
-def test_batch_takes_the_epoch_on_once_and_answers_each_entry() -> None:
+def test_batch_bumps_the_epoch_once_and_answers_each_entry() -> None:
     world = Mixed()
     client, native = settled(world)
     static = joined_static(world, native)

@@ -55,7 +55,7 @@ def test_leaving_twice_is_leaving_once() -> None:
     assert len(world.log) == before
 
 
-def test_last_member_leaves_a_target_behind_that_lets_the_next_one_be_assigned_at_once() -> None:
+def test_after_the_last_leave_the_next_member_is_assigned_at_once() -> None:
     world = ConsumerWorld()
     world.enters("A")
     world.goes("A")
@@ -139,7 +139,7 @@ def test_member_that_gives_nothing_back_is_evicted_after_its_rebalance_timeout()
     assert set(world.timers) == {session_timer("g", "B")}
 
 
-def test_member_that_gives_back_in_time_stays() -> None:
+def test_member_that_revokes_in_time_stays() -> None:
     world = asked()
     world.beats("A", " ".join(_text(world)))
     assert revocation_timer("g", "A", 2) not in world.timers
@@ -158,7 +158,7 @@ def test_waiting_member_has_no_bound() -> None:
     assert not any(timer.member_id == "B" and timer != session_timer("g", "B") for timer in world.timers)
 
 
-def test_member_that_must_give_back_more_has_its_time_anew() -> None:
+def test_member_that_must_revoke_more_has_its_full_timeout_again() -> None:
     world = asked()
     world.advance(30_000)
     world.plans(A="bar-0", B="foo-0,1,2,3,4,5 bar-1,2")

@@ -101,7 +101,7 @@ def test_empty_consumer_group_becomes_a_classic_group_when_a_classic_member_join
     assert len(world.group().members) == 2
 
 
-def test_stranger_does_not_make_an_empty_consumer_group_classic() -> None:
+def test_unknown_member_does_not_make_an_empty_consumer_group_classic() -> None:
     world = ConsumerWorld()
     world.enters("A")
     world.goes("A")
@@ -193,7 +193,7 @@ def test_stable_member_joins_again_and_keeps_everything() -> None:
     assert len(world.log) == before
 
 
-def test_member_that_must_give_back_and_joins_again_has_given_back() -> None:
+def test_member_that_must_revoke_and_joins_again_has_revoked() -> None:
     world = ConsumerWorld()
     world.stable_with("A")
     world.enters("B")
@@ -291,7 +291,7 @@ def test_answer_carries_the_interval_of_heartbeats() -> None:
     assert world.beats("A").heartbeat_interval_ms == 7_000
 
 
-def test_heartbeat_with_nothing_to_say_is_one_answer_and_a_longer_session() -> None:
+def test_heartbeat_without_changes_is_one_response_and_a_longer_session() -> None:
     world = ConsumerWorld()
     world.enters("A")
     reply, arm = decide(world.shard, ConsumerHeartbeat("g", "A", 2), world.now_ms)
@@ -312,7 +312,7 @@ def test_heartbeat_that_was_kept_does_not_lengthen_the_session() -> None:
     assert is_quiet_without_assignment(reply.result)
 
 
-def test_waiting_member_has_nothing_to_say_but_is_settling() -> None:
+def test_heartbeat_of_a_waiting_member_is_quiet_and_settling() -> None:
     world = ConsumerWorld()
     world.stable_with("A")
     world.enters("B")

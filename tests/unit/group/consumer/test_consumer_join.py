@@ -89,7 +89,7 @@ def test_names_are_a_set() -> None:
 # -- saying something new
 
 
-def test_other_topics_take_the_epoch_on_and_the_answer_has_the_new_assignment() -> None:
+def test_other_topics_bump_the_epoch_and_the_response_has_the_new_assignment() -> None:
     world = ConsumerWorld()
     world.enters("A", "foo")
     result = world.beats("A", "foo-0,1,2,3,4,5", subscribed_topic_names=("foo", "bar"))
@@ -97,7 +97,7 @@ def test_other_topics_take_the_epoch_on_and_the_answer_has_the_new_assignment() 
     assert epoch_cause(world) == (CauseKind.SUBSCRIPTION_CHANGED, "A", "+bar")
 
 
-def test_topic_no_longer_subscribed_to_is_asked_back() -> None:
+def test_topic_that_is_unsubscribed_is_revoked() -> None:
     world = ConsumerWorld()
     world.enters("A")
     result = world.beats("A", "foo-0,1,2,3,4,5 bar-0,1,2", subscribed_topic_names=("foo",))
@@ -107,7 +107,7 @@ def test_topic_no_longer_subscribed_to_is_asked_back() -> None:
     assert epoch_cause(world) == (CauseKind.SUBSCRIPTION_CHANGED, "A", "-bar")
 
 
-def test_topic_no_longer_subscribed_to_is_asked_back_before_there_is_a_new_target() -> None:
+def test_topic_that_is_unsubscribed_is_revoked_before_there_is_a_new_target() -> None:
     world = ConsumerWorld()
     world.enters("A")
     world.assignor.error = ValueError("no")
@@ -145,7 +145,7 @@ def test_several_subscription_changes_in_one_request_bump_the_epoch_once() -> No
 # -- votes for an assignor
 
 
-def test_another_assignor_of_the_group_takes_the_epoch_on() -> None:
+def test_another_assignor_of_the_group_bumps_the_epoch() -> None:
     other = Scripted("other")
     world = ConsumerWorld()
     world.settings.assignors["other"] = other  # type: ignore[index]
@@ -162,7 +162,7 @@ def test_another_assignor_of_the_group_takes_the_epoch_on() -> None:
 # -- standby copies
 
 
-def test_lags_alone_are_stored_and_lags_with_a_reason_take_the_epoch_on() -> None:
+def test_lags_alone_are_stored_and_lags_with_a_reason_bump_the_epoch() -> None:
     world = ConsumerWorld()
     world.enters("A")
     far, near = (((topic_id("foo"), ((0, 90_000),)),), ((topic_id("foo"), ((0, 900),)),))

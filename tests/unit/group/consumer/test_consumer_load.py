@@ -44,7 +44,7 @@ def test_members_go_on_at_their_epochs_as_if_nothing_had_been() -> None:
     assert len(world.log) == before
 
 
-def test_member_that_must_give_back_has_its_full_time_for_it() -> None:
+def test_member_that_must_revoke_has_its_full_timeout_after_a_load() -> None:
     world = ConsumerWorld()
     world.stable_with("A")
     world.enters("B")
@@ -57,7 +57,7 @@ def test_member_that_must_give_back_has_its_full_time_for_it() -> None:
     assert world.roused == ["B"]
 
 
-def test_target_that_was_due_is_computed_when_the_group_is_taken_up() -> None:
+def test_target_that_was_due_is_computed_when_the_group_is_loaded() -> None:
     world = ConsumerWorld()
     world.enters("A")
     world.submit(TargetMeasured("g", 3_000_000))
@@ -108,7 +108,7 @@ def test_what_kafka_4_0_stored_about_topics_is_taken_out_of_the_log() -> None:
     assert isinstance(record, PartitionMetadataDeleted)
 
 
-def test_expression_that_was_not_resolved_yet_is_resolved_when_the_group_is_taken_up() -> None:
+def test_regex_that_was_not_resolved_yet_is_resolved_when_the_group_is_loaded() -> None:
     world = ConsumerWorld()
     world.enters("A", subscribed_topic_names=(), subscribed_topic_regex="foo")
     (first, *rest) = world.log

@@ -30,7 +30,7 @@ def test_new_expression_is_resolved_in_the_answer_to_the_join() -> None:
     assert (record.regex, record.topics) == ("foo.*", ("foo",))
 
 
-def test_expression_that_the_group_knows_is_not_resolved_again() -> None:
+def test_known_regex_is_not_resolved_again() -> None:
     world = with_regex("A")
     before = len(world.log)
     world.enters("B", **FOOS)
@@ -48,7 +48,7 @@ def test_invalid_expression_is_refused_and_no_group_appears() -> None:
     assert world.tries("A", subscribed_topic_regex="(").error is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_another_expression_takes_the_epoch_on_and_the_old_one_is_forgotten() -> None:
+def test_another_regex_bumps_the_epoch_and_the_old_one_is_dropped() -> None:
     world = with_regex("A")
     before = len(world.log)
     result = world.beats("A", "foo-0,1,2,3,4,5", subscribed_topic_regex="bar|foo")

@@ -30,7 +30,7 @@ def away() -> ConsumerWorld:
     return world
 
 
-def test_new_static_member_takes_the_epoch_on() -> None:
+def test_new_static_member_bumps_the_epoch() -> None:
     world = ConsumerWorld()
     world.stable_with("B")
     world.enters("A", instance_id="a")
@@ -54,7 +54,7 @@ def test_leaving_for_a_while_twice_writes_nothing_more() -> None:
     assert len(world.log) == before
 
 
-def test_leaving_for_a_while_frees_what_was_to_be_given_back() -> None:
+def test_leaving_temporarily_frees_partitions_that_were_to_be_revoked() -> None:
     world = ConsumerWorld()
     world.enters("A", instance_id="a")
     world.enters("B")
@@ -93,7 +93,7 @@ def test_instance_that_comes_back_under_its_old_id_gets_what_it_had() -> None:
     assert world.consumer_group().epoch == 3
 
 
-def test_instance_that_comes_back_with_other_topics_takes_the_epoch_on() -> None:
+def test_static_member_that_rejoins_with_other_topics_bumps_the_epoch() -> None:
     world = away()
     result = world.enters("A2", "foo", instance_id="a")
     assert world.consumer_group().epoch == 4
@@ -165,7 +165,7 @@ def test_member_that_is_away_cannot_heartbeat_before_it_joins() -> None:
     assert world.heartbeat_of("A", 3, instance_id="a").error is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_instance_that_stays_away_for_its_session_is_evicted() -> None:
+def test_static_member_that_does_not_return_within_its_session_is_evicted() -> None:
     world = away()
     world.advance(40_000)
     world.beats("B")

@@ -17,7 +17,7 @@ from kohort.model.errors import ErrorCode
 ALL = "foo-0,1,2,3,4,5 bar-0,1,2"
 
 
-def test_new_partitions_take_the_epoch_on_and_are_assigned_at_once() -> None:
+def test_new_partitions_bump_the_epoch_and_are_assigned_at_once() -> None:
     world = ConsumerWorld()
     world.enters("A")
     world.topic_changes("bar", 4)
@@ -28,7 +28,7 @@ def test_new_partitions_take_the_epoch_on_and_are_assigned_at_once() -> None:
     assert world.beats("A", ALL).assignment == parts("foo-0,1,2,3,4,5 bar-0,1,2,3")
 
 
-def test_other_racks_take_the_epoch_on() -> None:
+def test_other_racks_bump_the_epoch() -> None:
     world = ConsumerWorld()
     world.enters("A")
     world.topic_changes("bar", 3, (frozenset({"r1"}), frozenset({"r2"}), frozenset()))
@@ -44,7 +44,7 @@ def test_change_that_is_none_is_not_noticed() -> None:
     assert len(world.log) == before
 
 
-def test_deleted_topic_is_given_back() -> None:
+def test_deleted_topic_is_revoked() -> None:
     world = ConsumerWorld()
     world.enters("A")
     world.topic_changes("bar", 0)

@@ -78,7 +78,7 @@ def test_free_partitions_are_granted_at_once_in_the_new_epoch() -> None:
 
 
 @pytest.mark.parametrize("owned", [None, OWNS, some(a=(1,))])
-def test_partitions_are_asked_back_while_the_member_may_own_them_and_its_epoch_stays(
+def test_partitions_are_revoked_while_the_member_may_own_them_and_its_epoch_stays(
     owned: IdPartitions | None,
 ) -> None:
     result = step(member(STABLE, HAS), some(a=(2, 3, 4), b=(5, 6, 7)), owned=owned)
@@ -97,7 +97,7 @@ def test_member_that_waits_for_all_it_is_to_get_has_the_new_epoch() -> None:
     assert result == Step(NEW, OLD, UNRELEASED, HAS, ())
 
 
-def test_partitions_that_the_member_says_it_does_not_own_are_not_asked_back() -> None:
+def test_partitions_that_the_member_no_longer_reports_are_not_revoked() -> None:
     result = step(member(STABLE, HAS), some(a=(2, 3), b=(5, 6)), owned=some(a=(2,), b=(5, 6)))
     assert result == Step(NEW, OLD, STABLE, held((A, (2, 3), OLD), (B, (5, 6), OLD)), ())
 
@@ -119,11 +119,11 @@ def test_member_that_gave_everything_back_reaches_the_target() -> None:
 
 
 @pytest.mark.parametrize("owned", [None, some(a=(1, 2, 3), b=(4, 5, 6)), some(a=(1,)), some(b=(4,))])
-def test_member_stays_while_it_may_own_what_was_asked_back(owned: IdPartitions | None) -> None:
+def test_member_stays_while_it_may_own_partitions_pending_revocation(owned: IdPartitions | None) -> None:
     assert step(member(UNREVOKED, KEPT, ASKED), some(a=(3,)), target_epoch=NEW + 1, owned=owned) is None
 
 
-def test_newer_target_may_ask_for_more_after_the_first_is_given_back() -> None:
+def test_newer_target_may_revoke_more_after_the_first_revocation() -> None:
     result = step(member(UNREVOKED, KEPT, ASKED), some(a=(3,), b=(6,)), owned=some(a=(2, 3), b=(5, 6)))
     assert result == Step(
         OLD, OLD, UNREVOKED, held((A, (3,), OLD), (B, (6,), OLD)), held((A, (2,), OLD), (B, (5,), OLD))
@@ -185,7 +185,7 @@ def test_waiting_member_is_asked_for_what_a_newer_target_takes_from_it() -> None
 # -- subscriptions
 
 
-def test_targets_of_topics_not_subscribed_to_any_more_are_asked_back_and_not_granted() -> None:
+def test_targets_of_unsubscribed_topics_are_revoked_and_not_granted() -> None:
     result = step(member(STABLE, HAS), some(a=(1, 2, 3), b=(4, 5, 6, 7)), owned=OWNS, subscribed=frozenset({A}))
     assert result == Step(OLD, OLD, UNREVOKED, held((A, (1, 2, 3), OLD)), held((B, (4, 5, 6), OLD)))
 
@@ -207,7 +207,7 @@ def test_what_is_not_owned_any_more_is_free_as_soon_as_it_is_not_subscribed_to()
     assert result == Step(OLD, OLD, STABLE, held((A, (1, 2, 3), OLD)), ())
 
 
-def test_subscribing_to_less_adds_to_what_is_to_be_given_back() -> None:
+def test_subscribing_to_less_adds_to_the_partitions_pending_revocation() -> None:
     changed = {"subscribed": frozenset({A}), "has_subscription_changed": True}
     result = step(member(UNREVOKED, KEPT, ASKED), OWNS, owned=None, **changed)
     assert result == Step(OLD, OLD, UNREVOKED, held((A, (2, 3), OLD)), held((A, (1,), OLD), (B, (4, 5, 6), OLD)))

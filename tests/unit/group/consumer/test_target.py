@@ -36,7 +36,7 @@ def stored_targets(world: ConsumerWorld, start: int) -> dict[str, IdPartitions]:
 # -- what is stored
 
 
-def test_only_members_whose_target_changes_are_stored_and_roused() -> None:
+def test_only_members_whose_target_changes_are_stored_and_woken() -> None:
     world = ConsumerWorld()
     world.plans(A="foo-0,1", B="foo-2,3", C="foo-4,5")
     world.stable_with("A", "B", "C")
@@ -77,7 +77,7 @@ def test_member_that_the_assignor_leaves_out_is_to_own_nothing() -> None:
     assert world.member("A").target == ()
 
 
-def test_assignor_sees_who_subscribes_to_what_and_what_was_the_target_before() -> None:
+def test_assignor_receives_subscriptions_and_the_previous_target() -> None:
     world = ConsumerWorld()
     world.enters("A", "foo", rack_id="r", instance_id="a")
     world.enters("B", subscribed_topic_names=(), subscribed_topic_regex="b.*")
@@ -113,7 +113,7 @@ def test_replaced_static_members_target_is_the_new_ones() -> None:
     assert world.assignor.seen[-1].members["A2"].previous == parts("foo-0,1")
 
 
-def test_assignor_sees_the_user_data_of_classic_members_as_metadata() -> None:
+def test_assignor_receives_the_user_data_of_classic_members_as_metadata() -> None:
     def subscription_of(metadata: bytes) -> Subscription | None:
         return Subscription(("foo",), metadata) if metadata != b"?" else None
 
@@ -285,7 +285,7 @@ def test_target_in_any_order_is_stored_in_one() -> None:
     assert world.member("A").target == parts("foo-0,2 bar-1")
 
 
-def test_broker_without_assignors_says_so() -> None:
+def test_broker_without_assignors_returns_an_error() -> None:
     world = ConsumerWorld(assignors={})
     assert "has no assignor" in (world.enters("A").error_message or "")
 

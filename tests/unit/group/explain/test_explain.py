@@ -355,7 +355,7 @@ def test_rebalance_without_its_first_events_is_reported_as_partial() -> None:
     assert last_sentence(cut).endswith("some of its events are missing")
 
 
-def test_loaded_group_says_who_owned_what_before_the_events_begin() -> None:
+def test_event_of_a_loaded_group_has_the_owners_before_the_events_begin() -> None:
     story = Story().stable(**NINE)
     story.events.clear()
     story.loaded().after(60_000).evicted("c").opened("session_timeout", "c").after(20).rejoined("a").rejoined("b")
@@ -472,7 +472,7 @@ def sentence_of_running(story: Story) -> str:
     return sentence(report.running, Names(report.identities))
 
 
-def test_static_return_that_changes_the_protocol_says_so() -> None:
+def test_static_return_that_changes_the_protocol_is_reported() -> None:
     story = Story().stable(a={0}, b={1}).replaced("b", "b2", "w", awaits_join=True)
     story.opened("protocol_changed", "b2", "protocol range would become roundrobin").after(10).rejoined("a").formed()
     story.stored(a={0}, b2={1})

@@ -75,7 +75,7 @@ def test_last_native_member_that_falls_silent_makes_the_group_classic() -> None:
     settled(world, clients)
 
 
-def test_last_native_member_that_does_not_give_back_in_time_makes_the_group_classic() -> None:
+def test_last_native_member_that_does_not_revoke_in_time_makes_the_group_classic() -> None:
     world = Mixed()
     (client,), native = mixed_group(world, 1)
     newcomer = ClassicClient(world)

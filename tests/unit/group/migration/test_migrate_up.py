@@ -159,7 +159,7 @@ def test_members_that_wait_for_their_leader_are_sent_back_to_join() -> None:
     assert member_join_timer("g", follower) in world.timers
 
 
-def test_cooperative_members_of_an_unfinished_round_own_what_they_say() -> None:
+def test_cooperative_members_of_an_unfinished_round_own_what_they_report() -> None:
     # Kafka takes the void assignments of the round for the truth, and gives what they own to the joiner at once.
     world = Mixed()
     clients = classic_members(world, 2, names=("cooperative-sticky",))
@@ -206,7 +206,7 @@ def test_partitions_that_a_cooperative_round_revokes_are_revoked_before_another_
     assert one_owner_each(first, second, native) == {(T, number) for number in range(6)}
 
 
-def test_of_two_that_say_they_own_the_same_the_later_generation_counts() -> None:
+def test_of_two_claims_of_a_partition_the_later_generation_counts() -> None:
     world = Mixed()
     names = ("cooperative-sticky",)
     old, new = {(T, 0), (T, 1)}, {(T, 1)}
@@ -230,7 +230,7 @@ def test_member_without_an_assignment_comes_along_with_nothing() -> None:
     assert world.member(second).assigned == ()
 
 
-def test_partitions_of_topics_that_are_gone_are_nobodys() -> None:
+def test_partitions_of_deleted_topics_have_no_owner() -> None:
     world = Mixed()
     gone = frozenset({TopicPartition("gone", 0), TopicPartition("t", 99), TopicPartition("t", 3)})
     first, _ = pair(world, {"a": encode_assignment(Assignment(gone)), "b": b""})
@@ -321,7 +321,7 @@ def test_member_with_an_old_embedded_version_keeps_the_group_classic_and_is_name
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_lower_bound_lets_old_members_in(version: int) -> None:
+def test_lower_version_bound_admits_old_members(version: int) -> None:
     world = Mixed(min_embedded_version=0)
     (old,) = classic_members(world, 1, version=version)
     native = NativeClient(world, "n")
@@ -370,13 +370,13 @@ def test_group_larger_than_a_consumer_group_may_be_stays_classic(size: int, erro
     assert isinstance(world.shard.groups["g"], ClassicGroup)
 
 
-def test_full_group_lets_an_instance_take_its_own_place() -> None:
+def test_full_group_admits_an_instance_that_replaces_itself() -> None:
     world = Mixed(consumer_max_size=1)
     classic_members(world, 1, instance_id="i")
     assert world.native("n", 0, instance_id="i").error is ErrorCode.NONE
 
 
-def test_refusal_says_everything_at_once_and_names_a_few() -> None:
+def test_refusal_names_every_rule_and_some_members() -> None:
     world = Mixed(migration_policy="disabled")
     old = classic_members(world, 7, version=1)
     text = refused(world, ErrorCode.INVALID_REQUEST)

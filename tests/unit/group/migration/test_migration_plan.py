@@ -202,7 +202,7 @@ def test_every_rule_that_is_broken_is_named_at_once() -> None:
     assert blocked.rule == "assignor_data"
 
 
-def test_kafka_takes_any_version_of_metadata_and_the_plan_says_so() -> None:
+def test_plan_notes_that_kafka_accepts_any_version_of_metadata() -> None:
     limits = replace(LIMITS, policy=None, min_embedded_version=None)
     found = plan(classic(member("a", 0, version=0), member("b", 1)), Goal.CONSUMER, limits)
     assert found.is_safe
@@ -215,13 +215,13 @@ def test_kafka_takes_any_version_of_metadata_and_the_plan_says_so() -> None:
 # -- what is expected
 
 
-def test_each_restart_has_its_cost_and_the_plan_says_what_that_takes_for_granted() -> None:
+def test_each_restart_has_its_cost_and_the_plan_lists_the_assumptions() -> None:
     found = plan(classic(*THREE), Goal.CONSUMER)
     assert found.costs == (Cost(1, 0.5, 2.0),) * 3
     assert found.assumptions[-1] == "one move each"
 
 
-def test_restart_says_how_its_member_takes_part_then() -> None:
+def test_restart_has_the_kind_and_the_offers_of_its_member() -> None:
     first, *_, last = plan(classic(*THREE), Goal.COOPERATIVE).restarts
     assert (first.kind, first.offers) == (Kind.EAGER, ("cooperative-sticky", "range"))
     assert (last.kind, last.offers) == (Kind.COOPERATIVE, ("cooperative-sticky",))

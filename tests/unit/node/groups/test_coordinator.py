@@ -118,7 +118,7 @@ def test_groups_of_one_partition_do_not_meet() -> None:
 # -- replaying
 
 
-def test_restarted_node_knows_groups_and_offsets() -> None:
+def test_restarted_node_has_loaded_groups_and_offsets() -> None:
     desk = group_desk()
     leader, follower = stable_group(desk)
     assert leader.commit(offset=41) == 0

@@ -90,7 +90,7 @@ def test_generation_that_awaits_its_assignment_is_written_once_as_formed() -> No
     assert event_name(synced) == "assignment_stored"
 
 
-def test_rejoin_says_what_its_member_owns_where_that_can_be_read() -> None:
+def test_rejoin_event_has_the_owned_partitions_where_they_can_be_decoded() -> None:
     def owned(metadata: bytes) -> Any:
         request = Join("g", "m", None, "c", "/h", 1, 1, "consumer", (("range", metadata),), "m")
         event = MemberRejoined("g", "m", request, CAUSE)
@@ -102,7 +102,7 @@ def test_rejoin_says_what_its_member_owns_where_that_can_be_read() -> None:
     assert owned(b"") is None, "opaque metadata says nothing"
 
 
-def test_eviction_says_how_long_its_member_was_silent() -> None:
+def test_eviction_event_has_the_silence_of_its_member() -> None:
     desk = group_desk()
     stable_group(desk, 1)
     desk.advance(10_000)
@@ -132,7 +132,7 @@ def test_eviction_event_of_a_static_member_mentions_its_instance() -> None:
     assert evicted["cause"]["detail"] == "no heartbeat for 10.0 s and no new start of its instance"
 
 
-def test_member_that_leaves_says_why_in_its_own_words() -> None:
+def test_leave_event_has_the_reason_of_the_member() -> None:
     desk = group_desk()
     (member,) = stable_group(desk, 1)
     entry = LeaveGroupRequest.Member(member_id=member.member_id, reason="the consumer is being closed")
@@ -141,7 +141,7 @@ def test_member_that_leaves_says_why_in_its_own_words() -> None:
     assert left["cause"]["detail"] == "the consumer is being closed"
 
 
-def test_assignment_says_who_asked_for_it_when_and_who_has_not() -> None:
+def test_assignment_event_has_the_synced_and_the_awaited_members() -> None:
     desk = group_desk()
     first = stable_group(desk, 1)[0]
     second = GroupMember(desk)

@@ -96,9 +96,7 @@ def test_place_that_is_none_is_refused_at_the_start(places: str) -> None:
         Config({"kohort.offsets.load.ignore": places})
 
 
-def test_load_that_takes_long_says_how_far_it_is(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_long_load_logs_its_progress(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     desk, _, place = played()
     end = segment(desk, place).size
     assert end > 0

@@ -158,14 +158,14 @@ def test_a_partition_is_not_granted_while_another_has_it() -> None:
         script.happens(granted("B", 3, "t1 t2"))
 
 
-def test_a_partition_is_not_granted_while_it_is_asked_back() -> None:
+def test_a_partition_is_not_granted_while_it_is_pending_revocation() -> None:
     script = Script(OwnershipChecker)
     script.happens(*consumer(A="t0 t1", B="t2"), granted("A", 2, "t0", pending="t1"))
     with breaks(WITHHOLDING, "which A has"):
         script.happens(granted("B", 3, "t1 t2"))
 
 
-def test_a_partition_is_granted_once_it_was_given_back() -> None:
+def test_a_partition_is_granted_once_its_revocation_is_confirmed() -> None:
     script = Script(OwnershipChecker)
     script.happens(*consumer(A="t0 t1", B="t2"), group_epoch(3), granted("A", 2, "t0", pending="t1"))
     script.happens(granted("B", 3, "t2", state=MemberState.UNRELEASED_PARTITIONS))
@@ -296,7 +296,7 @@ def test_what_a_member_acts_on_is_owned_in_the_consumer_group() -> None:
         script.happens(*upgraded(1, A="t0", B="t2"))
 
 
-def test_an_upgrade_may_add_what_members_say_they_own() -> None:
+def test_an_upgrade_may_add_partitions_that_members_report() -> None:
     script = convert(*classic(A="t0", B="t2"), gathers(1))
     script.see.owns(script.member("a"), of("t0 t1"))
     script.happens(*upgraded(1, A="t0 t1", B="t2"))

@@ -99,7 +99,7 @@ def test_a_static_member_that_restarts_in_time_gets_its_partitions_back_and_no_o
     assert not [line for line in world.diary.lines[since:] if line.startswith("m2 revoked")]
 
 
-def test_a_user_that_stays_away_too_long_loses_its_partitions_and_has_them_again_when_it_is_back() -> None:
+def test_a_member_that_exceeds_max_poll_interval_loses_its_partitions_until_its_next_poll() -> None:
     world = PeerWorld()
     slow = world.peer("m1", "consumer", overrun=1.0, max_poll_interval_ms=5_000)
     world.pass_s(3)

@@ -100,7 +100,7 @@ def test_a_user_may_ask_for_a_rebalance_of_its_group() -> None:
     assert world.diary.of("m1", "< JoinGroup")[-1].endswith("in generation 2")
 
 
-def test_a_frozen_member_does_nothing_and_then_finds_that_it_is_out() -> None:
+def test_a_frozen_member_does_nothing_and_then_learns_that_it_was_evicted() -> None:
     world = PeerWorld()
     frozen = world.peer("m1", "cooperative")
     other = world.peer("m2", "cooperative")
