@@ -22,12 +22,11 @@ from interop import jars
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 OURS = """
 import sys, time
-from kohort.fleet import bronze
-from kohort.fleet.bronze.bronze_reader import rows_of
+from kohort.fleet.bronze import bronze_reader as bronze
 from kohort.fleet.inputs import parse_inputs
 
 def decode(folder):
-    return sum(rows.num_rows for piece in bronze.plan(parse_inputs([folder]), {}) for rows in rows_of(piece))
+    return sum(rows.num_rows for piece in bronze.plan(parse_inputs([folder]), {}) for rows in bronze.rows_of(piece))
 
 short, long = sys.argv[1:]
 decode(short)

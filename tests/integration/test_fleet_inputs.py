@@ -12,8 +12,7 @@ from kohort.sync import Admin
 pytest.importorskip("numba")
 pytest.importorskip("pyspark")
 
-from kohort.fleet import bronze
-from kohort.fleet.bronze.bronze_reader import rows_of
+from kohort.fleet.bronze import bronze_reader as bronze
 from kohort.fleet.inputs import parse_inputs
 
 
@@ -31,7 +30,7 @@ def test_a_cluster_is_read_in_ranges_from_where_the_last_run_ended() -> None:
                 admin.reset_offsets("g", {TopicPartition("t", 0): offset})
         inputs = parse_inputs([f"here={broker.bootstrap_servers}"])
         (split,) = bronze.plan(inputs, {})
-        rows = [row for batch in rows_of(split) for row in batch.to_pylist()]
+        rows = [row for batch in bronze.rows_of(split) for row in batch.to_pylist()]
         assert [row["offset"] for row in rows if row["next_offset"] is None] == list(range(split.stop))
         assert {row["group"] for row in rows if row["next_offset"] is None} == {"g"}
         assert rows[-1]["next_offset"] == split.stop

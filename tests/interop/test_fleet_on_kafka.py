@@ -22,8 +22,7 @@ from interop.kafka import ApacheKafka
 from interop.waiting import eventually
 
 from interop import jars
-from kohort.fleet import bronze
-from kohort.fleet.bronze.bronze_reader import rows_of
+from kohort.fleet.bronze import bronze_reader as bronze
 from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.inputs.input_splits import text_splits
 
@@ -78,7 +77,9 @@ class LoggedKafka(ApacheKafka):
 
 def rows_from(*given: str) -> list[dict[str, Any]]:
     splits = bronze.plan(parse_inputs(given), {})
-    rows: list[dict[str, Any]] = [row for split in splits for batch in rows_of(split) for row in batch.to_pylist()]
+    rows: list[dict[str, Any]] = [
+        row for split in splits for batch in bronze.rows_of(split) for row in batch.to_pylist()
+    ]
     return rows
 
 
@@ -283,7 +284,7 @@ def test_commits_say_what_was_committed_and_how_their_transactions_ended(stored:
 def test_the_brokers_log_has_joins_and_leaves_with_their_reasons(left: Left) -> None:
     (given,) = parse_inputs([f"a={left.broker_log}"])
     assert given.kind == "broker_log"
-    rows = [row for split in text_splits(given, {}) for batch in rows_of(split) for row in batch.to_pylist()]
+    rows = [row for split in text_splits(given, {}) for batch in bronze.rows_of(split) for row in batch.to_pylist()]
     seen = {(row["group"], row["change"]) for row in rows}
     for group in ("eager grün", "transactional"):
         assert {(group, "joined"), (group, "rebalance"), (group, "generation"), (group, "emptied")} <= seen, group

@@ -13,11 +13,12 @@ from tests.spark.uncompiled import uncompiled
 from tests.unit.fleet.test_tally import tally_of
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
-from kohort.fleet import bronze, silver
+from kohort.fleet import silver
+from kohort.fleet.bronze import bronze_reader as bronze
 from kohort.fleet.bronze.record_tally import tally_by_spark
 from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.inputs.export_lines import export_lines
-from kohort.fleet.schema import QUARANTINE, RECORDS
+from kohort.fleet.schema import RECORDS
 from kohort.model.ids import TopicPartition
 from kohort.sync import Admin
 
@@ -38,9 +39,22 @@ def rows_of(frame) -> list[tuple]:
     return sorted((tuple(row) for row in frame.collect()), key=repr)
 
 
+def records(rows):
+    """Return the records of a frame that holds three tables."""
+    return rows.where("reason IS NULL AND next_offset IS NULL").select(*RECORDS.names)
+
+
+def quarantine(rows):
+    return rows.where("reason IS NOT NULL")
+
+
+def ends(rows):
+    return rows.where("next_offset IS NOT NULL")
+
+
 def kept(spark, inputs, since=None):
     """Return the rows of inputs, decoded once."""
-    return bronze.read(spark, inputs, since).rows.cache()
+    return bronze.read(spark, inputs, since).cache()
 
 
 def commit_some(topic: Topic, group: str) -> None:
@@ -54,27 +68,27 @@ def test_a_live_broker_and_its_files_give_the_same_rows(spark, broker, topic):
     live = kept(spark, parse_inputs([broker.bootstrap_servers]))
     files = kept(spark, parse_inputs([broker.data_dir]))
     assert live.schema == files.schema
-    decoded = bronze.records(live)
-    assert rows_of(decoded.select(*COMPARED)) == rows_of(bronze.records(files).select(*COMPARED))
+    decoded = records(live)
+    assert rows_of(decoded.select(*COMPARED)) == rows_of(records(files).select(*COMPARED))
     assert decoded.schema.fieldNames() == list(RECORDS.names)
     assert {
         (row.topic_partition, row.committed_offset)
         for row in decoded.where("`group` = 'fleet-live' and record_type = 1").collect()
     } >= {(0, 1), (1, 2), (2, 3)}
-    assert rows_of(bronze.quarantine(live)) == []
+    assert rows_of(quarantine(live)) == []
 
 
 def test_what_was_read_is_not_read_again(spark, broker, topic):
     inputs = parse_inputs([f"here={broker.bootstrap_servers}", f"files={broker.data_dir}"])
     commit_some(topic, "fleet-before")
     since: dict = {}
-    for row in bronze.ends(kept(spark, inputs)).collect():
+    for row in ends(kept(spark, inputs)).orderBy("next_offset").collect():
         since.setdefault(row.source, {})[row.partition] = row.next_offset
     assert since["here"].items() >= since["files"].items()
-    assert bronze.records(bronze.read(spark, inputs, since).rows).count() == 0
+    assert records(bronze.read(spark, inputs, since)).count() == 0
     commit_some(topic, "fleet-after")
     news = kept(spark, inputs, since)
-    found = bronze.records(news).where("record_type is not null").select("source", "group").distinct()
+    found = records(news).where("record_type is not null").select("source", "group").distinct()
     assert rows_of(found) == [("files", "fleet-after"), ("here", "fleet-after")]
 
 
@@ -84,8 +98,8 @@ def test_an_export_of_a_log_gives_the_rows_of_the_log(spark, tmp_path):
     content = batch_of([(commit_key("g", "t", number), COMMIT_VALUE) for number in range(9)])
     (folder / f"{0:020}.log").write_bytes(content)
     (tmp_path / "export.jsonl").write_text("".join(f"{line}\n" for line in export_lines(content, 3)))
-    log = bronze.records(kept(spark, parse_inputs([f"a={folder}"])))
-    export = bronze.records(kept(spark, parse_inputs([f"a={tmp_path / 'export.jsonl'}"])))
+    log = records(kept(spark, parse_inputs([f"a={folder}"])))
+    export = records(kept(spark, parse_inputs([f"a={tmp_path / 'export.jsonl'}"])))
     assert len(rows_of(log)) == 9
     assert rows_of(log) == rows_of(export)
 
@@ -96,9 +110,8 @@ def test_what_is_broken_is_put_aside(spark, tmp_path):
     write(tmp_path, 4, content[:-1])
     write(tmp_path, 5, b"\x89PNG of something else")
     rows = kept(spark, parse_inputs([f"a={tmp_path}"]))
-    assert silver.group_records(bronze.records(rows)).count() == 0
-    faulty = bronze.quarantine(rows)
-    assert faulty.schema.fieldNames() == list(QUARANTINE.names)
+    assert silver.group_records(records(rows)).count() == 0
+    faulty = quarantine(rows)
     assert [row.partition for row in faulty.orderBy("partition").collect()] == [4, 5]
 
 
@@ -115,7 +128,7 @@ def test_a_transaction_that_ends_in_a_later_segment_is_settled(spark, tmp_path):
 
     write(tmp_path, 0, transactional(0, producer=5) + transactional(1, producer=6))
     write(tmp_path, 0, marker(2, ControlType.ABORT, producer=5) + transactional(3, producer=5), first_offset=2)
-    rows = bronze.records(kept(spark, parse_inputs([f"a={tmp_path}"])))
+    rows = records(kept(spark, parse_inputs([f"a={tmp_path}"])))
     ended = {row.offset: row.transaction for row in bronze.settled(rows).where("record_type = 1").collect()}
     assert ended == {0: "aborted", 1: "open", 3: "open"}
     assert rows_of(bronze.settled(rows).select("offset")) == rows_of(rows.select("offset"))

@@ -13,8 +13,7 @@ from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key, nam
 from kohort.client.cluster.list_offsets import OffsetAndTimestamp
 from kohort.client.cluster.metadata import PartitionView, TopicView
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
-from kohort.fleet import bronze
-from kohort.fleet.bronze.bronze_reader import rows_of
+from kohort.fleet.bronze import bronze_reader as bronze
 from kohort.fleet.inputs import WrongInput, cluster_input, parse_inputs
 from kohort.fleet.inputs.broker_log import state_change
 from kohort.fleet.inputs.export_lines import export_lines
@@ -68,7 +67,7 @@ def write(folder: Path, partition: int, content: bytes, first_offset: int = 0) -
 
 def rows_from(*given: str, since=None) -> list[dict]:
     splits = bronze.plan(parse_inputs(given), since or {})
-    batches = [batch for split in splits for batch in rows_of(split)]
+    batches = [batch for split in splits for batch in bronze.rows_of(split)]
     return pa.Table.from_batches(batches).to_pylist() if batches else []
 
 
@@ -153,7 +152,7 @@ def test_a_file_that_is_gone_when_it_is_read_is_a_fault(tmp_path):
     file = write(tmp_path, 0, COMMITS)
     (split,) = bronze.plan(parse_inputs([str(tmp_path)]), {})
     file.unlink()
-    fault, end = pa.Table.from_batches(list(rows_of(split))).to_pylist()
+    fault, end = pa.Table.from_batches(list(bronze.rows_of(split))).to_pylist()
     assert "cannot be read" in fault["reason"]
     assert end["next_offset"] == 0
 
@@ -314,7 +313,7 @@ def test_a_topic_without_end_offsets_does_not_hide_those_of_others():
 
 def test_a_partition_without_a_leader_is_quarantined_and_requested_again():
     split = Split("cluster", "a", "nowhere:1", 3, 40, cluster_input.UNLED)
-    fault, end = pa.Table.from_batches(list(rows_of(split))).to_pylist()
+    fault, end = pa.Table.from_batches(list(bronze.rows_of(split))).to_pylist()
     assert (fault["partition"], fault["offset"], fault["reason"][:26]) == (3, 40, "no broker leads this parti")
     assert end["next_offset"] == 40
 
@@ -424,7 +423,7 @@ def test_what_no_table_can_hold_is_no_measurement_and_no_change(tmp_path):
     )
     (given,) = parse_inputs([str(tmp_path / "m.json")])
     (split,) = text_splits(given, {})
-    rows = pa.Table.from_batches(list(rows_of(split))).to_pylist()
+    rows = pa.Table.from_batches(list(bronze.rows_of(split))).to_pylist()
     assert [row["metric"] for row in rows] == ["a", "c", "d", "\\ud800", "f"]
     line = "[2026-11-21 20:08:10,123] INFO Group g with generation 99999999999 is now empty (x.Y)"
     assert state_change(line) is None
@@ -437,7 +436,7 @@ def test_files_of_metrics_and_logs_fill_tables_of_their_own(tmp_path):
     )
     for given in parse_inputs([f"a={tmp_path}"]):
         splits = text_splits(given, {})
-        (row,) = pa.Table.from_batches([batch for split in splits for batch in rows_of(split)]).to_pylist()
+        (row,) = pa.Table.from_batches([batch for split in splits for batch in bronze.rows_of(split)]).to_pylist()
         assert (row["source"], row["group"]) == ("a", "g")
 
 

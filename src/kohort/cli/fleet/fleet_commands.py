@@ -347,7 +347,7 @@ def run_findings(args: argparse.Namespace) -> int:
     )
     kept = kept[: args.max]
     if args.json:
-        output.put_json(kept)
+        output.put_json([finding_json(row) for row in kept])
     elif not kept:
         output.put("nothing was found")
     else:
@@ -368,6 +368,11 @@ def put_findings(rows: Iterable[Mapping[str, Any]], *, has_evidence: bool) -> No
             at = "" if record["at_ms"] is None else f" at {iso_time(record['at_ms'])}"
             place = f"{record['partition']}:{record['offset']}"
             output.put(f"            {place}{at}  {shown_sentence(record['what'] or '')}")
+
+
+def finding_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a finding as JSON: the columns of the table, in its order."""
+    return {name: row[name] for name in row if name != "evidence"} | {"evidence": list(row["evidence"] or ())}
 
 
 @guarded

@@ -1,19 +1,18 @@
 """Planning and reading of `__consumer_offsets`: from inputs to one frame of Spark.
 
-`read` gives one frame that holds three tables, because decoding is the expensive part and must happen once: write it
-or cache it, then take `records`, `quarantine` and `ends` from what was written. The positions of an earlier run are
-given as `since`; `ends` has the positions of this one. The driver decides the tasks, so that a wrong input fails before
-any job starts. A task is a function over task numbers, not a Python data source, which would start two more processes.
+`read` gives one frame that holds three tables, because decoding is the expensive part and must happen once: records,
+quarantine, and the position reached in each partition, which the next run gives as `since`. The driver decides the
+tasks, so that a wrong input fails before any job starts. A task is a function over task numbers, not a Python data
+source, which would start two more processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.fleet.inputs.input_splits import Input, Kind, Since, Split, from_json, packed, text_splits, to_json
-from kohort.fleet.schema import DECODED, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
+from kohort.fleet.schema import DECODED, RECORDS, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,15 +24,6 @@ TASK_BYTES: Final = 128 << 20
 _LEAST_BYTES: Final = 16 << 20
 """Least size of a task: starting a Python worker and its decoder takes as long as decoding this much."""
 _LEAST_TASKS: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRead:
-    """A planned read: the lazy frame, the number of splits (0 where nothing is new), and their bytes."""
-
-    rows: DataFrame
-    splits: int
-    size: int
 
 
 def plan(inputs: Sequence[Input], since: Since) -> list[Split]:
@@ -51,32 +41,20 @@ def plan(inputs: Sequence[Input], since: Since) -> list[Split]:
     return segment_files.without_replicas(found)
 
 
-def read(spark: SparkSession, inputs: Sequence[Input], since: Since | None = None) -> PlannedRead:
-    """Return the frame that reads `inputs` from the positions `since` on.
+def read(spark: SparkSession, inputs: Sequence[Input], since: Since | None = None) -> DataFrame:
+    """Return the lazy frame that reads `inputs` from the positions `since` on.
 
     Raises KafkaError when a cluster does not list its offsets; all other errors become rows of quarantine.
     """
-    splits = plan(inputs, since or {})
-    return PlannedRead(_frame(spark, splits, DECODED.ddl), len(splits), sum(split.size for split in splits))
+    return _frame(spark, plan(inputs, since or {}), DECODED)
 
 
-def metrics(spark: SparkSession, inputs: Sequence[Input]) -> DataFrame:
-    """Return bronze `metrics` from the inputs that are metrics of members."""
-    return _of_kind(spark, inputs, "metrics", METRICS)
+def read_beside(spark: SparkSession, inputs: Sequence[Input], kind: Kind, table: Table) -> DataFrame:
+    """Return the rows of inputs that are no records: metrics of members, or logs of brokers."""
+    return _frame(spark, [split for given in inputs if given.kind == kind for split in text_splits(given, {})], table)
 
 
-def state_changes(spark: SparkSession, inputs: Sequence[Input]) -> DataFrame:
-    """Return bronze `state_changes` from the inputs that are logs of brokers."""
-    return _of_kind(spark, inputs, "broker_log", STATE_CHANGES)
-
-
-def _of_kind(spark: SparkSession, inputs: Sequence[Input], kind: Kind, table: Table) -> DataFrame:
-    return _frame(
-        spark, [split for given in inputs if given.kind == kind for split in text_splits(given, {})], table.ddl
-    )
-
-
-def _frame(spark: SparkSession, splits: Sequence[Split], ddl: str) -> DataFrame:
+def _frame(spark: SparkSession, splits: Sequence[Split], table: Table) -> DataFrame:
     """Return the lazy rows of pieces, each Spark task reading some of them.
 
     Reading raises KafkaError when a cluster stays unreachable.
@@ -85,7 +63,7 @@ def _frame(spark: SparkSession, splits: Sequence[Split], ddl: str) -> DataFrame:
     cores = max(spark.sparkContext.defaultParallelism, _LEAST_TASKS)
     tasks = packed(splits, max(min(TASK_BYTES, size // cores), _LEAST_BYTES))
     if not tasks:
-        return spark.createDataFrame([], ddl)
+        return spark.createDataFrame([], table.ddl)
     encoded = to_json(tasks)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -94,31 +72,7 @@ def _frame(spark: SparkSession, splits: Sequence[Split], ddl: str) -> DataFrame:
                 for split in from_json(encoded)[number]:
                     yield from rows_of(split)
 
-    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, ddl)
-
-
-def records(rows: DataFrame) -> DataFrame:
-    """Return bronze `records` out of the frame of `read`.
-
-    Transaction markers are rows too, without a record type.
-    """
-    return rows.where("reason IS NULL AND next_offset IS NULL").select(*RECORDS.names)
-
-
-def quarantine(rows: DataFrame) -> DataFrame:
-    """Return bronze `quarantine` out of the frame of `read`; `day` is the day of the run."""
-    from pyspark.sql import functions as f
-
-    found = rows.where("reason IS NOT NULL").withColumn("day", f.current_date())
-    return found.select(*QUARANTINE.names)
-
-
-def ends(rows: DataFrame) -> DataFrame:
-    """Return the end position of each partition, out of the frame of `read`: source, partition, next_offset."""
-    from pyspark.sql import functions as f
-
-    found = rows.where("next_offset IS NOT NULL").groupBy("source", "partition")
-    return found.agg(f.max("next_offset").alias("next_offset"))
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, table.ddl)
 
 
 def settled(bronze_records: DataFrame) -> DataFrame:
@@ -154,8 +108,12 @@ def topics(inputs: Sequence[Input], now_ms: int) -> list[dict[str, Any]]:
     """
     from kohort.fleet.inputs.cluster_input import topics_of
 
-    asked = [(given.source, *each, now_ms) for given in inputs if given.kind == "cluster" for each in topics_of(given)]
-    return [dict(zip(TOPICS.names, row, strict=True)) for row in asked]
+    return [
+        {"source": given.source, "read_at_ms": now_ms, **row}
+        for given in inputs
+        if given.kind == "cluster"
+        for row in topics_of(given)
+    ]
 
 
 def rows_of(split: Split) -> Iterator[pa.RecordBatch]:

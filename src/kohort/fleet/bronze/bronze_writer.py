@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kohort.fleet.bronze.bronze_reader import metrics, read, state_changes, topics
+from kohort.fleet.bronze.bronze_reader import read, read_beside, topics
 from kohort.fleet.bronze.record_tally import Tally, tally, tally_by_spark
+from kohort.fleet.inputs.input_splits import Kind
 from kohort.fleet.schema import COUNTS, DECODED, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
 from kohort.fleet.tables import Run, small_rows
 
@@ -25,15 +26,10 @@ Positions = Mapping[str, Mapping[int, int]]
 COUNTED_IN_PROCESS: Final = 128 << 20
 """Up to how many bytes of stored records are counted in this process, without Spark, in some seconds."""
 
-READ = Table(
-    "state",
-    "read",
-    (
-        *DECODED.columns,
-        "what string",
-    ),
-    ("what", "day", "bucket"),
-)
+SIDE_TABLES: Final[Mapping[Kind, Table]] = {"metrics": METRICS, "broker_log": STATE_CHANGES}
+"""By kind of input, the table of its rows, which are no records."""
+
+READ = Table("state", "read", (*DECODED.columns, "what string"), ("what", "day", "bucket"))
 """The decoded rows of a run until they are moved to their tables."""
 
 
@@ -63,13 +59,11 @@ class StoredBronze(NamedTuple):
 def read_inputs(spark: SparkSession, inputs: Sequence[Any], positions: Positions) -> InputRows:
     """Plan the reading of new records. Raises KafkaError when a cluster does not list its offsets."""
     kinds = {given.kind for given in inputs}
-    side_tables = []
-    if "metrics" in kinds:
-        side_tables.append((METRICS, metrics(spark, inputs)))
-    if "broker_log" in kinds:
-        side_tables.append((STATE_CHANGES, state_changes(spark, inputs)))
-    rows = read(spark, inputs, positions).rows
-    return InputRows(rows, lambda: topics(inputs, int(time.time() * 1000)), tuple(side_tables))
+    side_tables = tuple(
+        (table, read_beside(spark, inputs, kind, table)) for kind, table in SIDE_TABLES.items() if kind in kinds
+    )
+    rows = read(spark, inputs, positions)
+    return InputRows(rows, lambda: topics(inputs, int(time.time() * 1000)), side_tables)
 
 
 def write_bronze(spark: SparkSession, run: Run, read: InputRows) -> StoredBronze:

@@ -7,7 +7,8 @@ read once, when the run is planned, so that a run terminates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.client.cluster.list_offsets import OffsetAndTimestamp
 from kohort.client.cluster.metadata import TopicView
@@ -55,11 +56,8 @@ def plan(given: Input, since: Since) -> list[Split]:
         firsts = admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
         ends = admin.list_offsets(dict.fromkeys(partitions, LATEST))
     known = since.get(given.source, {})
-    splits = [
-        Split("cluster", given.source, where, number, known.get(number, 0), UNLED, properties=given.properties)
-        for number in numbers
-        if number not in led
-    ]
+    piece = partial(Split, "cluster", given.source, where, properties=given.properties)
+    splits = [piece(number, known.get(number, 0), UNLED) for number in numbers if number not in led]
     for partition in partitions:
         first, end = firsts[partition], ends[partition]
         assert first is not None, "a partition has a first offset"
@@ -68,11 +66,7 @@ def plan(given: Input, since: Since) -> list[Split]:
         for start in range(begin, end.offset, OFFSETS_OF_A_PIECE):
             stop = min(start + OFFSETS_OF_A_PIECE, end.offset)
             size = (stop - start) * _BYTES_OF_AN_OFFSET
-            splits.append(
-                Split(
-                    "cluster", given.source, where, partition.partition, start, stop, size, properties=given.properties
-                )
-            )
+            splits.append(piece(partition.partition, start, stop, size))
     return splits
 
 
@@ -86,10 +80,9 @@ def read(split: Split) -> Iterator[pa.RecordBatch]:
         yield from reader.finish(split.start)
         return
     wanted = [(partition, split.start, split.stop)]
-    secured = reach(split.properties)
-    tls, sasl = secured.get("tls"), secured.get("sasl")
+    security = _security(split.properties)
     try:
-        for _, batches, _ in read_ranges(split.where, wanted, _FETCH_BYTES, client_id=_CLIENT_ID, tls=tls, sasl=sasl):
+        for _, batches, _ in read_ranges(split.where, wanted, _FETCH_BYTES, client_id=_CLIENT_ID, **security):
             yield from reader.read(batches)
     except CorruptBatch as corrupt:
         at = reader.next_offset
@@ -102,12 +95,16 @@ def read(split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def _admin(where: str, properties: Mapping[str, str]) -> Admin:
+    return Admin(bootstrap_servers=where, client_id=_CLIENT_ID, **_security(properties))
+
+
+def _security(properties: Mapping[str, str]) -> dict[str, Any]:
     secured = reach(properties)
-    return Admin(bootstrap_servers=where, client_id=_CLIENT_ID, tls=secured.get("tls"), sasl=secured.get("sasl"))
+    return {"tls": secured.get("tls"), "sasl": secured.get("sasl")}
 
 
-def topics_of(given: Input) -> list[tuple[str, str, int, list[int]]]:
-    """Return the id, name, number of partitions and end offsets of each topic, -1 where unknown.
+def topics_of(given: Input) -> Iterator[dict[str, Any]]:
+    """Yield the id, name, number of partitions and end offsets of each topic, -1 where unknown.
 
     Raises KafkaError.
     """
@@ -115,12 +112,15 @@ def topics_of(given: Input) -> list[tuple[str, str, int, list[int]]]:
     with _admin(where, given.properties) as admin:
         topics = [topic for topic in admin.list_topics() if topic.partitions and not topic.is_internal]
         ends = ends_of(admin, topics)
-    found = []
     for topic in topics:
         at = [ends.get(TopicPartition(topic.name, number)) for number in sorted(topic.partitions)]
         known = [-1 if each is None else each.offset for each in at]
-        found.append((topic_id(topic.topic_id), topic.name, len(known), known))
-    return found
+        yield {
+            "topic_id": topic_id(topic.topic_id),
+            "topic": topic.name,
+            "partitions": len(known),
+            "end_offsets": known,
+        }
 
 
 def ends_of(admin: Admin, topics: Iterable[TopicView]) -> dict[TopicPartition, OffsetAndTimestamp | None]:

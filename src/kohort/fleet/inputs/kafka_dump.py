@@ -131,7 +131,6 @@ def _pair(text: str, at: int) -> tuple[bytes, bytes | None]:
 
 
 _SHORT = Packing(">h")
-_ASSIGNMENT_VERSION = 0
 
 
 def key_bytes(shown: Mapping[str, Any]) -> bytes:
@@ -167,12 +166,8 @@ def _blob(cls: type[Any], shown: Any) -> bytes:
     """Encode a member's metadata, which the tool shows by field when it is of the consumer protocol."""
     if not isinstance(shown, Mapping):
         return _base64(shown)
-    version = _ASSIGNMENT_VERSION
-    if cls is ConsumerProtocolSubscription:
-        version = next(
-            (number for number, name in ((3, "rackId"), (2, "generationId"), (1, "ownedPartitions")) if name in shown),
-            0,
-        )
+    newest = ((3, "rackId"), (2, "generationId"), (1, "ownedPartitions"))  # an assignment has none of them
+    version = next((number for number, name in newest if name in shown), 0)
     return _SHORT.pack(version) + encode(_message(cls, cls.SCHEMA.struct, version, shown), version)
 
 
@@ -188,12 +183,8 @@ def _message(cls: type[Any], struct: Struct, version: int, shown: Mapping[str, A
 def _value(cls: type[Any], field: Field, version: int, shown: Any) -> Any:
     if shown is None:
         return None
-    if field.is_array:
-        return [_element(cls, field, version, each) for each in shown]
-    return _element(cls, field, version, shown)
-
-
-def _element(cls: type[Any], field: Field, version: int, shown: Any) -> Any:
+    if isinstance(shown, list):
+        return [_value(cls, field, version, each) for each in shown]
     if isinstance(field.element, Struct):
         return _message(getattr(cls, field.element.name), field.element, version, shown)
     if field.element == "uuid":
