@@ -97,18 +97,13 @@ class Tables:
 
     def _remove_unnamed(self) -> None:
         """Remove files that the manifest does not name: of crashed runs, and of replaced parts."""
-        for table in sorted(self.directory.glob("*/*")):
-            if table.parent.name == "state" and not table.is_dir():
+        named = {self.directory / path / part for path, parts in self.parts.items() for part in parts}
+        for run in sorted(self.directory.glob("*/*/run=*")):
+            if run in named:
                 continue
-            named = set(self.parts.get(f"{table.parent.name}/{table.name}", []))
-            for run in sorted(table.glob("run=*")):
-                inside = {part.partition("/")[2] for part in named if part.partition("/")[0] == run.name}
-                if not inside:
-                    shutil.rmtree(run)
-                elif "" not in inside:
-                    for part in sorted(run.glob("*=*")):
-                        if part.name not in inside:
-                            shutil.rmtree(part)
+            parts = sorted(run.glob("*=*"))
+            for unnamed in [run] if named.isdisjoint(parts) else [part for part in parts if part not in named]:
+                shutil.rmtree(unnamed)
 
 
 class Run:

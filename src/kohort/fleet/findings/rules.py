@@ -9,8 +9,7 @@ from kohort.fleet.findings import (
     groups_without_members,
     poll_timeout_loop,
     protocol_change,
-    rebalance_storm,
-    stuck_group,
+    troubled_rebalances,
     uneven_assignment,
     unloadable_log,
 )
@@ -20,8 +19,8 @@ from kohort.fleet.findings.thresholds import Thresholds
 Rule = Callable[[Facts, Thresholds], Iterator[Finding]]
 
 RULES: Mapping[str, Rule | None] = {
-    stuck_group.NAME: stuck_group.find,
-    rebalance_storm.NAME: rebalance_storm.find,
+    troubled_rebalances.STUCK: troubled_rebalances.stuck,
+    troubled_rebalances.STORM: troubled_rebalances.storm,
     poll_timeout_loop.NAME: poll_timeout_loop.find,
     competing_clients.FLAPPING: competing_clients.flapping,
     competing_clients.ZOMBIES: competing_clients.zombies,

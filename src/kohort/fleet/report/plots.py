@@ -22,6 +22,7 @@ from kohort.fleet.report.fleet_report import (
 )
 from kohort.fleet.report.markup import Content, Markup, joined, tag
 from kohort.fleet.report.wording import counted, day, duration, hour, moment, shown_name
+from kohort.fleet.schema import DAY_MS, HOUR_MS
 
 STEPS = (1, 2, 5, 10, 30)
 """From how many rebalances on a cell of the heat map has the next colour: the same in every report."""
@@ -76,9 +77,22 @@ def time_axis(from_ms: int, until_ms: int, text: Callable[[int], str], marks: in
     return tag("div", tag("span"), tag("div", labels, class_="axis"), class_="lane")
 
 
+def _lane(who: Content, *drawn: Content, kind: str = "lane") -> Markup:
+    return tag("div", tag("span", who, class_="who"), drawn, class_=kind)
+
+
+def _key(kind: str, *text: Content) -> Markup:
+    return tag("span", tag("i", class_=f"key {kind}"), text)
+
+
+def _reading(plot: str) -> Markup:
+    """Return the place for what is under the pointer."""
+    return tag("p", class_="reading", aria_live="polite", data_reading=plot)
+
+
 def columns_axis(columns: Columns) -> Markup:
     """Return the labels of the report's time axis."""
-    text = day if columns.step_ms * columns.count > 3 * 86_400_000 else hour
+    text = day if columns.step_ms * columns.count > 3 * DAY_MS else hour
     return time_axis(columns.from_ms, columns.until_ms, text)
 
 
@@ -96,7 +110,7 @@ def fleet_bars(report: FleetReport) -> Markup:
     ]
     text = f"Rebalances of the whole fleet over time, at most {highest:,} in {_step(columns)}"
     drawn = strip(columns.count, bars, kind="tall cells", label=text, tabindex=0, data_cells="fleet")
-    return tag("div", tag("span", f"all groups, at most {highest:,}", class_="who"), drawn, class_="lane")
+    return _lane(f"all groups, at most {highest:,}", drawn)
 
 
 def heat_map(report: FleetReport, named: Named) -> Markup:
@@ -105,7 +119,7 @@ def heat_map(report: FleetReport, named: Named) -> Markup:
     legend = tag(
         "p",
         tag("span", f"rebalances in {_step(report.columns)}:", class_="legend-of"),
-        [tag("span", tag("i", class_=f"key q{place}"), label) for place, label in enumerate(_step_labels(), 1)],
+        [_key(f"q{place}", label) for place, label in enumerate(_step_labels(), 1)],
         class_="legend",
     )
     rows = [
@@ -116,7 +130,7 @@ def heat_map(report: FleetReport, named: Named) -> Markup:
         [
             tag("div", fleet_bars(report), lanes, columns_axis(report.columns), class_="plot heat", data_plot="heat"),
             legend,
-            tag("p", class_="reading", aria_live="polite", data_reading="heat"),
+            _reading("heat"),
             as_table(("group", "rebalances", "most of them"), rows, frozenset({1})),
         ]
     )
@@ -129,7 +143,7 @@ def _heat_lane(columns: Columns, place: int, row: HeatRow, named: Named) -> Mark
     total = sum(row.rebalances)
     text = f"{shown_name(row.key.group)}: {counted(total, 'rebalance')}"
     drawn = strip(columns.count, cells, kind="cells", label=text, tabindex=0, data_cells=place)
-    return tag("div", tag("span", named(row.key), class_="who"), drawn, class_="lane")
+    return _lane(named(row.key), drawn)
 
 
 def _quantum(count: int) -> int:
@@ -160,7 +174,7 @@ def _worst_cells(columns: Columns, counts: Sequence[int]) -> str:
 
 
 def _step(columns: Columns) -> str:
-    hours = columns.step_ms // 3_600_000
+    hours = columns.step_ms // HOUR_MS
     return "an hour" if hours == 1 else f"{hours} hours" if hours < 48 else f"{hours // 24} days"
 
 
@@ -174,8 +188,7 @@ def ranking(report: FleetReport, named: Named) -> Markup:
     for key, seconds in report.ranking:
         text = f"{shown_name(key.group)}: {duration(seconds)} of partition time without an owner"
         bar = strip(_WIDE, _rect(0, 0, max(_WIDE * seconds / highest, 2), _TALL, "bar"), kind="bars", label=text)
-        value = tag("span", duration(seconds), class_="value")
-        lanes.append(tag("div", tag("span", named(key), class_="who"), bar, value, class_="lane valued"))
+        lanes.append(_lane(named(key), bar, tag("span", duration(seconds), class_="value"), kind="lane valued"))
     rows = [[named(key), f"{seconds:,.1f}"] for key, seconds in report.ranking]
     return joined(
         [
@@ -192,13 +205,10 @@ def timeline(place: int, of: Timeline, named: Named) -> Markup:
     """Return the owners of a group's partitions in its worst hour."""
     members = members_of(of)
     lanes = [_timeline_lane(of, row, members, f"{place}.{at}") for at, row in enumerate(of.rows)]
-    legend = [
-        tag("span", tag("i", class_=f"key m{at}"), shown_name(name))
-        for at, name in enumerate(members[:COLOURS_OF_MEMBERS])
-    ]
-    legend.append(tag("span", tag("i", class_="key gap"), "no owner"))
+    legend = [_key(f"m{at}", shown_name(name)) for at, name in enumerate(members[:COLOURS_OF_MEMBERS])]
+    legend.append(_key("gap", "no owner"))
     if of.empty:
-        legend.append(tag("span", tag("i", class_="key empty"), "the group had no members"))
+        legend.append(_key("empty", "the group had no members"))
     if len(members) > COLOURS_OF_MEMBERS:
         legend.append(tag("span", f"and {len(members) - COLOURS_OF_MEMBERS:,} more members, in the same colours again"))
     heading = tag("h3", named(of.key), tag("small", f"{hour(of.from_ms)} to {_clock(of.until_ms)[:5]} UTC"))
@@ -208,7 +218,7 @@ def timeline(place: int, of: Timeline, named: Named) -> Markup:
         tag("div", lanes, time_axis(of.from_ms, of.until_ms, _clock), class_="plot", data_plot=f"timeline-{place}"),
         tag("p", legend, class_="legend"),
         tag("p", _left_out(of), class_="note") if _left_out(of) else None,
-        tag("p", class_="reading", aria_live="polite", data_reading=f"timeline-{place}"),
+        _reading(f"timeline-{place}"),
         as_table(
             ("partition", "owners one after another", "without an owner"), [_owner_cells(of, row) for row in of.rows]
         ),
@@ -230,12 +240,10 @@ def gaps(of: Timeline, row: TimelineRow) -> list[tuple[int, int]]:
     """Return the times in which the group had members and none of them owned a partition."""
     had = sorted([*((span.from_ms, span.until_ms) for span in row.spans), *of.empty])
     found, reached = [], of.from_ms
-    for start, end in had:
+    for start, end in [*had, (of.until_ms, of.until_ms)]:
         if start > reached:
             found.append((reached, start))
         reached = max(reached, end)
-    if reached < of.until_ms:
-        found.append((reached, of.until_ms))
     return found
 
 
@@ -256,7 +264,7 @@ def _timeline_lane(of: Timeline, row: TimelineRow, members: Sequence[str], mark:
     owners = len({span.member for span in row.spans})
     text = f"{shown_name(row.partition)}: {counted(owners, 'owner')}, {duration(total_s)} without one"
     svg = strip(_WIDE, drawn, kind="spans", label=text, tabindex=0, data_spans=mark)
-    return tag("div", tag("span", tag("bdi", shown_name(row.partition)), class_="who"), svg, class_="lane")
+    return _lane(tag("bdi", shown_name(row.partition)), svg)
 
 
 def _owner_cells(of: Timeline, row: TimelineRow) -> list[Content]:
@@ -302,9 +310,7 @@ def readiness_bar(of: Readiness) -> Markup:
             drawn.append(_rect(reached, 0, max(width - 3, 1.5), _TALL, kind))
             reached += width
     text = "; ".join(f"{count:,} {words}" for _, count, words in parts)
-    legend = [
-        tag("span", tag("i", class_=f"key {kind}"), tag("b", f"{count:,}"), f" {words}") for kind, count, words in parts
-    ]
+    legend = [_key(kind, tag("b", f"{count:,}"), f" {words}") for kind, count, words in parts]
     rows = [[words, f"{count:,}", f"{100 * count / total:.0f} %"] for _, count, words in parts]
     return joined(
         [
