@@ -37,7 +37,7 @@ class HandMember:
         """Connect to the coordinator, wherever it is now."""
         self.hang_up()
         self._cluster.forget_coordinator(self._group)
-        self._connection = await self._cluster.open_apart(await self._cluster.coordinator(self._group))
+        self._connection = await self._cluster.pool.open_apart(await self._cluster.coordinator(self._group))
 
     def hang_up(self) -> None:
         if self._connection is not None:

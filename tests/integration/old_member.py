@@ -51,7 +51,7 @@ class OldMember:
         connection.close()
 
     async def _open(self) -> Connection:
-        return await self._cluster.open_apart(await self._cluster.coordinator(self._group))
+        return await self._cluster.pool.open_apart(await self._cluster.coordinator(self._group))
 
     async def _run(self) -> None:
         connection = await self._open()

@@ -105,7 +105,7 @@ def test_settings_of_security_work(client: Any, tmp_path: Path, monkeypatch: pyt
     by_name = {name: value for settings in table for name, value in settings.items()}
     objects = {name: by_name.pop(name) for name in ("tls", "sasl")}
     for settings in (by_name, objects):
-        pool = client(bootstrap_servers="127.0.0.1:1", **settings)._cluster._pool
+        pool = client(bootstrap_servers="127.0.0.1:1", **settings)._cluster.pool
         assert isinstance(pool.tls, ssl.SSLContext)
         assert pool.sasl == settings.get("sasl", Sasl("SCRAM-SHA-512", "ann", "secret"))
 

@@ -79,7 +79,7 @@ def test_our_classic_members_share_with_a_native_one_and_take_over_from_it(
             for member in members:
                 await member.start()
             await all_own(members, 3)
-            connection = await other.open_apart(await other.coordinator(name))
+            connection = await other.pool.open_apart(await other.coordinator(name))
             native = BareNative(connection, name)
             await native.until_it_owns(2)
             await all_own(members, 2)
@@ -122,7 +122,7 @@ def test_member_of_an_old_embedded_version_keeps_the_group_classic_and_is_named(
             old.start()
             await member.wait_for(lambda: len(member.assignment) == 1, timeout_ms=PATIENCE_MS)
             await asyncio.wait_for(changed.wait(), PATIENCE_MS / 1000)
-            connection = await other.open_apart(await other.coordinator(name))
+            connection = await other.pool.open_apart(await other.coordinator(name))
             answer = await BareNative(connection, name).beat()
             assert answer.error_code == ErrorCode.INVALID_REQUEST
             assert "version 0 where 3" in (answer.error_message or "")

@@ -114,12 +114,23 @@ class Contract:
 
     # Callbacks
 
-    def _revoke(self, partitions: Partitions) -> None:
+    def _demand_revocable(self, partitions: Partitions) -> None:
         self._demand(partitions <= self.owned, "only what is owned can be revoked")
         self._demand(not self._is_out, "a fenced member loses its partitions: there is nothing to revoke")
+        is_all = partitions == self.owned or not self._is_closing
+        self._demand(is_all, "closing gives up all that is owned")
+
+    def _demand_losable(self, partitions: Partitions) -> None:
+        self._demand(bool(partitions), "lost is never called with nothing")
+        self._demand(partitions <= self.owned, "only what is owned can be lost")
+        is_all = partitions == self.owned or not (self._is_out or self._is_closing)
+        self._demand(is_all, "a fenced member loses all that it owned")
+
+    def _revoke(self, partitions: Partitions) -> None:
+        self._demand_revocable(partitions)
         if self._is_closing:
-            self._demand(partitions == self.owned, "closing gives up all that is owned")
-        elif self.protocol is RebalanceProtocol.EAGER:
+            return
+        if self.protocol is RebalanceProtocol.EAGER:
             is_again = self.phase is Phase.JOINED and not self._sees_facts
             self._demand(self.phase is Phase.IDLE or is_again, "EAGER revokes once, before JoinGroup")
             self._demand(partitions == self.owned, "EAGER revokes all that is owned")
@@ -142,13 +153,11 @@ class Contract:
                 self.is_second_round_due = True
 
     def _lose(self, partitions: Partitions) -> None:
-        self._demand(bool(partitions), "lost is never called with nothing")
-        self._demand(partitions <= self.owned, "only what is owned can be lost")
-        if self._is_out or self._is_closing:
-            self._demand(partitions == self.owned, "a fenced member loses all that it owned")
-        elif self.protocol is RebalanceProtocol.EAGER:
+        self._demand_losable(partitions)
+        is_over = self._is_out or self._is_closing
+        if self.protocol is RebalanceProtocol.EAGER and not is_over:
             self._demand(not self._sees_facts and partitions == self.owned, "EAGER loses all, when it was fenced")
-        elif self._sees_facts:
+        elif self._sees_facts and not is_over:
             self._demand(partitions <= self._gone, "a member of the group loses only what no longer exists")
             is_outside = self.phase in (Phase.IDLE, Phase.PREPARED, Phase.JOINED)
             self._demand(is_outside, "nothing is lost between an assignment and its assigned")
@@ -257,21 +266,14 @@ class ConsumerContract(Contract):
 
     def _revoke(self, partitions: Partitions) -> None:
         self._demand(bool(partitions), "the consumer protocol does not call revoked with nothing")
-        self._demand(partitions <= self.owned, "only what is owned can be revoked")
-        self._demand(not self._is_out, "a fenced member loses its partitions: there is nothing to revoke")
-        if self._is_closing:
-            self._demand(partitions == self.owned, "closing gives up all that is owned")
-        else:
-            self._demand(not self._moved, "a reconciliation revokes once")
+        self._demand_revocable(partitions)
+        self._demand(self._is_closing or not self._moved, "a reconciliation revokes once")
         self._moved = partitions
         self.phase = Phase.PREPARED
 
     def _lose(self, partitions: Partitions) -> None:
-        self._demand(bool(partitions), "lost is never called with nothing")
-        self._demand(partitions <= self.owned, "only what is owned can be lost")
-        if self._is_out or self._is_closing:
-            self._demand(partitions == self.owned, "a fenced member loses all that it owned")
-        else:
+        self._demand_losable(partitions)
+        if not (self._is_out or self._is_closing):
             self._demand(partitions <= self._gone, "a member of the group loses only what no longer exists")
             self._demand(self.phase is Phase.IDLE, "what was deleted is lost before anything is revoked")
             self.phase = Phase.PREPARED

@@ -28,7 +28,7 @@ each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: f"{c
 
 def secured(client: Any) -> tuple[ssl.SSLContext | None, Sasl | None]:
     """What the client's connections are made with."""
-    pool = getattr(client, "_client", client)._cluster._pool
+    pool = getattr(client, "_client", client)._cluster.pool
     return pool.tls, pool.sasl
 
 

@@ -7,7 +7,7 @@ members, a broker that cannot be reached. Only methods named create, delete, alt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar, Unpack
@@ -27,6 +27,7 @@ from kohort.client.arguments import (
     topic_partitions,
     whole_number,
 )
+from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, committable, fetch_committed
 from kohort.client.cluster.list_offsets import OffsetAndTimestamp, list_offsets
 from kohort.client.cluster.metadata import Broker, ClusterView, TopicView
@@ -301,18 +302,14 @@ class Admin:
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """Return these groups by id. Raises GROUP_ID_NOT_FOUND."""
-        wanted = texts("group_ids", group_ids)
-        described = await asyncio.gather(*[describe_group(self._cluster, group_id) for group_id in wanted])
-        return dict(zip(wanted, described, strict=True))
+        return await self._described(describe_group, group_ids)
 
     async def describe_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """Return these groups of the consumer protocol (KIP-848) by id, with epochs, targets and types of members.
 
         Raises GROUP_ID_NOT_FOUND, for groups of another type too, and UNSUPPORTED_VERSION.
         """
-        wanted = texts("group_ids", group_ids)
-        described = await asyncio.gather(*[describe_consumer_group(self._cluster, group_id) for group_id in wanted])
-        return dict(zip(wanted, described, strict=True))
+        return await self._described(describe_consumer_group, group_ids)
 
     async def has_consumer_protocol(self, group_id: str) -> bool:
         """Return whether the coordinator of a group, there or not, offers the consumer protocol."""
@@ -380,6 +377,13 @@ class Admin:
             raise PartitionErrors(f"offsets of group {group_id!r} were not deleted", failed)
 
     # The inside
+
+    async def _described(
+        self, describe: Callable[[Cluster, str], Awaitable[GroupDescription]], group_ids: Iterable[str]
+    ) -> dict[str, GroupDescription]:
+        wanted = texts("group_ids", group_ids)
+        described = await asyncio.gather(*[describe(self._cluster, group_id) for group_id in wanted])
+        return dict(zip(wanted, described, strict=True))
 
     async def _retry(self, request: Request[ResponseT]) -> ResponseT:
         cluster = self._cluster

@@ -61,12 +61,12 @@ class Cluster:
         sasl: Sasl | None = None,
         random: Callable[[], float] = random_number,
     ) -> None:
-        self._bootstrap = bootstrap_addresses(bootstrap_servers)
+        self._bootstrap = [Broker(-1, host, port) for host, port in bootstrap_addresses(bootstrap_servers)]
         self.client_id = client_id
         self.request_timeout_ms = request_timeout_ms
         self.random = random
         self.view = ClusterView()
-        self._pool = Pool(client_id, random, connect_timeout_ms, tls, sasl)
+        self.pool = Pool(client_id, random, connect_timeout_ms, tls, sasl)
         self._metadata_max_age_s = metadata_max_age_ms / 1000
         self._start_timeout_ms = start_timeout_ms
         self._is_auto_creating = allow_auto_create_topics
@@ -101,7 +101,7 @@ class Cluster:
                 if self._refreshing is not None:
                     self._refreshing.cancel()
                     self._refreshing = None
-                self._pool.drop()
+                self.pool.drop()
                 raise
             self._keeper = asyncio.create_task(self._keep_fresh(), name="kohort metadata")
 
@@ -113,7 +113,7 @@ class Cluster:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._keeper = None
-        self._pool.close()
+        self.pool.close()
 
     # Metadata
 
@@ -214,18 +214,6 @@ class Cluster:
 
     # Requests
 
-    async def connection(self, broker: Broker, *, lane: str = "") -> Connection:
-        """Return the connection to a broker that all requests of a lane share. Raises `KafkaError`."""
-        return await self._pool.connection(broker.host, broker.port, lane)
-
-    def connected(self, broker: Broker, *, lane: str = "") -> Connection | None:
-        """Return what `connection` would without waiting, or None."""
-        return self._pool.connected(broker.host, broker.port, lane)
-
-    async def open_apart(self, broker: Broker) -> Connection:
-        """Open a connection of the caller's own. Raises `KafkaError`."""
-        return await self._pool.open_apart(broker.host, broker.port)
-
     async def call(
         self,
         broker: Broker,
@@ -239,7 +227,7 @@ class Cluster:
 
         A request that the broker may hold back, such as Fetch, goes by a `lane` of its own.
         """
-        connection = await self.connection(broker, lane=lane)
+        connection = await self.pool.connection(broker, lane)
         return await connection.call(request, highest=highest, timeout_ms=timeout_ms or self.request_timeout_ms)
 
     async def call_any(self, request: Request[ResponseT], *, timeout_ms: int | None = None) -> ResponseT:
@@ -309,17 +297,17 @@ class Cluster:
 
     async def _any_connection(self) -> Connection:
         """Return a connection to any broker: known ones first, least busy first, then the bootstrap addresses."""
-        known = [(broker.host, broker.port) for broker in self.view.brokers.values()]
+        known = list(self.view.brokers.values())
         first = int(self.random() * len(known)) if known else 0
-        addresses = dict.fromkeys([*known[first:], *known[:first], *self._bootstrap])
+        brokers = {each.address: each for each in [*known[first:], *known[:first], *self._bootstrap]}
         attempts: list[tuple[str, str]] = []
-        for host, port in addresses:
+        for address, broker in brokers.items():
             try:
-                return await self._pool.connection(host, port)
+                return await self.pool.connection(broker)
             except KafkaError as error:
                 if error.code is not ErrorCode.NETWORK_EXCEPTION or not is_worth_a_retry(error):
                     raise
-                attempts.append((f"{host}:{port}", error.text))
+                attempts.append((address, error.text))
         raise BrokerUnreachable(attempts)
 
     async def _refresh(self) -> None:

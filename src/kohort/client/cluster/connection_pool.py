@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.retry import Waits
 from kohort.model.errors import KafkaError
 from kohort.net.connection import Connection
@@ -44,21 +45,22 @@ class Pool:
     _apart: dict[Connection, None] = field(default_factory=dict)
     _is_closed: bool = False
 
-    async def connection(self, host: str, port: int, lane: str = "") -> Connection:
-        """Return the open connection to an address. Raises `KafkaError` where it cannot be opened."""
-        peer = self._peers.get((host, port, lane))
+    async def connection(self, broker: Broker, lane: str = "") -> Connection:
+        """Return the connection to a broker that all requests of a lane share. Raises `KafkaError`."""
+        key = broker.host, broker.port, lane
+        peer = self._peers.get(key)
         if peer is None:
-            peer = self._peers[host, port, lane] = _Peer(Waits(self.random, initial_ms=50))
+            peer = self._peers[key] = _Peer(Waits(self.random, initial_ms=50))
         # A caller that comes while others wait for the connection waits behind them: requests keep their order.
         if not peer.waiting and (connection := peer.open) is not None:
             return connection
         peer.waiting += 1
         try:
-            return await self._connect(peer, host, port)
+            return await self._connect(peer, broker)
         finally:
             peer.waiting -= 1
 
-    async def _connect(self, peer: _Peer, host: str, port: int) -> Connection:
+    async def _connect(self, peer: _Peer, broker: Broker) -> Connection:
         async with peer.lock:
             if (connection := peer.open) is not None:
                 return connection
@@ -66,21 +68,21 @@ class Pool:
             if now_s < peer.not_before_s:
                 await asyncio.sleep(peer.not_before_s - now_s)
             try:
-                peer.connection = await self._open(host, port)
+                peer.connection = await self._open(broker)
             except KafkaError:
                 peer.not_before_s = asyncio.get_running_loop().time() + peer.waits.next_s()
                 raise
             peer.waits.reset()
             return peer.connection
 
-    def connected(self, host: str, port: int, lane: str = "") -> Connection | None:
-        """Return the connection to an address if it is open and no caller waits for it."""
-        peer = self._peers.get((host, port, lane))
+    def connected(self, broker: Broker, lane: str = "") -> Connection | None:
+        """Return the connection to a broker if it is open and no caller waits for it."""
+        peer = self._peers.get((broker.host, broker.port, lane))
         return None if peer is None or peer.waiting else peer.open
 
-    async def open_apart(self, host: str, port: int) -> Connection:
+    async def open_apart(self, broker: Broker) -> Connection:
         """Open a connection of the caller's own, for requests that others must not queue behind."""
-        connection = await self._open(host, port)
+        connection = await self._open(broker)
         self._apart = {other: None for other in self._apart if not other.is_closed} | {connection: None}
         return connection
 
@@ -99,9 +101,14 @@ class Pool:
         self._is_closed = True
         self.drop()
 
-    async def _open(self, host: str, port: int) -> Connection:
+    async def _open(self, broker: Broker) -> Connection:
         connection = await Connection.open(
-            host, port, self.client_id, tls=self.tls, sasl=self.sasl, timeout_ms=self.connect_timeout_ms
+            broker.host,
+            broker.port,
+            self.client_id,
+            tls=self.tls,
+            sasl=self.sasl,
+            timeout_ms=self.connect_timeout_ms,
         )
         if self._is_closed:
             connection.close()

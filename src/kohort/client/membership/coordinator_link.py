@@ -33,7 +33,7 @@ class CoordinatorLink:
         async with self._lock:
             if self._connection is None or self._connection.is_closed:
                 coordinator = await self.cluster.coordinator(self.group_id, timeout_ms=self.cluster.request_timeout_ms)
-                self._connection = await self.cluster.open_apart(coordinator)
+                self._connection = await self.cluster.pool.open_apart(coordinator)
             return self._connection
 
     def has_feature(self, version: int = 1) -> bool:

@@ -1,8 +1,7 @@
 """What a member does for its whole group while it leads: fresh metadata, the assignor, the two-step rule.
 
-It also follows the metadata of the topics that concern the member, whether it leads or not. An assignor that fails, or
-breaks the rule of cooperative rebalancing, makes no assignment at all: the members get the reason where the broker can
-pass it on.
+An assignor that fails, or breaks the rule of cooperative rebalancing, makes no assignment at all: the members get the
+reason where the broker can pass it on.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from kohort.assign.cooperative import assign_group
 from kohort.assign.spec import Assignor, GroupSpec
 from kohort.client.cluster.retry import is_worth_a_retry, retry
 from kohort.client.membership.coordinator_link import CoordinatorLink
-from kohort.client.membership.member_messages import metadata_seen, specs
+from kohort.client.membership.member_messages import specs
 from kohort.member import effects, inputs
 from kohort.model.errors import KafkaError
 
@@ -27,26 +26,14 @@ OLD_MEMBERS = (
 
 
 class Leader:
-    """One member's view of the group's topics, and the assignments it makes."""
+    """The assignments that one member makes. `followed` are the topics whose metadata concerns it."""
 
     def __init__(self, link: CoordinatorLink, assignors: Iterable[Assignor]) -> None:
         self._link = link
         self._cluster = link.cluster
         self._group_id = link.group_id
         self._assignors = {assignor.name: assignor for assignor in assignors}
-        self._followed: frozenset[str] = frozenset()
-
-    def follow(self, topics: Iterable[str]) -> None:
-        """Follow these topics' metadata too."""
-        topics = frozenset(topics)
-        self._followed |= topics
-        if self._cluster.track(topics):
-            # A follower never computes an assignment, and still has to find the leaders of what it is given.
-            self._cluster.request_refresh()
-
-    def topic_metadata(self) -> inputs.MetadataChanged:
-        """Return the topics as the cluster shows them now."""
-        return metadata_seen(self._cluster.view, self._followed)
+        self.followed: set[str] = set()
 
     async def compute(self, effect: effects.Compute, is_wanted: Callable[[], bool] = lambda: True) -> inputs.Input:
         """Run the assignor over the members, with metadata of now that covers all their topics.
@@ -79,7 +66,7 @@ class Leader:
 
         A cluster that cannot be asked is no reason to end: the coordinator ends a round that takes too long.
         """
-        self._followed |= frozenset(topics)
+        self.followed.update(topics)
         self._cluster.track(topics)
         try:
             await self._cluster.refresh_anew()

@@ -82,11 +82,15 @@ class ClassicDriver:
 
     def follow(self, topics: Iterable[str]) -> None:
         """Keep the metadata of these topics fresh too."""
-        self._leader.follow(topics)
+        topics = set(topics)
+        self._leader.followed |= topics
+        if self._link.cluster.track(topics):
+            # A follower never computes an assignment, and still has to find the leaders of what it is given.
+            self._link.cluster.request_refresh()
 
     def topic_metadata(self) -> inputs.Input:
         """Return the topics as the cluster shows them now."""
-        return self._leader.topic_metadata()
+        return messages.metadata_seen(self._link.cluster.view, self._leader.followed)
 
     def commit_error(self, error: KafkaError, identity: Identity) -> KafkaError:
         """Return what to raise: `RebalanceInProgress` where the user may try again, else `CommitFailed`."""

@@ -171,7 +171,7 @@ class Sender:
             ready.setdefault(leader, []).append(partition)
         for leader, partitions in ready.items():
             # Batches leave the queue for an open connection only: if each opened its own, one could overtake another.
-            connection = self._cluster.connected(leader, lane=_LANE)
+            connection = self._cluster.pool.connected(leader, _LANE)
             if connection is None:
                 self._connect(leader)
                 continue
@@ -187,7 +187,7 @@ class Sender:
     async def _open(self, leader: Broker) -> None:
         """Open the connection to a leader; until that worked its batches wait where they are."""
         try:
-            await self._cluster.connection(leader, lane=_LANE)
+            await self._cluster.pool.connection(leader, _LANE)
         except KafkaError as error:
             log.info("producing to %s: %s", leader.address, error)
             self._cluster.request_refresh()

@@ -7,6 +7,7 @@ Driver and executors share the file system. Layout: `rows/<id>/*.parquet`, `mani
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -22,11 +23,11 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.tables import table
 from kohort.spark.tables.manifest_log import ManifestLog, new_entry_id, now_ms, sync_directory
 from kohort.spark.tables.manifest_state import Entry, RowsFile, TableState
-from kohort.spark.tables.table import Change, Claim, Held, Holdings, Step, TableBroken
-from kohort.spark.tables.table_schema import require_same_columns, schema_from_json, schema_to_json
+from kohort.spark.tables.table import Change, Claim, Held, Holdings, SchemaMismatch, Step, TableBroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 SMALL_FILE_BYTES = 64 << 20
 """Files below this size are put together by `compact`."""
@@ -94,11 +95,11 @@ class ManifestTable:
         table.advanced(
             state.groups.get(group, {}), steps
         )  # refused at once where that is clear before any row is written
-        require_same_columns(state.schema, frame.schema, str(self))
-        schema = schema_to_json(frame.schema)
+        _require_same_columns(state.schema, frame.schema, str(self))
+        schema = _schema_to_json(frame.schema)
 
         def decide(state: TableState, added: tuple[RowsFile, ...]) -> Entry:
-            require_same_columns(state.schema, frame.schema, str(self))
+            _require_same_columns(state.schema, frame.schema, str(self))
             first = schema if state.schema is None else None
             held = table.advanced(state.groups.get(group, {}), steps)
             return Entry(new_entry_id(), "append", now_ms(), first, added, group=group, held=held)
@@ -110,7 +111,7 @@ class ManifestTable:
         state = self._log.refresh()
         if state.schema is None:
             raise TableBroken(f"{self!r} has no columns yet: nothing was written to it")
-        schema = schema_from_json(state.schema)
+        schema = _schema_from_json(state.schema)
         if not state.files:
             return spark.createDataFrame([], schema)
         return spark.read.schema(schema).parquet(*(self._pattern(path) for path in state.files))
@@ -128,7 +129,7 @@ class ManifestTable:
         chosen = [each for each in state.files.values() if each.size < small]
         if len(chosen) < 2:
             return 0
-        schema = schema_from_json(state.schema)
+        schema = _schema_from_json(state.schema)
         frame = spark.read.schema(schema).parquet(*(self._pattern(each.path) for each in chosen))
 
         def decide(state: TableState, added: tuple[RowsFile, ...]) -> Entry | None:
@@ -271,3 +272,60 @@ def _size(path: Path) -> int:
 def _sync(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+# The columns
+
+
+def _schema_to_json(schema: StructType) -> Any:
+    """Return a schema as plain values; every column may be null, as Parquet reads it."""
+    from pyspark.sql.types import StructType
+
+    plain: Any = json.loads(StructType(schema.fields).json())
+    return _nullable(plain)
+
+
+def _schema_from_json(plain: Any) -> StructType:
+    """Return the schema of `_schema_to_json`."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(plain)
+
+
+def _require_same_columns(columns: Any, schema: StructType, name: str) -> None:
+    """Raise SchemaMismatch, naming what differs, unless a frame has the table's columns in their order.
+
+    A table without columns takes any.
+    """
+    if columns is None:
+        return
+    here, there = _schema_from_json(columns), _schema_from_json(_schema_to_json(schema))
+    if here == there:
+        return
+    ours = {field.name: field.dataType.simpleString() for field in here.fields}
+    theirs = {field.name: field.dataType.simpleString() for field in there.fields}
+    faults = [f"it has no column {name} {kind}" for name, kind in theirs.items() if name not in ours]
+    faults += [f"the rows have no column {name} {kind}" for name, kind in ours.items() if name not in theirs]
+    faults += [
+        f"its column {name} is {kind}, the rows' is {theirs[name]}"
+        for name, kind in ours.items()
+        if theirs.get(name, kind) != kind
+    ]
+    if not faults:
+        faults = [f"its columns are in the order {', '.join(ours)}, the rows' in the order {', '.join(theirs)}"]
+    raise SchemaMismatch(f"{name} does not take these rows: {'; '.join(faults)}")
+
+
+def _nullable(plain: Any) -> Any:
+    """Return the schema's plain values with everything nullable, and without metadata."""
+    if isinstance(plain, list):
+        return [_nullable(each) for each in plain]
+    if not isinstance(plain, dict):
+        return plain
+    changed = {name: _nullable(value) for name, value in plain.items()}
+    for name in ("nullable", "containsNull", "valueContainsNull"):
+        if name in changed:
+            changed[name] = True
+    if "metadata" in changed:
+        changed["metadata"] = {}
+    return changed
