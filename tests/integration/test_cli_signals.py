@@ -61,6 +61,7 @@ def test_one_signal_ends_a_member_and_a_producer_of_a_frozen_broker(tmp_path: Pa
         broker.send_signal(signal.SIGSTOP)
         try:
             write(producer, b"b\nc\n")
+            until_taken(producer)
             for process in (member, producer):
                 process.send_signal(signal.SIGINT)
             _, member_stderr = member.communicate(timeout=END_S)

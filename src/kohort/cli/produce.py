@@ -147,15 +147,7 @@ class Tally:
     async def send(self, producer: Producer, topic: str, line: bytes, read: Callable[[bytes], Outgoing]) -> None:
         """Send one line. Raises CommandFailed, naming the line, where it cannot become a record of the topic."""
         try:
-            record = read(line)
-            delivery = await producer.send(
-                topic,
-                record.value,
-                key=record.key,
-                partition=record.partition,
-                timestamp_ms=record.timestamp_ms,
-                headers=record.headers,
-            )
+            delivery = await producer.send(topic, **read(line)._asdict())
         except NotARecord as error:
             raise CommandFailed(f"line {self.lines + 1} of stdin is no record: {error}", USAGE) from None
         except KafkaError as error:

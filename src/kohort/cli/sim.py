@@ -82,7 +82,9 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name):
             option = "from" if name == "first" else name
             raise CommandFailed(f"--{option} goes with {'--seeds' if args.seed is not None else '--seed'}", USAGE)
-    return run_one(args) if args.seed is not None else run_many(args)
+    if args.seed is not None:
+        return run_one(args)
+    return print_summary(args, outcomes(args, range(args.first, args.first + args.seeds)))
 
 
 # One world
@@ -176,11 +178,6 @@ def write_picture(path: Path, svg: str) -> None:
 
 
 # Many worlds
-
-
-def run_many(args: argparse.Namespace) -> int:
-    """Run many worlds and print their summary."""
-    return print_summary(args, outcomes(args, range(args.first, args.first + args.seeds)))
 
 
 def print_summary(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:

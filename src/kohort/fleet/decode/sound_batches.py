@@ -143,22 +143,17 @@ class Cutter:
         codec = int(batch[ATTRIBUTES]) & CODEC
         if not codec:
             return records
-        sample = source[batch[AT] : batch[AT] + 64].tobytes()
         try:
             unpacked = decompress(Compression(codec), records, MAX_UNPACKED_BYTES)
+            if batch[COUNT] * walking.LEAST_RECORD <= len(unpacked):
+                return unpacked
+            # An impossible count: nothing is allocated for it.
+            reason, kind = _REASONS[walking.WRONG_COUNT].format(count=int(batch[COUNT])), f"{walking.WRONG_COUNT}"
         except CorruptCompression as corrupt:
-            self._quarantine.add(
-                Fault(f"the batch does not unpack: {corrupt}", self.place(batch[AT]), int(batch[BASE]), sample),
-                f"{Compression(codec).name} does not unpack",
-            )
-            return None
-        if batch[COUNT] * walking.LEAST_RECORD > len(unpacked):  # refuse to allocate for an impossible count
-            reason = _REASONS[walking.WRONG_COUNT].format(count=int(batch[COUNT]))
-            self._quarantine.add(
-                Fault(reason, self.place(batch[AT]), int(batch[BASE]), sample), f"{walking.WRONG_COUNT}"
-            )
-            return None
-        return unpacked
+            reason, kind = f"the batch does not unpack: {corrupt}", f"{Compression(codec).name} does not unpack"
+        sample = source[batch[AT] : batch[AT] + 64].tobytes()
+        self._quarantine.add(Fault(reason, self.place(batch[AT]), int(batch[BASE]), sample), kind)
+        return None
 
     def place(self, at: int) -> int | None:
         """Return where bytes of the stretch that is being cut lie in their file."""
