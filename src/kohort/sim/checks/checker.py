@@ -48,6 +48,11 @@ class Checker(TimedObserver):
         if not is_kept:
             self.broken(invariant, sentence)
 
+    def compare(self, is_kept: bool, invariant: Invariant, sentence: str) -> None:
+        """Count one comparison, and stop the world if the invariant is not kept."""
+        self.count(invariant)
+        self.require(is_kept, invariant, sentence)
+
 
 @contextmanager
 def logs_to(handler: logging.Handler, level: int) -> Iterator[None]:

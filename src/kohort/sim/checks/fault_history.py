@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from kohort.sim.checks.checker import Checker
 
-OF_CLUSTER = frozenset(
-    {
-        "kill node",
-        "power loss",
-        "stop node",
-        "move node",
-        "freeze node",
-        "slow disk",
-        "full disk",
-        "failing disk",
-        "storm",
-        "boot failed",
-        "compact failed",
-    }
-)
-"""Faults of brokers, disks and the network as a whole."""
-
-OF_MEMBER = frozenset({"freeze", "partition", "one way", "vanish", "break", "expel", "impersonate"})
-OF_TOPIC = frozenset({"delete topic", "recreate topic"})
-OF_OFFSETS = frozenset({"delete offsets", "reset offsets", "delete group"})
+_FAULTS = {
+    "cluster": (
+        "kill node", "power loss", "stop node", "move node", "freeze node", "slow disk", "full disk", "failing disk",
+        "storm", "boot failed", "compact failed", "delete offsets", "reset offsets", "delete group",
+    ),
+    "slow": ("packets", "drift"),
+    "member": ("freeze", "partition", "one way", "vanish", "break", "expel", "impersonate"),
+    "topic": ("delete topic", "recreate topic"),
+}  # fmt: skip
+"""Faults by what they disturb: everything at once, the pace of everything, one member, one topic."""
+_KINDS = {name: kind for kind, names in _FAULTS.items() for name in names}
 
 ALWAYS, NEVER = 1 << 62, -1 << 62
 
@@ -38,25 +29,17 @@ class FaultsSeen(Checker):
 
     def fault(self, name: str, subject: str, detail: str) -> None:
         """Note a fault, or the answer to what an operator asked for: it takes effect by then."""
-        name = name.removesuffix(" answered")
-        if name in OF_CLUSTER or name in OF_OFFSETS:
-            self._note("cluster", "", detail)
-        elif name in ("packets", "drift"):
-            self._note("slow", "", detail, is_lasting=True)
-        elif name in OF_MEMBER:
-            self._note("member", subject, detail)
-        elif name in OF_TOPIC:
-            self._note("topic", subject, detail)
-
-    def _note(self, kind: str, subject: str, detail: str, *, is_lasting: bool = False) -> None:
+        kind = _KINDS.get(name.removesuffix(" answered"))
+        if kind is None:
+            return
         lasts_us = 0
         for word in detail.split():
-            key, _, value = word.partition("=")
-            if key in ("for_us", "down_us") and value.isdigit():
+            name, _, value = word.partition("=")
+            if name in ("for_us", "down_us") and value.isdigit():
                 lasts_us += int(value)
-        until_us = ALWAYS if is_lasting else self.now_us + lasts_us
-        key_of = kind, subject
-        self._until_us[key_of] = max(self._until_us.get(key_of, NEVER), until_us)
+        until_us = ALWAYS if kind == "slow" else self.now_us + lasts_us
+        key = (kind, subject if kind in ("member", "topic") else "")
+        self._until_us[key] = max(self._until_us.get(key, NEVER), until_us)
 
     # -- for others
 

@@ -70,11 +70,10 @@ class MembershipChecker(Checker):
             other = slots.setdefault(stored.instance_id, stored.member_id)
             self.count(STATIC_SLOT_UNIQUE)
             self._demand_unique(event.group_id, stored.instance_id, other, stored.member_id)
-        self.count(LEADER_NEVER_ORPHANED)
         ids = {stored.member_id for stored in event.members}
         is_led = event.is_synced if event.leader is None else event.leader in ids
         text = f"{event.group_id}: generation {event.generation} is led by {event.leader}, which is not in it"
-        self.require(is_led, LEADER_NEVER_ORPHANED, text)
+        self.compare(is_led, LEADER_NEVER_ORPHANED, text)
         for member_id, stored in ledger.members.items():
             if stored.instance_id is not None and slots.get(stored.instance_id, member_id) != member_id:
                 self._replaced[event.group_id, member_id] = stored.instance_id
@@ -127,9 +126,8 @@ class MembershipChecker(Checker):
         ledger = self._ledgers.groups[member.group_id]
         if loads != self._ledgers.loads or not ledger.is_out(member_id):
             return  # a crash has forgotten its removal
-        self.count(FENCED_MEMBER_GETS_ERROR)
         text = f"{member.name} ({member_id}) is out of {member.group_id}, and its {request} succeeds"
-        self.require(error is not ErrorCode.NONE, FENCED_MEMBER_GETS_ERROR, text)
+        self.compare(error is not ErrorCode.NONE, FENCED_MEMBER_GETS_ERROR, text)
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
         """Note who leaves, and who does not any more."""
@@ -162,29 +160,25 @@ class EpochChecker(Checker):
         ledgers.before(GroupStored, self._generation_stored)
 
     def _group_stored(self, ledger: GroupLedger, event: ConsumerGroupStored, _: Shard) -> None:
-        self.count(EPOCH_MONOTONE)
         self._note(event.group_id, event.epoch)
         text = f"{event.group_id}: group epoch {event.epoch} after {ledger.epoch}"
-        self.require(event.epoch >= ledger.epoch, EPOCH_MONOTONE, text)
+        self.compare(event.epoch >= ledger.epoch, EPOCH_MONOTONE, text)
 
     def _target_stored(self, ledger: GroupLedger, event: TargetStored, _: Shard) -> None:
-        self.count(EPOCH_MONOTONE)
         text = f"{event.group_id}: target epoch {event.epoch} after {ledger.target_epoch}"
-        self.require(event.epoch >= ledger.target_epoch, EPOCH_MONOTONE, text)
+        self.compare(event.epoch >= ledger.target_epoch, EPOCH_MONOTONE, text)
         text = f"{event.group_id}: a target of epoch {event.epoch}, the group is at {ledger.epoch}"
         self.require(event.epoch <= ledger.epoch, EPOCH_MONOTONE, text)
 
     def _assignment_stored(self, ledger: GroupLedger, event: MemberAssignmentStored, _: Shard) -> None:
-        self.count(EPOCH_MONOTONE)
         text = f"{event.group_id}: {event.member_id} is sent to epoch {event.epoch}, the group is at {ledger.epoch}"
-        self.require(event.epoch <= ledger.epoch, EPOCH_MONOTONE, text)
+        self.compare(event.epoch <= ledger.epoch, EPOCH_MONOTONE, text)
         member = ledger.natives.get(event.member_id)
         if member is not None and AWAY not in (event.epoch, member.epoch):
             text = f"{event.group_id}: {event.member_id} goes back from {member.epoch} to {event.epoch}"
             self.require(event.epoch >= member.epoch, EPOCH_MONOTONE, text)
 
     def _generation_stored(self, ledger: GroupLedger, event: GroupStored, _: Shard) -> None:
-        self.count(GENERATION_DENSE)
         group_id, now, before = event.group_id, event.generation, ledger.generation
         self._note(group_id, now)
         if ledger.kind != "classic":
@@ -194,7 +188,7 @@ class EpochChecker(Checker):
             is_next, text = now == before + 1, f"generation {now} follows {before}, expected {before + 1}"
         else:
             is_next, text = now == before, f"assignments of generation {now}, the stored one is {before}"
-        self.require(is_next, GENERATION_DENSE, f"{group_id}: {text}")
+        self.compare(is_next, GENERATION_DENSE, f"{group_id}: {text}")
 
     def _note(self, group_id: str, number: int) -> None:
         self._highest[group_id] = max(number, self._highest.get(group_id, 0))
@@ -207,10 +201,9 @@ class EpochChecker(Checker):
         if epoch <= 0:
             self._shown.pop(member.name, None)  # it joins anew, perhaps another group of that name
             return
-        self.count(GENERATION_DENSE)
         known = self._highest.get(member.group_id, 0)
         text = f"{member.name} ({member_id}) shows {epoch} in {request}, the log of {member.group_id} knows {known}"
-        self.require(epoch <= known, GENERATION_DENSE, text)
+        self.compare(epoch <= known, GENERATION_DENSE, text)
         before_id, before = self._shown.get(member.name, ("", 0))
         text = f"{member.name} ({member_id}) shows {epoch} after it had shown {before}"
         self.require(before_id != member_id or epoch >= before, EPOCH_MONOTONE, text)

@@ -52,30 +52,26 @@ class Operator:
     def create_topic(self, name: str, partitions: int, answered: Answered) -> None:
         """Create a topic."""
         topic = CreateTopicsRequest.Topic(name=name, num_partitions=partitions, replication_factor=1)
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-        self._ask(request, 7, answered)
+        self._ask(CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 7, answered)
 
     def grow_topic(self, name: str, partitions: int, answered: Answered) -> None:
         """Give a topic more partitions."""
         topic = CreatePartitionsRequest.Topic(name=name, count=partitions, assignments=None)
-        request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-        self._ask(request, 3, answered)
+        self._ask(CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 3, answered)
 
     def delete_topic(self, name: str, answered: Answered) -> None:
         """Delete a topic."""
-        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=TIMEOUT_MS)
-        self._ask(request, 5, answered)
+        self._ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=TIMEOUT_MS), 5, answered)
 
     def delete_offsets(self, group: str, topic: str, partitions: int, answered: Answered) -> None:
         """Delete what a group has committed of a topic."""
         parts = [OffsetDeleteRequest.Topic.Partition(partition_index=index) for index in range(partitions)]
-        request = OffsetDeleteRequest(group_id=group, topics=[OffsetDeleteRequest.Topic(name=topic, partitions=parts)])
-        self._ask(request, 0, answered)
+        topics = [OffsetDeleteRequest.Topic(name=topic, partitions=parts)]
+        self._ask(OffsetDeleteRequest(group_id=group, topics=topics), 0, answered)
 
     def delete_group(self, group: str, answered: Answered) -> None:
         """Delete a group."""
-        request = DeleteGroupsRequest(groups_names=[group])
-        self._ask(request, 2, answered)
+        self._ask(DeleteGroupsRequest(groups_names=[group]), 2, answered)
 
     def reset_offsets(self, group: str, topic: str, partitions: int, answered: Answered) -> None:
         """Have a group read a topic from its beginning; a group with members refuses that."""
@@ -83,8 +79,8 @@ class Operator:
             OffsetCommitRequest.Topic.Partition(partition_index=index, committed_offset=0)
             for index in range(partitions)
         ]
-        request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequest.Topic(name=topic, partitions=parts)])
-        self._ask(request, 8, answered)
+        topics = [OffsetCommitRequest.Topic(name=topic, partitions=parts)]
+        self._ask(OffsetCommitRequest(group_id=group, topics=topics), 8, answered)
 
     def configure_group(self, group: str, name: str, value: str, answered: Answered) -> None:
         """Set one of a group's own settings."""
@@ -93,8 +89,7 @@ class Operator:
             resource_name=group,
             configs=[IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=SET, value=value)],
         )
-        request = IncrementalAlterConfigsRequest(resources=[resource])
-        self._ask(request, 1, answered)
+        self._ask(IncrementalAlterConfigsRequest(resources=[resource]), 1, answered)
 
     def expel(self, group: str, member_id: str, instance_id: str | None, answered: Answered) -> None:
         """Remove a member from its group, as an admin client does."""
@@ -103,8 +98,7 @@ class Operator:
             group_instance_id=instance_id,
             reason="removed by the operator",
         )
-        request = LeaveGroupRequest(group_id=group, members=[member])
-        self._ask(request, 5, answered)
+        self._ask(LeaveGroupRequest(group_id=group, members=[member]), 5, answered)
 
     def impersonate(self, group: str, member_id: str, topics: Sequence[str], answered: Answered) -> None:
         """Join under the id of a member as an instance that it is not: no tool does that, a stranger may."""
