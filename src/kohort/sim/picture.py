@@ -104,128 +104,117 @@ class Picture(TimedObserver):
         for (group, partition, name), start_us in self._since.items():
             rows[group, partition].append(Span(name, start_us, end_us))
         lives = [*self._lives, *(Span(name, since_us, end_us) for name, since_us in self._up.items())]
-        return "\n".join(_drawn(self, rows, lives, end_us)) + "\n"
+        return "\n".join(_Drawing(self, end_us).lines(rows, lives)) + "\n"
 
 
-class _Scale(NamedTuple):
-    end_us: int
+class _Drawing:
+    """One picture that is being drawn, from above to below: `y` is how far it has come."""
 
-    def x(self, at_us: int) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * at_us / self.end_us, 1)
+    def __init__(self, picture: Picture, end_us: int) -> None:
+        self._picture = picture
+        self._end_us = end_us
+        members = sorted(picture._members, key=_natural)
+        self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(members)}
+        self._body: list[str] = []
+        self._y = 58
 
-    def bar(self, span: Span, y: float, colour: str, height: float = ROW - GAP) -> str:
-        width = max(self.x(span.end_us) - self.x(span.start_us), 0.8)
-        label = f"{span.who} from {span.start_us / 1e6:.3f} s to {span.end_us / 1e6:.3f} s"
-        return (
-            f'<rect x="{self.x(span.start_us)}" y="{y}" width="{width:.1f}" height="{height}" rx="2" '
-            f'fill="{colour}"><title>{escape(label)}</title></rect>'
+    def lines(self, rows: Mapping[tuple[str, TopicPartition], list[Span]], lives: list[Span]) -> Iterable[str]:
+        """Yield the lines of the file."""
+        self._draw_legend()
+        for node in sorted({life.who for life in lives}):
+            self._draw_row(node, [life for life in lives if life.who == node])
+        for group in sorted({group for group, _ in rows}):
+            self._draw_epochs(group)
+            for (of, partition), spans in rows.items():
+                if of == group:
+                    self._draw_row(f"{partition}", spans, is_ruled=True)
+        bottom = self._y
+        self._draw_axis()
+        self._draw_marks(bottom)
+        height = self._y + 10
+        yield (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+            'font-family="system-ui, sans-serif" font-size="11" fill="#24292f">'
         )
+        yield f'<rect width="{WIDTH}" height="{height}" fill="white"/>'
+        yield f'<text x="12" y="20" font-size="14" font-weight="600">{escape(self._picture.title)}</text>'
+        yield from self._body
+        yield "</svg>"
 
+    def _x(self, at_us: int) -> float:
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * at_us / self._end_us, 1)
 
-def _drawn(
-    picture: Picture, rows: Mapping[tuple[str, TopicPartition], list[Span]], lives: list[Span], end_us: int
-) -> Iterable[str]:
-    scale = _Scale(end_us)
-    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(sorted(picture._members, key=_natural))}
-    body: list[str] = []
-    y = _legend(body, picture, colours)
-    nodes = sorted({life.who for life in lives})
-    for node in nodes:
-        body.append(_label(node, y))
-        body += [scale.bar(life, y, GREY) for life in lives if life.who == node]
-        y += ROW
-    for group in sorted({group for group, _ in rows}):
-        y = _group(body, picture, scale, group, rows, colours, y)
-    bottom = y
-    y = _axis(body, scale, y + 12)
-    y = _marks(body, picture, scale, bottom, y)
-    height = y + 10
-    yield (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        'font-family="system-ui, sans-serif" font-size="11" fill="#24292f">'
-    )
-    yield f'<rect width="{WIDTH}" height="{height}" fill="white"/>'
-    yield f'<text x="12" y="20" font-size="14" font-weight="600">{escape(picture.title)}</text>'
-    yield from body
-    yield "</svg>"
+    def _draw_legend(self) -> None:
+        x = LEFT
+        for name, colour in self._colours.items():
+            group = self._picture._members[name]
+            self._body.append(f'<rect x="{x}" y="32" width="12" height="12" rx="2" fill="{colour}"/>')
+            self._body.append(f'<text x="{x + 17}" y="42">{escape(name)} ({escape(group)})</text>')
+            x += 30 + 7 * (len(name) + len(group) + 3)
 
-
-def _legend(body: list[str], picture: Picture, colours: Mapping[str, str]) -> int:
-    x = LEFT
-    for name, colour in colours.items():
-        body.append(f'<rect x="{x}" y="32" width="12" height="12" rx="2" fill="{colour}"/>')
-        body.append(f'<text x="{x + 17}" y="42">{escape(name)} ({escape(picture._members[name])})</text>')
-        x += 30 + 7 * (len(name) + len(picture._members[name]) + 3)
-    return 58
-
-
-def _group(
-    body: list[str],
-    picture: Picture,
-    scale: _Scale,
-    group: str,
-    rows: Mapping[tuple[str, TopicPartition], list[Span]],
-    colours: Mapping[str, str],
-    y: int,
-) -> int:
-    y += 8
-    body.append(f'<text x="12" y="{y + 11}" font-weight="600">group {escape(group)}</text>')
-    label_end_x = 0.0
-    for mark in picture._epochs.get(group, ()):
-        x = scale.x(mark.at_us)
-        body.append(f'<line x1="{x}" y1="{y + 13}" x2="{x}" y2="{y + ROW}" stroke="#57606a" stroke-width="0.8"/>')
-        if x > label_end_x:  # where they are close together, the first one stands for them
-            body.append(f'<text x="{x}" y="{y + 10}" font-size="9" fill="#57606a">{mark.text}</text>')
-            label_end_x = x + 6 * len(mark.text) + 2
-    y += ROW + 2
-    for (of, partition), spans in rows.items():
-        if of == group:
-            body.append(_label(f"{partition}", y))
-            body.append(
+    def _draw_row(self, label: str, spans: list[Span], *, is_ruled: bool = False) -> None:
+        y = self._y
+        self._body.append(f'<text x="{LEFT - 8}" y="{y + 11}" text-anchor="end">{escape(label)}</text>')
+        if is_ruled:
+            self._body.append(
                 f'<line x1="{LEFT}" y1="{y + 7}" x2="{WIDTH - RIGHT}" y2="{y + 7}" stroke="#eaeef2" stroke-width="1"/>'
             )
-            body += [scale.bar(span, y, colours[span.who]) for span in spans]
-            y += ROW
-    return y
+        for span in spans:
+            x = self._x(span.start_us)
+            width = max(self._x(span.end_us) - x, 0.8)
+            title = f"{span.who} from {span.start_us / 1e6:.3f} s to {span.end_us / 1e6:.3f} s"
+            self._body.append(
+                f'<rect x="{x}" y="{y}" width="{width:.1f}" height="{ROW - GAP}" rx="2" '
+                f'fill="{self._colours.get(span.who, GREY)}"><title>{escape(title)}</title></rect>'
+            )
+        self._y += ROW
 
+    def _draw_epochs(self, group: str) -> None:
+        y = self._y + 8
+        self._body.append(f'<text x="12" y="{y + 11}" font-weight="600">group {escape(group)}</text>')
+        label_end_x = 0.0
+        for mark in self._picture._epochs.get(group, ()):
+            x = self._x(mark.at_us)
+            self._body.append(
+                f'<line x1="{x}" y1="{y + 13}" x2="{x}" y2="{y + ROW}" stroke="#57606a" stroke-width="0.8"/>'
+            )
+            if x > label_end_x:  # where they are close together, the first one stands for them
+                self._body.append(f'<text x="{x}" y="{y + 10}" font-size="9" fill="#57606a">{mark.text}</text>')
+                label_end_x = x + 6 * len(mark.text) + 2
+        self._y = y + ROW + 2
 
-def _axis(body: list[str], scale: _Scale, y: int) -> int:
-    seconds = scale.end_us / 1_000_000
-    step = next(step for step in (1, 2, 5, 10, 20, 60, 300, 1200, 10**9) if seconds / step <= 14)
-    body.append(f'<line x1="{LEFT}" y1="{y + 4}" x2="{WIDTH - RIGHT}" y2="{y + 4}" stroke="#57606a"/>')
-    for second in range(0, int(seconds) + 1, step):
-        x = scale.x(second * 1_000_000)
-        body.append(f'<line x1="{x}" y1="{y + 4}" x2="{x}" y2="{y + 8}" stroke="#57606a"/>')
-        body.append(f'<text x="{x}" y="{y + 20}" text-anchor="middle" fill="#57606a">{second} s</text>')
-    return y + 30
+    def _draw_axis(self) -> None:
+        y = self._y + 16
+        seconds = self._end_us / 1_000_000
+        step = next(step for step in (1, 2, 5, 10, 20, 60, 300, 1200, 10**9) if seconds / step <= 14)
+        self._body.append(f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="#57606a"/>')
+        for second in range(0, int(seconds) + 1, step):
+            x = self._x(second * 1_000_000)
+            self._body.append(f'<line x1="{x}" y1="{y}" x2="{x}" y2="{y + 4}" stroke="#57606a"/>')
+            self._body.append(f'<text x="{x}" y="{y + 16}" text-anchor="middle" fill="#57606a">{second} s</text>')
+        self._y = y + 26
 
-
-def _marks(body: list[str], picture: Picture, scale: _Scale, bottom: int, y: int) -> int:
-    if picture._healed_us is not None:
-        x = scale.x(picture._healed_us)
-        body.append(f'<line x1="{x}" y1="52" x2="{x}" y2="{bottom}" stroke="#1a7f37" stroke-width="1.5"/>')
-        body.append(f'<text x="{x + 4}" y="56" fill="#1a7f37" font-size="10">healed</text>')
-    row = 0
-    columns = 3
-    for number, mark in enumerate(picture._marks, 1):
-        x = scale.x(mark.at_us)
-        body.append(
-            f'<line x1="{x}" y1="58" x2="{x}" y2="{bottom}" stroke="#cf222e" stroke-width="0.8" '
-            'stroke-dasharray="3 3" opacity="0.55"/>'
-        )
-        body.append(
-            f'<text x="{x}" y="{bottom + 2 + 8 * (number % 2)}" font-size="8" fill="#cf222e" '
-            f'text-anchor="middle">{number}</text>'
-        )
-        column, row = (number - 1) % columns, (number - 1) // columns
-        place = 12 + column * (WIDTH - 24) // columns
-        text = f"{number}  {mark.at_us / 1e6:.3f} s  {mark.text}"
-        body.append(f'<text x="{place}" y="{y + 14 * (row + 1)}" font-size="10">{escape(text[:70])}</text>')
-    return y + 14 * (row + 1) if picture._marks else y
-
-
-def _label(text: str, y: int) -> str:
-    return f'<text x="{LEFT - 8}" y="{y + 11}" text-anchor="end">{escape(text)}</text>'
+    def _draw_marks(self, bottom: int) -> None:
+        if self._picture._healed_us is not None:
+            x = self._x(self._picture._healed_us)
+            self._body.append(f'<line x1="{x}" y1="52" x2="{x}" y2="{bottom}" stroke="#1a7f37" stroke-width="1.5"/>')
+            self._body.append(f'<text x="{x + 4}" y="56" fill="#1a7f37" font-size="10">healed</text>')
+        columns = 3
+        for number, mark in enumerate(self._picture._marks):
+            x = self._x(mark.at_us)
+            self._body.append(
+                f'<line x1="{x}" y1="58" x2="{x}" y2="{bottom}" stroke="#cf222e" stroke-width="0.8" '
+                'stroke-dasharray="3 3" opacity="0.55"/>'
+            )
+            self._body.append(
+                f'<text x="{x}" y="{bottom + 2 + 8 * ((number + 1) % 2)}" font-size="8" fill="#cf222e" '
+                f'text-anchor="middle">{number + 1}</text>'
+            )
+            column = number % columns
+            self._y += 0 if column else 14
+            place = 12 + column * (WIDTH - 24) // columns
+            text = f"{number + 1}  {mark.at_us / 1e6:.3f} s  {mark.text}"
+            self._body.append(f'<text x="{place}" y="{self._y}" font-size="10">{escape(text[:70])}</text>')
 
 
 def _natural(name: str) -> tuple[int, str]:

@@ -28,7 +28,6 @@ from kohort.wire.apis import Api
 from kohort.wire.message import Request
 from kohort.wire.primitives import MalformedMessage
 
-InputT = TypeVar("InputT")
 EffectT = TypeVar("EffectT", effects.Join, effects.Sync)
 
 _RETRY_METADATA_US = 200_000
@@ -81,9 +80,13 @@ class ClassicRequests(GroupRequests):
             case effects.Heartbeat():
                 self._heartbeat(effect)
             case effects.Join():
-                self._join(effect)
+                self._send_held_back(
+                    effect, member_messages.join_request, inputs.JoinAnswered, member_messages.join_answered
+                )
             case effects.Sync():
-                self._sync(effect)
+                self._send_held_back(
+                    effect, member_messages.sync_request, inputs.SyncAnswered, member_messages.sync_answered
+                )
             case effects.Leave():
                 self._leave(effect)
             case effects.Compute():
@@ -138,32 +141,25 @@ class ClassicRequests(GroupRequests):
 
     # -- rounds
 
-    def _join(self, effect: effects.Join) -> None:
-        group_id = self.connections.group_id
-        request = member_messages.join_request(group_id, self.config, effect, self.kind.embedded_version)
-
-        def answered(code: ErrorCode, response: Any) -> None:
-            event = _input_of(inputs.JoinAnswered, member_messages.join_answered, effect, code, response)
-            self.take(event)
-
-        self._send_held_back(request, answered)
-
-    def _sync(self, effect: effects.Sync) -> None:
-        group_id = self.connections.group_id
-        request = member_messages.sync_request(group_id, self.config, effect, self.kind.embedded_version)
-
-        def answered(code: ErrorCode, response: Any) -> None:
-            event = _input_of(inputs.SyncAnswered, member_messages.sync_answered, effect, code, response)
-            self.take(event)
-
-        self._send_held_back(request, answered)
-
-    def _send_held_back(self, request: Request[Any], done: Callable[[ErrorCode, Any], None]) -> None:
-        """Send a request that the coordinator may answer only when other members have sent theirs."""
+    def _send_held_back(
+        self,
+        effect: EffectT,
+        made: Callable[[str, MemberConfig, EffectT, int], Request[Any]],
+        failed: Callable[[Identity, ErrorCode], inputs.Input],
+        read: Callable[[EffectT, Any], inputs.Input],
+    ) -> None:
+        """Send JoinGroup or SyncGroup, which the coordinator may answer only when other members have sent theirs."""
+        request = made(self.connections.group_id, self.config, effect, self.kind.embedded_version)
 
         def answered(code: ErrorCode, response: Any) -> None:
             self._held_back -= 1
-            done(code, response)
+            event = failed(effect.identity, code)
+            if response is not None:
+                try:
+                    event = read(effect, response)
+                except MalformedMessage:
+                    event = failed(effect.identity, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            self.take(event)
 
         self._held_back += 1
         self.connections.send(self.connections.joins, request, answered, timeout_ms=self._held_back_ms)
@@ -211,22 +207,6 @@ class ClassicRequests(GroupRequests):
             text = f"{type(error).__name__}: {error}"
             return inputs.ComputeFailed(effect.identity, text, is_passed_on=self.kind.is_ours)
         return inputs.Computed(effect.identity, made, snapshot)
-
-
-def _input_of(
-    made: Callable[[Identity, ErrorCode], InputT],
-    read: Callable[[EffectT, Any], InputT],
-    effect: EffectT,
-    code: ErrorCode,
-    response: Any,
-) -> InputT:
-    """Return a response as the member's input; an error where there is none, or none that can be read."""
-    if response is None:
-        return made(effect.identity, code)
-    try:
-        return read(effect, response)
-    except MalformedMessage:
-        return made(effect.identity, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 class ConsumerRequests(GroupRequests):
