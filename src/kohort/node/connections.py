@@ -249,6 +249,7 @@ class Connections:
         waiting = iter(frames)
         for frame in waiting:
             if isinstance(frame, Request):  # it has overtaken; those before it are served now
+                self._release_kept(connection, frame.message)
                 connection.outstanding.append(frame)
                 self._let_go(frame)
                 continue

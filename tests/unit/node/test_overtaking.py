@@ -8,7 +8,7 @@ import pytest
 from tests.unit.node.desk import Desk, Peer, fetch
 from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
 
-from kohort.wire.messages import LeaveGroupRequest
+from kohort.wire.messages import LeaveGroupRequest, SyncGroupResponse
 
 ILLEGAL_GENERATION = 22
 UNKNOWN_MEMBER_ID = 25
@@ -97,6 +97,30 @@ def test_commit_behind_a_sync_that_is_held_is_carried_out() -> None:
     follower.peer.send(follower.commit_request(0, 11), 9)
     assert committed(desk.connect(), 0) == 11
     assert answers(follower.peer) == []
+
+
+def test_a_heartbeat_that_would_be_parked_is_answered_for_the_commit_that_overtook_it() -> None:
+    desk = group_desk(kohort_group_sync_hold_ms=1_000, kohort_group_heartbeat_park=True)
+    leader, follower = stable_group(desk)
+    for _ in range(2):  # the second time the interval is known
+        desk.advance(3_000)
+        for member in (leader, follower):
+            member.peer.send(member.heartbeat_request(), 4)
+            member.peer.send(member.commit_request(), 9)
+            assert len(member.peer.answers()) == 2
+    desk.advance(3_000)
+    coordinator = desk.node.coordinator
+    group = coordinator.partitions[coordinator.partition_of("g")].shard.groups["g"]
+    group.is_holding = True
+    group.revoking = {leader.member_id}
+    follower.peer.send(follower.sync_request(), 5)
+    follower.peer.send(follower.heartbeat_request(), 4)
+    follower.peer.send(follower.commit_request(0, 11), 9)
+    group.is_holding = False
+    (waiting,) = follower.peer.connection.outstanding
+    waiting.reply(SyncGroupResponse())
+    desk.node.connections.settle()
+    assert answers(follower.peer) == ["SyncGroupResponse", "HeartbeatResponse", "OffsetCommitResponse"]
 
 
 @pytest.mark.parametrize("fields", [{"group_id": "other"}, {"generation_id_or_member_epoch": 99}])
