@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.fleet.inputs.input_splits import Input, Kind, Since, Split, from_json, packed, text_splits, to_json
+from kohort.fleet.inputs.input_splits import Input, Kind, Since, Split, packed, text_splits
 from kohort.fleet.schema import DECODED, RECORDS, Table
 
 if TYPE_CHECKING:
@@ -64,12 +64,11 @@ def _frame(spark: SparkSession, splits: Sequence[Split], table: Table) -> DataFr
     tasks = packed(splits, max(min(TASK_BYTES, size // cores), _LEAST_BYTES))
     if not tasks:
         return spark.createDataFrame([], table.ddl)
-    encoded = to_json(tasks)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for split in from_json(encoded)[number]:
+                for split in tasks[number]:
                     yield from rows_of(split)
 
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, table.ddl)

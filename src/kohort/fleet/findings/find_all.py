@@ -18,14 +18,13 @@ from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, HourO
 from kohort.fleet.findings.rules import EVENTS as LOOKED_AT
 from kohort.fleet.findings.rules import judge
 from kohort.fleet.findings.thresholds import DEFAULTS, Thresholds
-from kohort.fleet.schema import DAY_MS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, HOUR_MS, KEY, RECORDS, Table
+from kohort.fleet.schema import DAY_MS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, HOUR_MS, KEY, LAST_DAY, RECORDS, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _OF_GROUPS = tuple(each.name for each in fields(Facts) if each.name in set(GROUPS.names) - set(KEY))
-LAST_DAY = (date.max - date(1970, 1, 1)).days
 RUN_OF_FILE = r"/run=(\d+)/"
 _ROWS = 256
 """Groups of one batch on its way to a Python worker."""
@@ -175,7 +174,7 @@ def _judging(settings: Thresholds) -> Judging:
 
 def facts_from(row: dict[str, Any]) -> Facts:
     """Return the facts that a row of `facts_of` holds."""
-    values = {name: row[name] for name in ("source", "group", "now_ms", *_OF_GROUPS) if row[name] is not None}
+    values = {name: row[name] for name in (*KEY, "now_ms", *_OF_GROUPS) if row[name] is not None}
     return Facts(
         **values,
         hours=sorted(HourOf(**hour) for hour in row["hours"] or ()),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -42,7 +41,7 @@ class Split:
     start: int = 0
     stop: int = NO_END
     size: int = 0
-    starts: Mapping[str, int] = field(default_factory=dict)
+    starts: Mapping[int, int] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -65,19 +64,9 @@ def packed(splits: Iterable[Split], most_bytes: int) -> list[list[Split]]:
     return tasks
 
 
-def to_json(tasks: list[list[Split]]) -> str:
-    """Return tasks as text."""
-    return json.dumps([[asdict(split) for split in task] for task in tasks])
-
-
-def from_json(text: str) -> list[list[Split]]:
-    """Return tasks from text."""
-    return [[Split(**split) for split in task] for task in json.loads(text)]
-
-
 def text_splits(given: Input, since: Since) -> list[Split]:
     """Return a piece for each file."""
-    starts = {str(partition): start for partition, start in since.get(given.source, {}).items()}
+    starts = since.get(given.source, {})
     assert given.kind not in ("cluster", "segment"), "an input of these kinds is no text"
     return [
         Split(given.kind, given.source, where, -1, 0, NO_END, Path(where).stat().st_size, starts)

@@ -128,7 +128,7 @@ class _Partitions:
 
     def _reader(self, partition: int) -> Reader:
         if partition not in self._readers:
-            wanted = self._split.starts.get(str(partition), 0), NO_END
+            wanted = self._split.starts.get(partition, 0), NO_END
             place = Place(self._split.source, partition, self._split.where)
             self._readers[partition] = Reader(place, wanted, position=None)
         return self._readers[partition]

@@ -74,30 +74,25 @@ def duration(seconds: float) -> str:
 
 def moment(at_ms: int | None) -> str:
     """Return a time as "3 Nov 2026 14:05:09"; in milliseconds where it is outside of the calendar."""
-    if at_ms is None:
-        return "–"
-    when = calendar(at_ms)
-    return f"{at_ms} ms" if when is None else f"{when.day} {when:%b %Y %H:%M:%S}"
+    return "–" if at_ms is None else _in_utc(at_ms, "%b %Y %H:%M:%S")
 
 
 def hour(at_ms: int) -> str:
     """Return a time as "3 Nov 14:00"."""
-    when = calendar(at_ms)
-    return f"{at_ms} ms" if when is None else f"{when.day} {when:%b %H:%M}"
+    return _in_utc(at_ms, "%b %H:%M")
 
 
 def day(at_ms: int) -> str:
     """Return a time as "3 Nov"."""
-    when = calendar(at_ms)
-    return f"{at_ms} ms" if when is None else f"{when.day} {when:%b}"
+    return _in_utc(at_ms, "%b")
 
 
-def calendar(at_ms: int) -> datetime | None:
-    """Return a moment in UTC, or None where the calendar ends."""
+def _in_utc(at_ms: int, rest: str) -> str:
     try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC)
+        when = datetime.fromtimestamp(at_ms / 1000, UTC)
     except (OverflowError, OSError, ValueError):
-        return None
+        return f"{at_ms} ms"
+    return f"{when.day} {when:{rest}}"
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
