@@ -34,7 +34,7 @@ READ = Table("state", "read", (*DECODED.columns, "what string"), ("what", "day",
 
 
 class InputRows(NamedTuple):
-    """The content of inputs: the frame of `bronze.read`, rows of `topics`, and rows of other tables."""
+    """The content of inputs: the frame of `bronze_reader.read`, rows of `topics`, and rows of other tables."""
 
     rows: DataFrame
     topics: Callable[[], Iterable[Mapping[str, Any]]] | None = None
