@@ -29,9 +29,9 @@ class Client:
         self.names = names
         self.regex = regex
         self.is_superseded = False
-        self.begin_anew()
+        self.begin_again()
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Own nothing and know nothing: the next heartbeat joins."""
         self.epoch = 0
         self.owned: Owned = set()
@@ -69,10 +69,10 @@ class Client:
         if result is None or result.error in TRY_AGAIN:
             self.must_say_all = True
         elif result.error is ErrorCode.FENCED_INSTANCE_ID:
-            self.begin_anew()
+            self.begin_again()
             self.is_superseded = True
         elif result.error in MUST_JOIN:
-            self.begin_anew()
+            self.begin_again()
         else:
             assert result.error is ErrorCode.NONE, result
             assert result.member_epoch >= self.epoch, "a member's epoch never goes back"

@@ -67,7 +67,7 @@ class Heartbeats(RuleBasedStateMachine):
             if isinstance(event, ConsumerMemberOut) and event.cause.kind is not CauseKind.MEMBER_LEFT:
                 for client in self.clients:
                     if client.member_id == event.member_id:
-                        client.begin_anew()
+                        client.begin_again()
 
     @rule(at=positions)
     def heartbeat(self, at: int) -> None:

@@ -205,4 +205,4 @@ def causes_by_bytes() -> Mutation:
     def other_wish(_group: ClassicGroup, name: str, ours: bytes, theirs: bytes, _settings: GroupSettings) -> str | None:
         return None if ours == theirs else f"other metadata for {name}"
 
-    return replaced(classic_causes, "_other_wish", other_wish)
+    return replaced(classic_causes, "_changed_request", other_wish)

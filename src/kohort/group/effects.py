@@ -87,7 +87,7 @@ class Disarm:
 
 
 @dataclass(slots=True)
-class Rouse:
+class WakeMembers:
     """These members have something new to learn: answer their heartbeats if some are kept."""
 
     group_id: str
@@ -115,7 +115,7 @@ class Then:
     command: Command
 
 
-Effect = Append | Note | Reply | Park | Arm | Disarm | Rouse | Announce | Then
+Effect = Append | Note | Reply | Park | Arm | Disarm | WakeMembers | Announce | Then
 Effects = Iterable[Effect]
 """A part of a decision, in order. `decide` joins the parts to one `Decision`."""
 
@@ -126,7 +126,7 @@ class Decision(tuple[Effect, ...]):
     1. The events of all `Append` are appended to the log, as one batch of records. If that fails, nothing of the
        decision happens, and `AppendFailed` is decided instead.
     2. The effects take place one after the other: the event of an `Append` or `Note` changes the group, a `Park` keeps
-       the request, an `Arm` or `Disarm` sets its timer, a `Rouse` or `Announce` marks parked heartbeats.
+       the request, an `Arm` or `Disarm` sets its timer, a `WakeMembers` or `Announce` marks parked heartbeats.
     3. Each `Reply` leaves, in order; where the log is flushed for replies, after the flush.
     4. Each `Then` is decided, on the state that this decision and the followers before it leave.
     5. When nothing follows any more, parked heartbeats are answered for whose members something has changed.

@@ -92,7 +92,7 @@ class DeleteGroupResult(Result):
 class ConsumerHeartbeatResult(Result):
     """Answer to `ConsumerHeartbeat`. `assignment` is None when it is what the member knows already.
 
-    `is_quiet`: it says nothing, and will say nothing else until the member is roused. `is_settling`: the member has
+    `is_quiet`: it says nothing, and will say nothing else until the member is woken. `is_settling`: the member has
     something to do or to wait for, so its next heartbeat should come soon. `heartbeat_interval_ms` is the group's.
     """
 

@@ -297,7 +297,7 @@ class Segment:
         except StorageError:
             offset_index = time_index = None
         if offset_index is None or time_index is None or not self._is_consistent(offset_index, time_index):
-            self.index_anew()
+            self.rebuild_indexes()
             return
         self._offset_index, self._time_index = offset_index, time_index
         self._finish_loading(offset_index, time_index)
@@ -325,7 +325,7 @@ class Segment:
                         largest = header.max_timestamp, header.last_offset
             self._max_timestamp = largest
 
-    def index_anew(self) -> None:
+    def rebuild_indexes(self) -> None:
         """Make both indexes from the log."""
         self.forget_indexes()
         position = 0

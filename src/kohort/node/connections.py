@@ -251,7 +251,7 @@ class Connections:
             if isinstance(frame, Request):  # it has overtaken; those before it are served now
                 self._release_kept(connection, frame.message)
                 connection.outstanding.append(frame)
-                self._let_go(frame)
+                self._release(frame)
                 continue
             if steps.left <= 0:
                 connection.queue((frame, *waiting))
@@ -419,7 +419,7 @@ class Connections:
             self._steps.waiting.append(partial(self._write_on, request, steps, parts))
             return
         self._write(request)
-        self._let_go(request)
+        self._release(request)
 
     def farewell(self, request: Request, response: Any, reason: str) -> None:
         """Send one last response, behind those that are ready, and close the connection."""
@@ -428,7 +428,7 @@ class Connections:
         request.connection.add_out(request)
         self.reject(request.connection, reason)
 
-    def _let_go(self, request: Request) -> None:
+    def _release(self, request: Request) -> None:
         connection = request.connection
         if connection.blocker is request:
             connection.blocker = None
@@ -448,7 +448,7 @@ class Connections:
             self._fail_to_write(request)
             return
         _frame(request, parts)
-        self._let_go(request)
+        self._release(request)
 
     def _refuse_version(
         self, connection: Connection, api_key: int, version: int, correlation_id: int, frame: bytes

@@ -85,7 +85,7 @@ class Durability:
             if waiter.missing_bytes <= 0:
                 self.woken[waiter] = None
 
-    def rouse(self, partition: FlushedPartition) -> None:
+    def wake_fetches(self, partition: FlushedPartition) -> None:
         """Wake every fetch on a partition: something other than its records has changed."""
         for waiter in partition.waiters:
             self.woken[waiter] = None

@@ -96,7 +96,7 @@ class Simulation:
         for place, (member_id, profile) in enumerate(sorted(profiles.items())):
             member = self.members[member_id] = CopiedMember(broker, profile)
             broker.after_ms(interval_ms * place / len(profiles), member.restore, member_id, self.roster)
-        self._let_pass((WARM_UP_INTERVALS + 1) * interval_ms)
+        self._advance((WARM_UP_INTERVALS + 1) * interval_ms)
         self._wait_until(lambda: self._is_stable)
 
     # -- the change
@@ -136,7 +136,7 @@ class Simulation:
                 continue
             for key in self._order():
                 if self._is_restarting:
-                    self._let_pass(self.times.pause_ms)
+                    self._advance(self.times.pause_ms)
                 self.restart([key], restarts)
 
     def _new_profile(self, name: str) -> MemberProfile:
@@ -156,7 +156,7 @@ class Simulation:
         for key in keys:
             self.members[key].stop()
         self._wait_until(lambda: all(self.members[key].is_dead for key in keys))
-        self._let_pass(self.times.away_ms)
+        self._advance(self.times.away_ms)
         for key in keys:
             self.members[key] = CopiedMember(self.broker, restarts.renewed(self.members[key].profile))
             self.members[key].begin()
@@ -178,7 +178,7 @@ class Simulation:
         topics = {topic for member in self._living for topic in member.profile.topics}
         return owned >= sum(self.broker.partitions.get(topic, 0) for topic in topics)
 
-    def _let_pass(self, delay_ms: float) -> None:
+    def _advance(self, delay_ms: float) -> None:
         until_us = self.broker.scheduler.now_us + round(delay_ms * 1000)
         self._pump(lambda: False, until_us)
         self.broker.scheduler.run_until(until_us)

@@ -182,7 +182,7 @@ class ConsumerWorld(World):
             self.topics.topics[name] = ImageTopic(name, changes.get("topic_id", topic_id(name)), partitions, racks)
         else:
             del self.topics.topics[name]
-        self.roused.clear()
+        self.woken.clear()
         for group_id in followers_of(self.shard, name):
             self._run(TopicChanged(group_id, name), None)
         self._check()

@@ -28,7 +28,7 @@ from kohort.group.commands import (
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import ComparedMetadata, GroupSettings
 from kohort.group.decisions import decide
-from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked, Reply, Rouse, Then
+from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked, Reply, Then, WakeMembers
 from kohort.group.events import Event, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.group.group_timers import Timer, join_timer
 from kohort.group.invariants import missing_timers, violations, waiting
@@ -83,7 +83,7 @@ class World:
         self.stored: list[dict[str, Any]] = []
         """The hard state after each entry of the log, as the live shard had it."""
         self.events: list[Event] = []
-        self.roused: list[str] = []
+        self.woken: list[str] = []
         """Members whose parked heartbeats were to be answered at once, since the last command began."""
         self.append_error: ErrorCode | None = None
         self.ids = 0
@@ -92,7 +92,7 @@ class World:
 
     def submit(self, command: Command) -> Answer:
         answer = Answer()
-        self.roused.clear()
+        self.woken.clear()
         self._run(command, answer)
         self._check()
         return answer
@@ -138,8 +138,8 @@ class World:
                 self.timers[timer] = deadline_ms
             case Disarm(timer):
                 self.timers.pop(timer, None)
-            case Rouse(member_ids=member_ids):
-                self.roused += member_ids
+            case WakeMembers(member_ids=member_ids):
+                self.woken += member_ids
 
     def _check(self) -> None:
         assert not violations(self.shard), violations(self.shard)

@@ -158,7 +158,7 @@ class Cluster:
             raise ClientStopped("it received the cluster's metadata")
         refreshing.result()
 
-    async def refresh_anew(self) -> None:
+    async def force_refresh(self) -> None:
         """Do as `refresh`, by a request that leaves after this call: one that is under way may miss what is new."""
         if self._refreshing is not None:
             await asyncio.wait([self._refreshing])

@@ -197,7 +197,7 @@ class _Reader:
 
     def _skipped(self, error: KafkaError, wanted: _Range) -> bool:
         """Move on behind offsets that are gone, where that is asked for, and return whether they were."""
-        if self.lost is None or not isinstance(error, _OutOfRange | _MadeAnew | UnknownTopic | UnknownPartition):
+        if self.lost is None or not isinstance(error, _OutOfRange | _TopicRecreated | UnknownTopic | UnknownPartition):
             return False
         first = wanted.stop
         if isinstance(error, _OutOfRange) and error.start > wanted.position:
@@ -220,7 +220,7 @@ class _Reader:
     def _wait_or_raise(self, error: KafkaError, wanted: _Range) -> None:
         """Before another try: drop what may be stale, and wait. Raises the error where that is pointless."""
         self._corrupt_responses += error.code is ErrorCode.CORRUPT_MESSAGE
-        is_final = not is_worth_a_retry(error) or isinstance(error, _MadeAnew | UnknownTopic | UnknownPartition)
+        is_final = not is_worth_a_retry(error) or isinstance(error, _TopicRecreated | UnknownTopic | UnknownPartition)
         is_final = is_final or self._corrupt_responses >= CORRUPT_RESPONSES
         wait_s = self._waits.next_s()
         if is_final or time.monotonic() + wait_s > self._deadline_s:
@@ -249,7 +249,7 @@ class _Reader:
         known = self.topic_ids.get(partition.topic)
         if known is not None and topic.topic_id != NO_TOPIC_ID and topic_id_text(topic.topic_id) != known:
             self._view = self._view.without(partition.topic)
-            raise _MadeAnew(partition.topic)
+            raise _TopicRecreated(partition.topic)
         if partition.partition not in topic.partitions:
             raise UnknownPartition(partition, len(topic.partitions))
         if (found := self._view.leader(partition)) is None:
@@ -276,7 +276,7 @@ class _Reader:
         return self._connections[key]
 
 
-class _MadeAnew(KafkaError):
+class _TopicRecreated(KafkaError):
     """A topic is another one than the ranges were planned for, under the same name."""
 
     def __init__(self, topic: str) -> None:

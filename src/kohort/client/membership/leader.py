@@ -69,7 +69,7 @@ class Leader:
         self.followed.update(topics)
         self._cluster.track(topics)
         try:
-            await self._cluster.refresh_anew()
+            await self._cluster.force_refresh()
         except KafkaError as error:
             if all(self._cluster.view.spec(topic) is not None for topic in topics):
                 log.warning("group %s: assigning with metadata of before: %s", self._group_id, error.text)
@@ -77,7 +77,7 @@ class Leader:
             waits = self._cluster.waits()
             while is_wanted():
                 try:
-                    await retry(self._cluster.refresh_anew, waits=waits, timeout_ms=self._cluster.request_timeout_ms)
+                    await retry(self._cluster.force_refresh, waits=waits, timeout_ms=self._cluster.request_timeout_ms)
                 except KafkaError as again:
                     if not is_worth_a_retry(again):
                         raise

@@ -343,7 +343,7 @@ class Membership:
         return await response
 
     def _fail(self, code: ErrorCode, text: str) -> None:
-        if self._switch.is_mended_by_switch(code):
+        if self._switch.is_solved_by_switch(code):
             log.info("group %s: goes on in the classic protocol: %s", self.group_id, text)
             return
         complaint = self._link.complaint
@@ -356,14 +356,14 @@ class Membership:
     def _switch_protocol(self, action: SwitchAction) -> None:
         match action:
             case SwitchAction.JOIN_CLASSIC:
-                self._go_on_in("classic")
+                self._continue_in("classic")
             case SwitchAction.JOIN_CONSUMER:
-                self._go_on_in("consumer")
+                self._continue_in("consumer")
             case SwitchAction.CLOSE_CLASSIC:
                 log.info("group %s: the broker takes this member in the consumer protocol: it moves", self.group_id)
                 self._step(inputs.CloseRequested(MOVING, leave=False))
 
-    def _go_on_in(self, protocol: str) -> None:
+    def _continue_in(self, protocol: str) -> None:
         """Replace the member, which owns nothing now; responses to requests of the old one are void."""
         poll_state = self._active.member.poll_state
         self._link.drop()

@@ -84,7 +84,7 @@ class ProtocolSwitch:
         self.member_id = ""
         """The id that the group knows a moved member by: it joins with it, and returns with it if it is refused."""
 
-    def is_mended_by_switch(self, code: ErrorCode) -> bool:
+    def is_solved_by_switch(self, code: ErrorCode) -> bool:
         """Return whether the member that failed with `code` goes on in the other protocol; False where it is final."""
         if self.state is not SwitchState.CONSUMER or code not in REFUSALS_OF_CONSUMER:
             return False

@@ -98,7 +98,7 @@ class TextRecord:
             if type(number) is not int or not least <= number <= most:
                 raise ValueError(f"{name} {str(number)[:40]} is impossible in a log")
 
-    def goes_with(self, other: TextRecord) -> bool:
+    def continues_batch_of(self, other: TextRecord) -> bool:
         """Whether a record can be in the batch in which an earlier one is the last."""
         mine = self.producer, self.producer_epoch, self.transactional, self.control
         theirs = other.producer, other.producer_epoch, other.transactional, other.control
@@ -137,7 +137,7 @@ class _Partitions:
         reader = self._reader(record.partition)
         waiting = self._waiting.setdefault(record.partition, [])
         if waiting and not (
-            record.goes_with(waiting[-1])
+            record.continues_batch_of(waiting[-1])
             and len(waiting) < _RECORDS_OF_A_BATCH
             and record.offset - waiting[0].offset < _FARTHEST
         ):

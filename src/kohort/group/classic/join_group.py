@@ -355,7 +355,7 @@ def rejoin_cause(group: ClassicGroup, member: Member, command: Join, now_ms: int
         changed = [
             wish
             for (name, ours), (_, theirs) in zip(known, offered, strict=True)
-            if (wish := _other_wish(group, name, ours, theirs, settings)) is not None
+            if (wish := _changed_request(group, name, ours, theirs, settings)) is not None
         ]
         if changed:
             return Cause(CauseKind.SUBSCRIPTION_CHANGED, now_ms, member_id, changed[0])
@@ -366,7 +366,7 @@ def rejoin_cause(group: ClassicGroup, member: Member, command: Join, now_ms: int
     return _own_cause(group, member_id, command.reason, now_ms, settings)
 
 
-def _other_wish(group: ClassicGroup, name: str, ours: bytes, theirs: bytes, settings: GroupSettings) -> str | None:
+def _changed_request(group: ClassicGroup, name: str, ours: bytes, theirs: bytes, settings: GroupSettings) -> str | None:
     """Return in words what a member wants otherwise than before, by its metadata for one protocol; None if nothing."""
     if ours == theirs:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.group.commands import Reconcile
-from kohort.group.consumer.exit import rouse_waiting
+from kohort.group.consumer.exit import wake_waiting
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
 from kohort.group.consumer.join import is_full
 from kohort.group.consumer.reconcile import Step, epochs_of, held_of, ids_of, is_unknown, reconcile, stored_step
@@ -56,7 +56,7 @@ def revocation_effects(group: ConsumerGroup, member: ConsumerMember, step: Step,
 
 
 def freed_effects(group: ConsumerGroup, member: ConsumerMember, step: Step, now_ms: int) -> Effects:
-    """Rouse the members that wait for what the member has no more after the step."""
+    """Wake the members that wait for what the member has no more after the step."""
     if not member.pending and step.assigned == member.assigned:
         return
     freed = epochs_of(member.assigned) | epochs_of(member.pending)
@@ -64,7 +64,7 @@ def freed_effects(group: ConsumerGroup, member: ConsumerMember, step: Step, now_
         freed.pop(partition, None)
     if freed:
         cause = Cause(CauseKind.PARTITIONS_RELEASED, now_ms, member.member_id)
-        yield from rouse_waiting(group, held_of(freed), {member.member_id}, cause)
+        yield from wake_waiting(group, held_of(freed), {member.member_id}, cause)
 
 
 def _answer(

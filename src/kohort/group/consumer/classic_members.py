@@ -46,7 +46,7 @@ from kohort.group.commands import DowngradeIfDue, Heartbeat, Join, PrepareClassi
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.reconcile import ids_of, stored_step
 from kohort.group.coordinator_settings import GroupSettings, NamedPartitions
-from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Rouse, Then, parked_join
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, WakeMembers, parked_join
 from kohort.group.events import (
     ClassicJoinAnswered,
     ClassicMemberMetadata,
@@ -165,7 +165,7 @@ def decide_prepare(group: ConsumerGroup, command: PrepareClassic, now_ms: int, _
             called.append(member_id)
             yield from call(group, member, command.cause, now_ms)
     if called:
-        yield Rouse(group.group_id, tuple(called))
+        yield WakeMembers(group.group_id, tuple(called))
 
 
 def call(group: ConsumerGroup, member: ConsumerMember, cause: Cause, now_ms: int) -> Effects:

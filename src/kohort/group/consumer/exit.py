@@ -26,7 +26,7 @@ from kohort.group.commands import (
 from kohort.group.consumer.classic_members import release
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_hash, regex_topics
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Disarm, Effect, Effects, Note, Reply, Rouse, Then
+from kohort.group.effects import Append, Disarm, Effect, Effects, Note, Reply, Then, WakeMembers
 from kohort.group.events import (
     ClassicPhase,
     ConsumerGroupDeleted,
@@ -87,7 +87,7 @@ def _leave_for_a_while(group: ConsumerGroup, member: ConsumerMember, now_ms: int
             group.group_id, member.member_id, LEAVE_STATIC_EPOCH, member.epoch, MemberState.STABLE, kept, (), cause
         )
     )
-    yield from rouse_waiting(group, member.pending, {member.member_id}, cause)
+    yield from wake_waiting(group, member.pending, {member.member_id}, cause)
 
 
 def expire_session(group: ConsumerGroup, member_id: str, now_ms: int, settings: GroupSettings) -> Effects:
@@ -153,7 +153,7 @@ def out_effects(
         return
     gone = {member.member_id for member in going}
     freed = tuple(held for member in going for held in (*member.assigned, *member.pending))
-    yield from rouse_waiting(group, freed, gone, cause)
+    yield from wake_waiting(group, freed, gone, cause)
     if group.natives == sum(member.classic is None for member in going):
         yield Then(DowngradeIfDue(group.group_id, cause))
     yield Then(AssignTarget(group.group_id, cause))
@@ -180,7 +180,7 @@ def take_over(group: ConsumerGroup, old: ConsumerMember, member_id: str, cause: 
     """Give a member the target of the one whose place it takes, and what that one was granted (KIP-345)."""
     yield Append(MemberTargetStored(group.group_id, member_id, old.target, cause))
     yield Append(MemberAssignmentStored(group.group_id, member_id, 0, 0, MemberState.STABLE, old.assigned, (), cause))
-    yield from rouse_waiting(group, old.pending, {old.member_id}, cause)
+    yield from wake_waiting(group, old.pending, {old.member_id}, cause)
 
 
 def disarm(group: ConsumerGroup, member: ConsumerMember) -> Effects:
@@ -190,15 +190,15 @@ def disarm(group: ConsumerGroup, member: ConsumerMember) -> Effects:
         yield Disarm(revocation_timer(group.group_id, member.member_id, member.epoch))
 
 
-def rouse_waiting(group: ConsumerGroup, freed: Iterable[Held], gone: set[str], cause: Cause) -> Effects:
-    """Rouse the members whose targets hold partitions that have just become free."""
+def wake_waiting(group: ConsumerGroup, freed: Iterable[Held], gone: set[str], cause: Cause) -> Effects:
+    """Wake the members whose targets hold partitions that have just become free."""
     waiting: set[str] = set()
     for topic_id, partition in each(tuple((held.topic_id, held.partitions) for held in freed)):
         heir = group.claims.get(topic_id, {}).get(partition)
         if heir is not None and heir not in gone and heir in group.unsettled:
             waiting.add(heir)
     if waiting:
-        yield Rouse(group.group_id, tuple(sorted(waiting)))
+        yield WakeMembers(group.group_id, tuple(sorted(waiting)))
         if any(group.members[member_id].classic is not None for member_id in waiting):
             yield Then(PrepareClassic(group.group_id, tuple(sorted(waiting)), cause))
 

@@ -23,7 +23,7 @@ THE RULES.
     can never do is show an epoch that it has not been given: it is fenced, gives up everything and joins again.
  3. An assignment is sent when it has changed, and whenever the sender shows that it may not know: it joins, it says
     everything (clients do that after any error), or it shows an old epoch.
- 4. A member that must act is roused: its kept heartbeat is answered at once, instead of the next one being waited for.
+ 4. A member that must act is woken: its kept heartbeat is answered at once, instead of the next one being waited for.
     Those are the members whose target a computation changed, and the one whose target a freed partition is in.
  5. A member's session is counted from its heartbeats. One that must give something back has its rebalance timeout for
     that, counted from the step that asks for it, and is evicted if it does not. One that waits for others has no bound.

@@ -14,7 +14,7 @@ from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember,
 from kohort.group.commands import AssignTarget, PrepareClassic
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, retry_after_ms, topic_ids_of
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Rouse, Then
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Then, WakeMembers
 from kohort.group.events import MemberTargetStored, TargetFailed, TargetStored
 from kohort.group.group_timers import target_timer
 from kohort.model.cause import Cause, CauseKind
@@ -65,7 +65,7 @@ def decide_target(group: ConsumerGroup, settings: GroupSettings, now_ms: int, ca
     yield Append(TargetStored(group.group_id, group.epoch, now_ms, cause))
     yield Disarm(target_timer(group.group_id))
     if changed:
-        yield Rouse(group.group_id, tuple(sorted(changed)))
+        yield WakeMembers(group.group_id, tuple(sorted(changed)))
     if group.natives < len(group.members):
         yield Then(PrepareClassic(group.group_id, None, cause))
 

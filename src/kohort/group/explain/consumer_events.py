@@ -51,7 +51,7 @@ def group_to_convert(course: Course, event: EventFields) -> Rebalance | None:
     if not course.members:
         # No member was there: a group without a past.
         ended = course.end(Outcome.UNTOLD) if course.running is not None else None
-        course.begin_anew(0, is_consumer=to == "consumer")
+        course.begin_again(0, is_consumer=to == "consumer")
         return ended
     running = course.begin(event)
     if running.because.kind == CONVERTED and to == "consumer":
@@ -89,7 +89,7 @@ def _group_epoch_bumped(course: Course, event: EventFields) -> Rebalance | None:
         return None
     course.targets = {}
     ended = course.end(Outcome.EMPTY)
-    course.begin_anew(epoch, is_consumer=True)
+    course.begin_again(epoch, is_consumer=True)
     return ended
 
 

@@ -385,7 +385,7 @@ def group_emptied(course: Course, event: EventFields) -> Rebalance | None:
         course.members.clear()
         course.targets = {}
         ended = course.end(Outcome.EMPTY)
-    course.begin_anew(generation, is_consumer=False)
+    course.begin_again(generation, is_consumer=False)
     return ended
 
 

@@ -291,7 +291,7 @@ class Course:
             self.identities.setdefault(member_id, Identity(client_id, instance_id))
         return known
 
-    def begin_anew(self, generation: int, *, is_consumer: bool) -> None:
+    def begin_again(self, generation: int, *, is_consumer: bool) -> None:
         """Go on with a group that lives, but has neither partitions nor members any more."""
         count = self.count
         self.forget()

@@ -36,8 +36,8 @@ from kohort.group.effects import (
     Parked,
     ParkedKind,
     Reply,
-    Rouse,
     Then,
+    WakeMembers,
 )
 from kohort.group.events import (
     Event,
@@ -108,7 +108,7 @@ class Runtime:
             config.kohort_group_consumer_heartbeat_park_stable_ms,
             config.kohort_group_consumer_heartbeat_settling_ms,
         )
-        self._roused: dict[ParkedConsumer, None] = {}
+        self._woken: dict[ParkedConsumer, None] = {}
         """Parked heartbeats for whose members there is news."""
         self._is_rousing = False
         self._has_changed = False
@@ -232,15 +232,15 @@ class Runtime:
         else:
             self.run(hosted, command, self._noting_answer(command, ticket), decision)
 
-    def _answer_roused(self) -> None:
-        """Answer the parked heartbeats of roused members, and of members that these answers rouse."""
+    def _answer_woken(self) -> None:
+        """Answer the parked heartbeats of woken members, and of members that these answers wake."""
         if self._is_rousing:
             return
         self._is_rousing = True
         try:
-            while self._roused:
-                parked = next(iter(self._roused))
-                del self._roused[parked]
+            while self._woken:
+                parked = next(iter(self._woken))
+                del self._woken[parked]
                 command = parked.heartbeat
                 hosted = self.hosted(command.group_id)
                 if parked.parking is None or hosted is None:
@@ -252,9 +252,9 @@ class Runtime:
         finally:
             self._is_rousing = False
 
-    def _rouse(self, parked: ParkedConsumer | None) -> None:
+    def _wake_members(self, parked: ParkedConsumer | None) -> None:
         if parked is not None:
-            self._roused[parked] = None
+            self._woken[parked] = None
 
     # -- commits, which are many
 
@@ -307,8 +307,8 @@ class Runtime:
             group = hosted.shard.groups.get(group_id)
             is_gathering = type(group) is ClassicGroup and group.is_gathering
             self.classic_parking.group_changed(group_id, now_ms, is_gathering=is_gathering)
-        if self._roused:
-            self._answer_roused()
+        if self._woken:
+            self._answer_woken()
 
     def _assign_target(
         self, hosted: OffsetsPartition, command: AssignTarget, elapsed_us: Callable[[], int]
@@ -363,9 +363,9 @@ class Runtime:
                 self._timers.disarm(effect.timer)
                 if effect.timer.kind is TimerKind.SESSION:
                     self._forget(effect.timer)
-            elif type(effect) is Rouse:
+            elif type(effect) is WakeMembers:
                 for member_id in effect.member_ids:
-                    self._rouse(self.consumer_parking.parked_of(effect.group_id, member_id))
+                    self._wake_members(self.consumer_parking.parked_of(effect.group_id, member_id))
             elif type(effect) is Then:
                 followers.append(effect.command)
             elif type(effect) is Park and ticket is not None:
@@ -441,11 +441,11 @@ class Runtime:
     def _forget(self, session: Timer) -> None:
         """A member is out, or another id has taken its place."""
         self.classic_parking.forget(session.group_id, session.member_id)
-        self._rouse(self.consumer_parking.forget(session.group_id, session.member_id))
+        self._wake_members(self.consumer_parking.forget(session.group_id, session.member_id))
 
 
 def _waits_for_others(hosted: OffsetsPartition, command: ConsumerHeartbeat) -> bool:
-    """Whether the sender, which has not all of its target, can do nothing itself: it is roused when that changes."""
+    """Whether the sender, which has not all of its target, can do nothing itself: it is woken when that changes."""
     group = hosted.shard.groups.get(command.group_id)
     member = group.members.get(command.member_id) if isinstance(group, ConsumerGroup) else None
     return member is not None and member.state is MemberState.UNRELEASED_PARTITIONS

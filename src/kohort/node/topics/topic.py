@@ -146,7 +146,7 @@ class Partition:
     def delete(self) -> None:
         """Close the log and remove its files. Fetches that wait for records are woken and find it gone."""
         self.is_deleted = True
-        self._storage.durability.rouse(self)
+        self._storage.durability.wake_fetches(self)
         opened, self._log = self._log, None
         if opened is not None:
             opened.delete()

@@ -59,7 +59,7 @@ class VirtualTransport(asyncio.Transport):
             raise TypeError(f"data argument must be a bytes-like object, not {type(data).__name__!r}")
         if not self._is_closing:
             self._end.send(bytes(data))
-            self._mind_the_crowd()
+            self._pause_if_full()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
         """Send buffers in order."""
@@ -91,7 +91,7 @@ class VirtualTransport(asyncio.Transport):
         """Return how many bytes the network has not taken yet."""
         return self._end.unsent
 
-    def _mind_the_crowd(self) -> None:
+    def _pause_if_full(self) -> None:
         if not self._is_crowded and self._end.unsent > self._high:
             self._is_crowded = True
             self._protocol.pause_writing()

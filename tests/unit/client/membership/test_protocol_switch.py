@@ -43,7 +43,7 @@ def classic() -> ProtocolSwitch:
     """Return the switch of a member that the broker refused in the consumer protocol."""
     switch = ProtocolSwitch("auto")
     assert switch.first == "consumer"
-    assert switch.is_mended_by_switch(ErrorCode.GROUP_ID_NOT_FOUND)
+    assert switch.is_solved_by_switch(ErrorCode.GROUP_ID_NOT_FOUND)
     assert advance(switch) is SwitchAction.JOIN_CLASSIC
     return switch
 
@@ -61,20 +61,20 @@ def moved() -> ProtocolSwitch:
     "code", [ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST]
 )
 def test_a_member_that_is_refused_natively_goes_on_in_the_classic_protocol(code: ErrorCode) -> None:
-    assert ProtocolSwitch("auto").is_mended_by_switch(code)
-    assert not ProtocolSwitch("consumer").is_mended_by_switch(code), "unless its user wants no other"
+    assert ProtocolSwitch("auto").is_solved_by_switch(code)
+    assert not ProtocolSwitch("consumer").is_solved_by_switch(code), "unless its user wants no other"
 
 
 @pytest.mark.parametrize(
     "code", [ErrorCode.UNSUPPORTED_ASSIGNOR, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.FENCED_INSTANCE_ID]
 )
 def test_what_the_other_protocol_would_not_mend_is_final(code: ErrorCode) -> None:
-    assert not ProtocolSwitch("auto").is_mended_by_switch(code)
+    assert not ProtocolSwitch("auto").is_solved_by_switch(code)
 
 
 def test_a_refused_member_joins_again_once_it_owns_nothing_and_no_callback_runs() -> None:
     switch = ProtocolSwitch("auto")
-    switch.is_mended_by_switch(ErrorCode.GROUP_ID_NOT_FOUND)
+    switch.is_solved_by_switch(ErrorCode.GROUP_ID_NOT_FOUND)
     assert advance(switch, owned=frozenset({TopicPartition("t", 0)})) is None
     assert advance(switch, running=("lost", frozenset())) is None
     assert advance(switch) is SwitchAction.JOIN_CLASSIC
@@ -82,7 +82,7 @@ def test_a_refused_member_joins_again_once_it_owns_nothing_and_no_callback_runs(
 
 
 def test_a_member_that_is_refused_in_both_protocols_has_failed() -> None:
-    assert not classic().is_mended_by_switch(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    assert not classic().is_solved_by_switch(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def test_a_member_moves_from_a_stable_classic_group_under_its_id() -> None:
@@ -101,7 +101,7 @@ def test_a_member_that_moved_and_is_refused_is_back_in_the_classic_protocol_and_
     switch = classic()
     assert switch.probe_factor == 1
     switch = moved()
-    assert switch.is_mended_by_switch(ErrorCode.GROUP_ID_NOT_FOUND)
+    assert switch.is_solved_by_switch(ErrorCode.GROUP_ID_NOT_FOUND)
     assert advance(switch) is SwitchAction.JOIN_CLASSIC
     assert switch.member_id == "m", "the group knows it by its id, and would wait for it"
     assert switch.probe_factor == 10
@@ -110,7 +110,7 @@ def test_a_member_that_moved_and_is_refused_is_back_in_the_classic_protocol_and_
 def test_a_member_that_moved_and_was_stable_there_looks_as_often_as_before() -> None:
     switch = moved()
     advance(switch, is_stable=True)
-    assert switch.is_mended_by_switch(ErrorCode.GROUP_ID_NOT_FOUND)
+    assert switch.is_solved_by_switch(ErrorCode.GROUP_ID_NOT_FOUND)
     assert advance(switch) is SwitchAction.JOIN_CLASSIC
     assert switch.member_id == "", "the group it left was of the other protocol"
     assert switch.probe_factor == 1

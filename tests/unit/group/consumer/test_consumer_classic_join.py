@@ -66,7 +66,7 @@ def test_newcomer_waits_until_all_that_it_will_get_is_free() -> None:
     (native,) = natives(world)
     member_id, join = enter(world)
     assert join.is_waiting
-    assert native.member_id in world.roused
+    assert native.member_id in world.woken
     native.step()
     assert join.is_waiting
     native.step()

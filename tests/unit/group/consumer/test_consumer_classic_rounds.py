@@ -183,7 +183,7 @@ def test_heartbeat_maintains_the_session_with_the_members_own_timeout() -> None:
 def test_member_that_must_rejoin_is_woken_and_gets_rebalance_in_progress_until_it_joins() -> None:
     world = Mixed()
     client, _, _ = called(world)
-    assert client.member_id in world.roused
+    assert client.member_id in world.woken
     for _ in range(2):
         assert world.beat(client.member_id) is ErrorCode.REBALANCE_IN_PROGRESS
     client.step()
@@ -206,7 +206,7 @@ def test_member_whose_missing_partitions_are_all_free_is_called() -> None:
     native.step()
     assert world.beat(member_id) is ErrorCode.NONE
     native.step()
-    assert member_id in world.roused
+    assert member_id in world.woken
     assert world.beat(member_id) is ErrorCode.REBALANCE_IN_PROGRESS
 
 

@@ -40,7 +40,7 @@ def test_leave_bumps_the_epoch_and_wakes_the_others_with_their_new_target() -> N
         ConsumerMemberDeleted,
         ConsumerGroupStored,
     ]
-    assert world.roused == ["B"]
+    assert world.woken == ["B"]
     assert world.beats("B").assignment == parts(ALL)
     assert world.consumer_group().epoch == 4
     assert outs(world) == [("A", CauseKind.MEMBER_LEFT, -1)]
@@ -72,7 +72,7 @@ def test_member_that_waits_for_partitions_of_a_leaver_is_woken_at_once() -> None
     world.enters("B")
     assert world.state("B")[1] is MemberState.UNRELEASED_PARTITIONS
     world.goes("A")
-    assert world.roused == ["B"]
+    assert world.woken == ["B"]
     assert world.beats("B").assignment == parts("foo-1,2,3,4,5 bar-0,1,2")
 
 
@@ -87,7 +87,7 @@ def test_silent_member_is_evicted_after_its_session() -> None:
     assert not outs(world)
     world.advance(1)
     assert outs(world) == [("A", CauseKind.SESSION_TIMEOUT, 45_000)]
-    assert world.roused == ["B"]
+    assert world.woken == ["B"]
     assert world.consumer_group().epoch == 4
     assert world.tries("B").error is ErrorCode.NONE
 
@@ -134,7 +134,7 @@ def test_member_that_gives_nothing_back_is_evicted_after_its_rebalance_timeout()
     world.beats("A", ALL)
     world.advance(1)
     assert outs(world) == [("A", CauseKind.REVOCATION_TIMEOUT, -1)]
-    assert set(world.roused) == {"B"}
+    assert set(world.woken) == {"B"}
     assert world.beats("B").assignment == parts(ALL)
     assert set(world.timers) == {session_timer("g", "B")}
 

@@ -48,7 +48,7 @@ def test_member_that_joins_a_running_group_takes_its_epoch_and_its_target_on() -
     assert (result.member_epoch, result.assignment) == (3, ())
     assert world.consumer_group().epoch == world.consumer_group().assignment_epoch == 3
     assert world.member("B").target == parts("foo-3,4,5 bar-1,2")
-    assert world.roused == ["A", "B"]
+    assert world.woken == ["A", "B"]
 
 
 def test_member_that_subscribes_to_nothing_may_be_in_the_group() -> None:
@@ -74,7 +74,7 @@ def test_topics_that_do_not_exist_are_subscribed_to_in_vain_until_they_do() -> N
     world = ConsumerWorld()
     assert world.enters("A", "later").assignment == ()
     world.topic_changes("later", 1)
-    assert world.roused == ["A"]
+    assert world.woken == ["A"]
     assert world.beats("A").assignment == parts("later-0")
 
 

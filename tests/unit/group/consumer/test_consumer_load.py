@@ -54,7 +54,7 @@ def test_member_that_must_revoke_has_its_full_timeout_after_a_load() -> None:
     assert world.timers[revocation_timer("g", "A", 2)] == world.now_ms + 60_000
     assert world.state("B")[1] is MemberState.UNRELEASED_PARTITIONS
     assert world.beats("A", "").member_epoch == 3
-    assert world.roused == ["B"]
+    assert world.woken == ["B"]
 
 
 def test_target_that_was_due_is_computed_when_the_group_is_loaded() -> None:

@@ -87,7 +87,7 @@ def test_topic_that_matches_is_assigned_as_soon_as_it_is_created() -> None:
     world = with_regex("A")
     before = len(world.log)
     world.topic_changes("foo2", 1)
-    assert world.roused == ["A"]
+    assert world.woken == ["A"]
     assert world.beats("A", "foo-0,1,2,3,4,5").assignment == parts("foo-0,1,2,3,4,5 foo2-0")
     (record,) = regex_records(world, before)
     assert isinstance(record, RegexStored)

@@ -61,7 +61,7 @@ def test_leaving_temporarily_frees_partitions_that_were_to_be_revoked() -> None:
     world.beats("A", ALL)
     assert world.state("A") == (2, MemberState.UNREVOKED_PARTITIONS)
     world.goes("A", -2, instance_id="a")
-    assert world.roused == ["B"]
+    assert world.woken == ["B"]
     assert world.beats("B").assignment == world.member("B").target
     assert set(world.timers) == {session_timer("g", "A"), session_timer("g", "B")}
 
@@ -172,7 +172,7 @@ def test_static_member_that_does_not_return_within_its_session_is_evicted() -> N
     world.advance(6_000)
     assert world.consumer_group().members.keys() == {"B"}
     assert world.consumer_group().epoch == 4
-    assert world.roused == ["B"]
+    assert world.woken == ["B"]
     out = next(event for event in world.events if isinstance(event, ConsumerMemberOut))
     cause = "it left for a while and did not return within 45.0 s"
     assert (out.silent_ms, out.cause.detail) == (-1, cause), "it had sent a LeaveGroup of static members"

@@ -24,7 +24,7 @@ def test_new_partitions_bump_the_epoch_and_are_assigned_at_once() -> None:
     cause = world.consumer_group().epoch_cause
     assert cause is not None
     assert (cause.kind, cause.detail, world.consumer_group().epoch) == (CauseKind.TOPIC_METADATA_CHANGED, "bar", 3)
-    assert world.roused == ["A"]
+    assert world.woken == ["A"]
     assert world.beats("A", ALL).assignment == parts("foo-0,1,2,3,4,5 bar-0,1,2,3")
 
 

@@ -20,7 +20,7 @@ def test_third_member_gets_its_partitions_one_by_one_as_the_others_give_them_bac
     world.plans(A="foo-0,1", B="foo-2,3 bar-2", C="foo-4,5 bar-0,1")
     joined = world.enters("C")
     assert (joined.member_epoch, joined.assignment) == (4, ())
-    assert world.roused == ["A", "B", "C"]
+    assert world.woken == ["A", "B", "C"]
 
     # A is asked for foo-2 and bar-0, and keeps its epoch.
     result = world.beats("A")
@@ -42,7 +42,7 @@ def test_third_member_gets_its_partitions_one_by_one_as_the_others_give_them_bac
     # A has now: it is at its target, and C and B can receive their parts of it at once.
     result = world.beats("A", "foo-0,1")
     assert (result.member_epoch, result.assignment, world.state("A")) == (4, None, (4, STABLE))
-    assert world.roused == ["B", "C"]
+    assert world.woken == ["B", "C"]
 
     # C gets bar-0 and waits for the rest.
     result = world.beats("C")
@@ -52,7 +52,7 @@ def test_third_member_gets_its_partitions_one_by_one_as_the_others_give_them_bac
     # B gives back and gets what A gave back in the same step.
     result = world.beats("B", "foo-3 bar-2")
     assert (result.member_epoch, result.assignment) == (4, parts("foo-2,3 bar-2"))
-    assert world.roused == ["C"]
+    assert world.woken == ["C"]
 
     # C gets the rest.
     result = world.beats("C")

@@ -44,7 +44,7 @@ def test_only_members_whose_target_changes_are_stored_and_woken() -> None:
     world.plans(A="foo-0,1", B="foo-3", C="foo-4,5", D="foo-2")
     world.enters("D", "foo")
     assert stored_targets(world, before) == {"B": parts("foo-3"), "D": parts("foo-2")}
-    assert world.roused == ["B", "D"]
+    assert world.woken == ["B", "D"]
 
 
 def test_two_members_may_swap_what_they_own() -> None:
@@ -65,7 +65,7 @@ def test_unchanged_targets_are_not_stored_but_their_epoch_is() -> None:
     world.enters("B", "bar")
     assert not stored_targets(world, before)
     assert any(isinstance(record, TargetStored) for record in world.records_since(before))
-    assert world.roused == []
+    assert world.woken == []
 
 
 def test_member_that_the_assignor_leaves_out_is_to_own_nothing() -> None:
@@ -165,7 +165,7 @@ def test_expensive_targets_wait_for_twenty_times_what_one_takes() -> None:
     assert world.consumer_group().assignment_epoch == 2
     world.advance(1)
     assert world.consumer_group().assignment_epoch == 4
-    assert set(world.roused) == {"A", "B", "C"}
+    assert set(world.woken) == {"A", "B", "C"}
     assert target_timer("g") not in world.timers
 
 
@@ -242,7 +242,7 @@ def test_failing_assignor_is_asked_again_later_and_later() -> None:
     assert waits == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]
     world.assignor.error = None
     world.advance(60_000)
-    assert world.roused == ["A"]
+    assert world.woken == ["A"]
     assert world.beats("A").error_message is None
     assert world.assigned("A") == parts(ALL)
 

@@ -89,7 +89,7 @@ def test_classic_members_are_called_by_the_target_with_the_joiner() -> None:
     world = Mixed()
     clients = classic_members(world)
     world.native("n", 0)
-    assert {client.member_id for client in clients} <= set(world.roused)
+    assert {client.member_id for client in clients} <= set(world.woken)
     for client in clients:
         assert world.phase(client.member_id) is ClassicPhase.PREPARE_REBALANCE
         assert world.beat(client.member_id) is ErrorCode.REBALANCE_IN_PROGRESS
