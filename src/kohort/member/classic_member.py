@@ -190,9 +190,9 @@ class ClassicMember(MemberBase):
     def is_rejoin_wanted(self) -> bool:
         """Whether a round may begin as soon as no wait stands against it."""
         is_free = self.state in (State.UNJOINED, State.STABLE) and self.running is None
-        # To want nothing any more, as when an expression's last topic is gone, is something to report to the group.
-        has_topics = bool(self.topics or self.joined_topics)
-        return is_free and self.rejoin is not None and has_topics and not self.is_away
+        # A member whose expression matches nothing any more takes part in its group's rounds; it does not join anew.
+        is_awaited = bool(self.topics) or self.identity.is_valid
+        return is_free and self.rejoin is not None and is_awaited and not self.is_away
 
     @property
     def is_subscription_new(self) -> bool:

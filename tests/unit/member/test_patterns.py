@@ -6,6 +6,7 @@ from tests.unit.member.classic_script import Script, partitions
 
 from kohort.member import State, inputs
 from kohort.member.effects import Callback, Join
+from kohort.model.errors import ErrorCode
 
 
 def matching(*topics: str) -> Script:
@@ -49,6 +50,21 @@ def test_an_empty_subscription_is_sent_to_the_group() -> None:
     [join] = script.finished(Callback.REVOKED)
     assert isinstance(join, Join)
     assert [subscription.topics for _, subscription in join.protocols] == [()]
+
+
+def test_a_member_whose_expression_matches_nothing_rejoins_when_its_group_rebalances() -> None:
+    script = matching("t")
+    script.synced(partitions(0))
+    script.finished(Callback.ASSIGNED)
+    script.subscribe()
+    script.finished(Callback.REVOKED)
+    script.joined(2)
+    script.synced(())
+    script.finished(Callback.ASSIGNED)
+    script.wait(3_000)
+    script.heartbeat_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    [join] = script.finished(Callback.REVOKED)
+    assert isinstance(join, Join)
 
 
 def test_nothing_that_matches_yet_is_no_reason_to_join() -> None:
