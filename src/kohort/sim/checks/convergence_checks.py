@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup, GroupState
-from kohort.group.events import Event, GroupStored, RoundOpened
+from kohort.group.events import Event, GroupStored, PendingMemberDropped, RoundOpened
 from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
@@ -207,6 +207,9 @@ class StandstillChecker(Checker):
         """Begin a round, or hold one that has its assignment against the bound."""
         if isinstance(event, RoundOpened):
             self._rounds[event.group_id] = _Round(self.now_us, event.is_initial)
+        elif isinstance(event, PendingMemberDropped):
+            # A member that was closed while its id was issued: the round has waited for it (KIP-394).
+            self._ended_us[event.group_id] = self.now_us
         elif isinstance(event, GroupStored) and event.is_synced:
             found = self._rounds.pop(event.group_id, None)
             if found is not None and not found.is_initial and self._is_calm(event.group_id, found):
