@@ -1,0 +1,231 @@
+"""One client's connection and its connection to the broker: frames pass in both directions, and a few are read.
+
+The laws. Bytes that are not read pass unchanged, in their order. Answers leave in the order of their requests, as in
+Kafka. At most one thing waits: a request that has not gone to the broker, or an answer that has not gone to the client;
+a further request of the client ends the wait first, unless the one that waits lets its answer wait behind.
+
+Answers are matched to requests by their correlation id and never counted: Produce with acks=0 has no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Protocol
+
+from kohort.gateway.core.frame_cutter import FrameCutter, Whole
+from kohort.wire.codec import Buffer
+
+Sink = Callable[[Buffer], None]
+
+_REQUEST_HEAD = Struct(">ihhi")
+_RESPONSE_HEAD = Struct(">ii")
+
+READ_BYTES = 8 << 20
+"""A longer frame is not read: it passes, and `TrafficReader.oversized` gets it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """What the first bytes of a request tell."""
+
+    length: int
+    api_key: int
+    api_version: int
+    correlation_id: int
+
+
+class Exchange:
+    """A request that is read, and its answer. It is changed only by its relay and by what reads it."""
+
+    __slots__ = ("context", "frame", "head", "relay")
+
+    def __init__(self, relay: Relay, head: RequestHead, frame: bytes) -> None:
+        self.relay = relay
+        self.head = head
+        self.frame = frame
+        """The request with its length; whoever reads it may replace it before it is passed on."""
+        self.context: object = None
+        """What its reader has to remember for the answer."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the client has sent nothing behind this request; else its answer must pass at once."""
+        return self.relay.last is self
+
+    def pass_on(self) -> None:
+        """Send a request that waits to the broker; nothing happens where it waits no longer."""
+        self.relay.pass_on(self)
+
+    def answer(self, frame: Buffer) -> None:
+        """Send the answer that waits, or another in its place, to the client; nothing happens where none waits."""
+        self.relay.answer(self, frame)
+
+
+class TrafficReader(Protocol):
+    """Who reads the frames of one connection, and decides which ones wait."""
+
+    def reads(self, head: RequestHead) -> bool:
+        """Whether a request, and its answer, are read."""
+        ...
+
+    def request(self, exchange: Exchange, now_ms: int) -> bool:
+        """Take a request that is read; return whether it passes now. If not, `Exchange.pass_on` passes it."""
+        ...
+
+    def answered(self, exchange: Exchange, frame: bytes, now_ms: int) -> Buffer | None:
+        """Take the answer to a request that was read; return what passes now, or None: `Exchange.answer` sends it."""
+        ...
+
+    def passed(self, head: RequestHead, now_ms: int) -> None:
+        """A request passes unread."""
+        ...
+
+    def followed(self, waiting: Exchange, behind: Exchange | None, now_ms: int) -> bool:
+        """A request arrived behind one that waits, `behind` if it is read.
+
+        Return whether the answer that waits goes on waiting; it must have been passed on or answered otherwise.
+        """
+        ...
+
+    def closed(self, now_ms: int) -> None:
+        """The connection has ended; what waits is dropped."""
+        ...
+
+    def oversized(self, head: RequestHead) -> None:
+        """A request that would be read, or its answer, is longer than `READ_BYTES`, and passes."""
+        ...
+
+
+class Relay:
+    """The two directions of one connection. The sinks write to the client and to the broker."""
+
+    def __init__(self, reader: TrafficReader, to_client: Sink, to_broker: Sink) -> None:
+        self._reader = reader
+        self._to_client = to_client
+        self._to_broker = to_broker
+        self._requests = FrameCutter(_REQUEST_HEAD.size, self._is_request_read)
+        self._answers = FrameCutter(_RESPONSE_HEAD.size, self._is_answer_read)
+        self._open: dict[int, Exchange] = {}
+        """Requests that were read and passed on, by correlation id."""
+        self._waiting: Exchange | None = None
+        self._is_answer_waiting = False
+        self.last: Exchange | None = None
+        """The last request of the client, where it is read."""
+        self._behind: list[Buffer] = []
+        """Answers that wait behind one that waits."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request or an answer waits."""
+        return self._waiting is not None
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes this connection keeps in memory."""
+        waiting = len(self._waiting.frame) if self._waiting is not None else 0
+        behind = sum(map(len, self._behind))
+        return self._requests.held_bytes + self._answers.held_bytes + waiting + behind
+
+    def closed(self, now_ms: int) -> None:
+        """The connection has ended."""
+        self._waiting = None
+        self._behind.clear()
+        self._reader.closed(now_ms)
+
+    # From the client
+
+    def from_client(self, chunk: bytes, now_ms: int) -> None:
+        """Take bytes of the client. Raises `MalformedMessage`: the connection is to be closed."""
+        for piece in self._requests.feed(chunk):
+            if isinstance(piece, Whole):
+                self._take_request(piece.frame, now_ms)
+            else:
+                if piece.head is not None:
+                    self._follow(None, now_ms)
+                    self.last = None
+                    if len(piece.head) == _REQUEST_HEAD.size:
+                        self._reader.passed(_request_head(piece.head), now_ms)
+                self._to_broker(piece.data)
+
+    def _is_request_read(self, head: bytes, length: int) -> bool:
+        request = _request_head(head)
+        if not self._reader.reads(request):
+            return False
+        if length > READ_BYTES:
+            self._reader.oversized(request)
+            return False
+        return True
+
+    def _take_request(self, frame: bytes, now_ms: int) -> None:
+        exchange = Exchange(self, _request_head(frame), frame)
+        self._follow(exchange, now_ms)
+        self.last = exchange
+        if self._reader.request(exchange, now_ms):
+            self._pass(exchange)
+        else:
+            self._waiting, self._is_answer_waiting = exchange, False
+
+    def _follow(self, behind: Exchange | None, now_ms: int) -> None:
+        waiting = self._waiting
+        if waiting is not None and not self._reader.followed(waiting, behind, now_ms):
+            assert self._waiting is not waiting, "what does not go on waiting was passed on or answered"
+
+    def pass_on(self, exchange: Exchange) -> None:
+        """Send a request that waits to the broker."""
+        if self._waiting is exchange and not self._is_answer_waiting:
+            self._waiting = None
+            self._pass(exchange)
+
+    def _pass(self, exchange: Exchange) -> None:
+        self._open[exchange.head.correlation_id] = exchange
+        self._to_broker(exchange.frame)
+
+    # From the broker
+
+    def from_broker(self, chunk: bytes, now_ms: int) -> None:
+        """Take bytes of the broker. Raises `MalformedMessage`: the connection is to be closed."""
+        for piece in self._answers.feed(chunk):
+            if isinstance(piece, Whole):
+                self._take_answer(piece.frame, now_ms)
+            else:
+                self._send(piece.data)
+
+    def _is_answer_read(self, head: bytes, length: int) -> bool:
+        exchange = self._open.get(_RESPONSE_HEAD.unpack(head)[1])
+        if exchange is None:
+            return False
+        if length > READ_BYTES:
+            del self._open[exchange.head.correlation_id]
+            self._reader.oversized(exchange.head)
+            return False
+        return True
+
+    def _take_answer(self, frame: bytes, now_ms: int) -> None:
+        exchange = self._open.pop(_RESPONSE_HEAD.unpack_from(frame)[1])
+        passing = self._reader.answered(exchange, frame, now_ms)
+        if passing is not None:
+            self._send(passing)
+        else:
+            assert self._waiting is None and exchange.is_last, "one answer waits, and only of the last request"
+            self._waiting, self._is_answer_waiting = exchange, True
+
+    def _send(self, data: Buffer) -> None:
+        if self._waiting is not None and self._is_answer_waiting:
+            self._behind.append(bytes(data))
+        else:
+            self._to_client(data)
+
+    def answer(self, exchange: Exchange, frame: Buffer) -> None:
+        """Send an answer that waits to the client, and those behind it."""
+        if self._waiting is exchange and self._is_answer_waiting:
+            self._waiting = None
+            self._to_client(frame)
+            behind, self._behind = self._behind, []
+            for data in behind:
+                self._to_client(data)
+
+
+def _request_head(frame: bytes) -> RequestHead:
+    return RequestHead(*_REQUEST_HEAD.unpack_from(frame))

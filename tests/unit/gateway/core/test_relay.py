@@ -1,0 +1,182 @@
+"""What passes through a relay: bytes unchanged and in order, and at most one thing that waits."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.gateway.core.frame_cutter import FrameCutter, Passing, Whole
+from kohort.gateway.core.relay import READ_BYTES, Exchange, Relay, RequestHead
+from kohort.wire.codec import Buffer, MalformedMessage
+
+READ, OTHER = 12, 3
+HELD = b"held"
+
+
+def request(api_key: int, correlation_id: int, body: bytes = b"") -> bytes:
+    return pack(">ihhi", 8 + len(body), api_key, 1, correlation_id) + body
+
+
+def answer(correlation_id: int, body: bytes = b"") -> bytes:
+    return pack(">ii", 4 + len(body), correlation_id) + body
+
+
+class Reader:
+    """Reads requests of one API; those with the body `HELD` wait, and answers with it wait where they may."""
+
+    def __init__(self, *, lets_wait: bool = False) -> None:
+        self.waiting: list[Exchange] = []
+        self.passed_keys: list[int] = []
+        self.oversized_keys: list[int] = []
+        self.lets_wait = lets_wait
+
+    def reads(self, head: RequestHead) -> bool:
+        return head.api_key == READ
+
+    def request(self, exchange: Exchange, now_ms: int) -> bool:
+        del now_ms
+        if exchange.frame.endswith(HELD):
+            self.waiting.append(exchange)
+            return False
+        return True
+
+    def answered(self, exchange: Exchange, frame: bytes, now_ms: int) -> Buffer | None:
+        del now_ms
+        if frame.endswith(HELD) and exchange.is_last:
+            exchange.context = frame
+            self.waiting.append(exchange)
+            return None
+        return frame
+
+    def passed(self, head: RequestHead, now_ms: int) -> None:
+        del now_ms
+        self.passed_keys.append(head.api_key)
+
+    def followed(self, waiting: Exchange, behind: Exchange | None, now_ms: int) -> bool:
+        del behind, now_ms
+        if self.lets_wait:
+            return True
+        self.release(waiting)
+        return False
+
+    def release(self, waiting: Exchange) -> None:
+        if waiting.context is None:
+            waiting.pass_on()
+        else:
+            assert isinstance(waiting.context, bytes)
+            waiting.answer(waiting.context)
+
+    def closed(self, now_ms: int) -> None:
+        pass
+
+    def oversized(self, head: RequestHead) -> None:
+        self.oversized_keys.append(head.api_key)
+
+
+class Ends:
+    """A relay with its reader, and what it wrote to both sides."""
+
+    def __init__(self, *, lets_wait: bool = False) -> None:
+        self.reader = Reader(lets_wait=lets_wait)
+        self.client, self.broker = bytearray(), bytearray()
+        self.relay = Relay(self.reader, self.client.extend, self.broker.extend)
+
+
+def pieces_of(stream: bytes, cuts: list[int]) -> list[bytes]:
+    places = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    return [stream[start:stop] for start, stop in zip(places, places[1:], strict=False) if start < stop]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([READ, OTHER]), st.binary(max_size=40)), max_size=12),
+    st.lists(st.integers(0, 400), max_size=12),
+)
+def test_however_the_bytes_come_they_leave_unchanged_in_both_directions(
+    frames: list[tuple[int, bytes]], cuts: list[int]
+) -> None:
+    ends = Ends()
+    requests = b"".join(request(key, number, body + b".") for number, (key, body) in enumerate(frames))
+    answers = b"".join(answer(number, body + b".") for number, (_, body) in enumerate(frames))
+    for chunk in pieces_of(requests, cuts):
+        ends.relay.from_client(chunk, 0)
+    for chunk in pieces_of(answers, cuts):
+        ends.relay.from_broker(chunk, 0)
+    assert (bytes(ends.broker), bytes(ends.client)) == (requests, answers)
+    assert ends.reader.passed_keys == [key for key, _ in frames if key == OTHER]
+    assert ends.relay.held_bytes == 0
+
+
+def test_a_frame_that_nobody_reads_leaves_as_it_comes() -> None:
+    ends = Ends()
+    ends.relay.from_client(request(OTHER, 1, bytes(100))[:20], 0)
+    assert len(ends.broker) == 20
+    assert ends.relay.held_bytes == 0
+
+
+def test_a_request_that_waits_goes_before_the_one_behind_it() -> None:
+    ends = Ends()
+    ends.relay.from_client(request(READ, 1, HELD), 0)
+    assert ends.relay.is_waiting
+    assert not ends.broker
+    ends.relay.from_client(request(OTHER, 2), 0)
+    assert bytes(ends.broker) == request(READ, 1, HELD) + request(OTHER, 2)
+
+
+def test_an_answer_that_waits_goes_before_the_next_one() -> None:
+    ends = Ends()
+    ends.relay.from_client(request(READ, 1), 0)
+    ends.relay.from_broker(answer(1, HELD), 0)
+    assert not ends.client
+    ends.relay.from_client(request(OTHER, 2), 0)
+    ends.relay.from_broker(answer(2), 0)
+    assert bytes(ends.client) == answer(1, HELD) + answer(2)
+
+
+def test_answers_behind_one_that_goes_on_waiting_wait_with_it() -> None:
+    ends = Ends(lets_wait=True)
+    ends.relay.from_client(request(READ, 1), 0)
+    ends.relay.from_broker(answer(1, HELD), 0)
+    ends.relay.from_client(request(OTHER, 2), 0)
+    ends.relay.from_broker(answer(2), 0)
+    assert not ends.client
+    [waiting] = ends.reader.waiting
+    waiting.answer(answer(1, b"news"))
+    assert bytes(ends.client) == answer(1, b"news") + answer(2)
+    waiting.answer(answer(1))
+    assert len(ends.client) == len(answer(1, b"news") + answer(2)), "it is answered once"
+
+
+def test_an_answer_with_requests_behind_it_cannot_wait() -> None:
+    ends = Ends()
+    ends.relay.from_client(request(READ, 1) + request(READ, 2), 0)
+    ends.relay.from_broker(answer(1, HELD), 0)
+    assert bytes(ends.client) == answer(1, HELD)
+
+
+def test_a_request_too_long_to_be_read_passes_and_is_reported() -> None:
+    ends = Ends()
+    ends.relay.from_client(request(READ, 1, bytes(READ_BYTES)), 0)
+    assert len(ends.broker) == READ_BYTES + 12
+    assert ends.reader.oversized_keys == [READ]
+
+
+def test_an_answer_too_long_to_be_read_passes_and_is_reported() -> None:
+    ends = Ends()
+    ends.relay.from_client(request(READ, 1), 0)
+    ends.relay.from_broker(answer(1, bytes(READ_BYTES)), 0)
+    assert len(ends.client) == READ_BYTES + 8
+    assert ends.reader.oversized_keys == [READ]
+
+
+def test_a_negative_length_is_malformed() -> None:
+    with pytest.raises(MalformedMessage, match="length is -1"):
+        Ends().relay.from_client(b"\xff" * 12, 0)
+
+
+def test_a_frame_shorter_than_its_head_passes() -> None:
+    cutter = FrameCutter(12, lambda head, length: True)
+    assert list(cutter.feed(b"\0\0\0\2ab")) == [Passing(b"\0\0\0\2ab", memoryview(b"\0\0\0\2ab"))]
+    assert list(cutter.feed(request(READ, 1))) == [Whole(request(READ, 1))]
