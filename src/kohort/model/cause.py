@@ -67,6 +67,8 @@ class CauseKind(StrEnum):
     GROUP_CONVERTED = "group_converted"
     CLASSIC_MEMBERS_CALLED = "classic_members_called"
     JOIN_REFUSED = "join_refused"
+    NOT_OBSERVED = "not_observed"
+    """Of events that are derived from traffic: the request that led to them went another way."""
 
 
 @dataclass(frozen=True, slots=True)

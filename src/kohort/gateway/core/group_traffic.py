@@ -1,0 +1,231 @@
+"""What a connection's requests say about groups: decoded, and handed to `ObservedGroups`. Nothing is changed.
+
+A request that cannot be read, or whose version the codec does not know, passes unread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kohort.gateway.core.observed_groups import ObservedGroups
+from kohort.gateway.core.relay import Exchange, RequestHead
+from kohort.group.commands import Heartbeat, Join, Leave, Leaving, Sync
+from kohort.group.results import JoinedMember, JoinResult
+from kohort.model.errors import ErrorCode
+from kohort.model.reason import MAX_REASON_LENGTH
+from kohort.wire.apis import VERSIONS, Api
+from kohort.wire.codec import Buffer, MalformedMessage, decode
+from kohort.wire.frames import decode_request_header, decode_response
+from kohort.wire.message import Request, Response
+from kohort.wire.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+log = logging.getLogger("kohort.gateway")
+
+_LENGTH_BYTES = 4
+
+Command = Join | Sync | Heartbeat | Leave
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadApi:
+    """How requests of one API become commands, and what their answers tell."""
+
+    request: type[Request[Any]]
+    response: type[Response]
+    command: Callable[[Any, int, ConnectionTraffic, str], Command] | None = None
+    sent: Callable[[ObservedGroups, Any, int], None] | None = None
+    answered: Callable[[ObservedGroups, Any, Any, int, int], None] | None = None
+
+
+class ConnectionTraffic:
+    """The reader of one connection's frames (`TrafficReader`). `client_host` is its address, without the port."""
+
+    def __init__(self, groups: ObservedGroups, client_host: str) -> None:
+        self._groups = groups
+        self.client_host = client_host
+        self.software = ""
+        """The client's software as ApiVersions names it (KIP-511), or empty."""
+        self.has_fetched = False
+        """Whether the connection has carried a Fetch."""
+        self._is_warned = False
+
+    def reads(self, head: RequestHead) -> bool:
+        """Whether a request is about a group, and known to the codec."""
+        api = _READ.get(head.api_key)
+        return api is not None and head.api_version in VERSIONS[Api(head.api_key)]
+
+    def request(self, exchange: Exchange, now_ms: int) -> bool:
+        """Take a request; it passes."""
+        head = exchange.head
+        api = _READ[head.api_key]
+        body = memoryview(exchange.frame)[_LENGTH_BYTES:]
+        try:
+            header, position = decode_request_header(body)
+            message, _ = decode(api.request, head.api_version, body, position)
+        except MalformedMessage as error:
+            self._warn(head, error)
+            return True
+        if isinstance(message, ApiVersionsRequest):
+            self.software = message.client_software_name or ""
+        if api.command is not None:
+            exchange.context = command = api.command(message, head.api_version, self, header.client_id or "")
+            if api.sent is not None:
+                api.sent(self._groups, command, now_ms)
+        return True
+
+    def answered(self, exchange: Exchange, frame: bytes, now_ms: int) -> Buffer | None:
+        """Take the answer to a request; it passes."""
+        head, command = exchange.head, exchange.context
+        api = _READ[head.api_key]
+        if command is not None and api.answered is not None:
+            try:
+                _, message = decode_response(api.response, head.api_version, memoryview(frame)[_LENGTH_BYTES:])
+            except MalformedMessage as error:
+                self._warn(head, error)
+            else:
+                api.answered(self._groups, command, message, head.api_version, now_ms)
+        return frame
+
+    def passed(self, head: RequestHead, now_ms: int) -> None:
+        """Note a Fetch."""
+        del now_ms
+        self.has_fetched |= head.api_key == Api.FETCH
+
+    def followed(self, waiting: Exchange, behind: Exchange | None, now_ms: int) -> bool:
+        """Nothing waits here."""
+        del waiting, behind, now_ms
+        return True
+
+    def closed(self, now_ms: int) -> None:
+        """Nothing waits here."""
+
+    def oversized(self, head: RequestHead) -> None:
+        """Report a request or answer that passes unread."""
+        self._warn(head, "it is too long")
+
+    def _warn(self, head: RequestHead, why: object) -> None:
+        if not self._is_warned:
+            self._is_warned = True
+            name = Api(head.api_key).name
+            log.warning("client %s: %s v%d passes unread: %s", self.client_host, name, head.api_version, why)
+
+
+def _join(message: JoinGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Join:
+    return Join(
+        group_id=message.group_id,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        client_id=client_id,
+        client_host=f"/{connection.client_host}",
+        session_timeout_ms=message.session_timeout_ms,
+        rebalance_timeout_ms=message.rebalance_timeout_ms if version >= 1 else message.session_timeout_ms,
+        protocol_type=message.protocol_type,
+        protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in message.protocols),
+        new_member_id="",
+        reason=(message.reason or "")[:MAX_REASON_LENGTH],
+        is_two_step=version >= 4,
+        can_skip_assignment=version >= 9,
+    )
+
+
+def _join_answered(
+    groups: ObservedGroups, command: Join, message: JoinGroupResponse, version: int, now_ms: int
+) -> None:
+    del version
+    result = JoinResult(
+        error=ErrorCode(message.error_code),
+        member_id=message.member_id,
+        generation=message.generation_id,
+        protocol_type=message.protocol_type,
+        protocol_name=message.protocol_name,
+        leader=message.leader,
+        members=tuple(
+            JoinedMember(member.member_id, member.group_instance_id, bytes(member.metadata))
+            for member in message.members
+        ),
+        skip_assignment=message.skip_assignment,
+    )
+    groups.join_answered(command, result, now_ms)
+
+
+def _sync(message: SyncGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Sync:
+    del version, connection, client_id
+    return Sync(
+        group_id=message.group_id,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        generation=message.generation_id,
+        protocol_type=message.protocol_type,
+        protocol_name=message.protocol_name,
+        assignments=tuple((entry.member_id, bytes(entry.assignment)) for entry in message.assignments),
+    )
+
+
+def _sync_answered(
+    groups: ObservedGroups, command: Sync, message: SyncGroupResponse, version: int, now_ms: int
+) -> None:
+    del version
+    groups.sync_answered(command, ErrorCode(message.error_code), bytes(message.assignment), now_ms)
+
+
+def _heartbeat(message: HeartbeatRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Heartbeat:
+    del version, connection, client_id
+    return Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
+
+
+def _heartbeat_answered(
+    groups: ObservedGroups, command: Heartbeat, message: HeartbeatResponse, version: int, now_ms: int
+) -> None:
+    del version
+    groups.heartbeat_answered(command.group_id, command.member_id, ErrorCode(message.error_code), now_ms)
+
+
+def _leave(message: LeaveGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Leave:
+    del connection, client_id
+    if version < 3:
+        return Leave(message.group_id, (Leaving(message.member_id),))
+    return Leave(
+        message.group_id,
+        tuple(
+            Leaving(member.member_id, member.group_instance_id, (member.reason or "")[:MAX_REASON_LENGTH])
+            for member in message.members
+        ),
+    )
+
+
+def _leave_answered(
+    groups: ObservedGroups, command: Leave, message: LeaveGroupResponse, version: int, now_ms: int
+) -> None:
+    if message.error_code:
+        return
+    members = command.members
+    if version >= 3:
+        answers = zip(members, message.members, strict=False)
+        members = tuple(leaving for leaving, answer in answers if not answer.error_code)
+    if members:
+        groups.left(Leave(command.group_id, members), now_ms)
+
+
+_READ: Mapping[int, _ReadApi] = {
+    Api.API_VERSIONS: _ReadApi(ApiVersionsRequest, ApiVersionsResponse),
+    Api.JOIN_GROUP: _ReadApi(JoinGroupRequest, JoinGroupResponse, _join, ObservedGroups.join_sent, _join_answered),
+    Api.SYNC_GROUP: _ReadApi(SyncGroupRequest, SyncGroupResponse, _sync, ObservedGroups.sync_sent, _sync_answered),
+    Api.HEARTBEAT: _ReadApi(
+        HeartbeatRequest, HeartbeatResponse, _heartbeat, ObservedGroups.heartbeat_sent, _heartbeat_answered
+    ),
+    Api.LEAVE_GROUP: _ReadApi(LeaveGroupRequest, LeaveGroupResponse, _leave, None, _leave_answered),
+}

@@ -1,0 +1,374 @@
+"""Classic groups of another coordinator, as the traffic of their members shows them.
+
+A group is the same state as in our own coordinator, `kohort.group`, changed by the same events. Two sources make them:
+
+- A request *predicts*: our coordinator's decision about it names what happens next and why. Its events happen; its
+  answers and timers do not, since the other coordinator gives those.
+- An answer *proves*: the member ids, the generation, its leader and its members, errors. Where it contradicts what was
+  predicted, the answer is right and the group is corrected.
+
+A gateway that starts beside running groups, or sees some of their members only, learns who else is in a group from its
+leader's JoinGroup answer. What was not seen has the cause `not_observed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from kohort.group.classic.group import ClassicGroup, Phase, synced
+from kohort.group.commands import Command, FormGeneration, Heartbeat, Join, Leave, OpenRound, Protocols, Sync
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.decisions import decide
+from kohort.group.effects import Announce, Append, Decision, Note, Then
+from kohort.group.events import (
+    Event,
+    GenerationFormed,
+    GroupStored,
+    JoinRefused,
+    MemberAdded,
+    MemberIdIssued,
+    MemberRemoved,
+    StaticMemberReplaced,
+    StoredMember,
+    SyncReceived,
+)
+from kohort.group.results import JoinResult
+from kohort.group.shard import Shard, apply
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
+
+SILENT_SHARE = 0.9
+"""A member that has sent nothing for this share of its session timeout, when a round opens, is taken for evicted."""
+
+_GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
+REFUSALS = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED})
+
+
+class GroupObserver(Protocol):
+    """Who learns what happened to the groups."""
+
+    def event_applied(self, shard: Shard, event: Event, now_ms: int, /) -> None:
+        """An event has changed a group."""
+
+    def round_announced(self, announce: Announce, now_ms: int, /) -> None:
+        """Members that stop reading when they learn of a round should learn of it together."""
+
+    def group_changed(self, group_id: str, now_ms: int, /) -> None:
+        """All events of one request or answer have happened."""
+
+
+class ObservedGroups:
+    """The classic groups behind one gateway."""
+
+    def __init__(self, settings: GroupSettings, observer: GroupObserver) -> None:
+        self.shard = Shard(settings)
+        self._observer = observer
+        self._seen_ms: dict[str, int] = {}
+        """By member id, when it last sent a request."""
+        self._handed_in: dict[str, Mapping[str, bytes]] = {}
+        """By group, the assignments in the leader's SyncGroup that is not answered yet."""
+
+    def group(self, group_id: str) -> ClassicGroup | None:
+        """Return a classic group, or None where there is no such group."""
+        group = self.shard.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def member_seen(self, member_id: str, now_ms: int) -> None:
+        """A member has sent a request."""
+        self._seen_ms[member_id] = now_ms
+
+    # JoinGroup
+
+    def join_sent(self, command: Join, now_ms: int) -> None:
+        """A member sends JoinGroup. Who sends one without an id is known once it is answered."""
+        group = self.group(command.group_id)
+        if group is None:
+            return
+        self.member_seen(command.member_id, now_ms)
+        if self._is_new(group, command):
+            self._open(group, Cause(CauseKind.MEMBER_JOINED, now_ms, None, command.reason), now_ms)
+            self._observer.group_changed(command.group_id, now_ms)
+        elif command.member_id in group.members or command.member_id in group.pending:
+            self._predict(decide(self.shard, command, now_ms), now_ms)
+            self._observer.group_changed(command.group_id, now_ms)
+
+    def _is_new(self, group: ClassicGroup, command: Join) -> bool:
+        """Whether a sender without an id is let in at once: it is static, or need not come back with an id."""
+        is_let_in = command.instance_id is not None or not command.is_two_step
+        is_supported = group.is_supporting(command.protocol_type, command.protocols)
+        return not command.member_id and is_let_in and is_supported and command.instance_id not in group.static_members
+
+    def join_answered(self, command: Join, result: JoinResult, now_ms: int) -> None:
+        """A JoinGroup is answered; `command` is as it was sent."""
+        group_id = command.group_id
+        match result.error:
+            case ErrorCode.NONE:
+                self._joined(command, result, now_ms)
+            case ErrorCode.MEMBER_ID_REQUIRED:
+                group = self._group_for(command, now_ms)
+                if result.member_id not in group.pending | group.members.keys():
+                    cause = Cause(CauseKind.MEMBER_ID_ISSUED, now_ms, result.member_id, command.reason)
+                    self._apply(MemberIdIssued(group_id, result.member_id, cause), now_ms)
+            case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.FENCED_INSTANCE_ID:
+                self._evicted(group_id, command.member_id, now_ms)
+            case error if error in REFUSALS:
+                cause = Cause(CauseKind.JOIN_REFUSED, now_ms, command.member_id or None)
+                self._apply(JoinRefused(group_id, error, command, cause), now_ms)
+            case _:
+                return
+        self._observer.group_changed(group_id, now_ms)
+
+    def _joined(self, command: Join, result: JoinResult, now_ms: int) -> None:
+        group = self._group_for(command, now_ms)
+        self._admit(group, command, result, now_ms)
+        if result.generation == group.generation and group.phase in _GATHERED:
+            pass  # answered with the generation it has
+        elif result.generation == group.generation:
+            # The round was predicted, and is none.
+            self._store(group, _assignments_of(group), now_ms)
+        elif result.generation != group.generation:
+            self._form(group, command, result, now_ms)
+        if result.members:
+            self._reconcile(group, command, result, now_ms)
+
+    def _admit(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
+        """Let a member in that is new to the group, or new to us."""
+        member_id = result.member_id
+        self.member_seen(member_id, now_ms)
+        if member_id in group.members:
+            return
+        old_id = group.static_members.get(command.instance_id) if command.instance_id is not None else None
+        if old_id is not None and old_id != member_id:
+            assert command.instance_id is not None, "only an instance is replaced"
+            is_quiet = result.generation == group.generation
+            cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, command.reason)
+            self._apply(
+                StaticMemberReplaced(
+                    group_id=group.group_id,
+                    instance_id=command.instance_id,
+                    old_member_id=old_id,
+                    member_id=member_id,
+                    client_id=command.client_id,
+                    client_host=command.client_host,
+                    session_timeout_ms=command.session_timeout_ms,
+                    rebalance_timeout_ms=command.rebalance_timeout_ms,
+                    protocols=command.protocols,
+                    awaits_join=not is_quiet,
+                    cause=cause,
+                ),
+                now_ms,
+            )
+            if is_quiet:
+                self._apply(synced(group, _assignments_of(group), now_ms, cause), now_ms)
+            return
+        cause = Cause(CauseKind.MEMBER_JOINED, now_ms, member_id, command.reason)
+        self._add(group, member_id, command, command.protocols, cause, now_ms)
+        self._open(group, cause, now_ms)
+
+    def _add(
+        self, group: ClassicGroup, member_id: str, command: Join, protocols: Protocols, cause: Cause, now_ms: int
+    ) -> None:
+        self._apply(
+            MemberAdded(
+                group_id=group.group_id,
+                member_id=member_id,
+                instance_id=command.instance_id,
+                client_id=command.client_id,
+                client_host=command.client_host,
+                session_timeout_ms=command.session_timeout_ms,
+                rebalance_timeout_ms=command.rebalance_timeout_ms,
+                protocol_type=command.protocol_type,
+                protocols=protocols,
+                cause=cause,
+            ),
+            now_ms,
+        )
+
+    def _form(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
+        """The first answer of a generation: those who sent no JoinGroup are not in it, as far as we see them."""
+        if result.generation != group.generation + 1:
+            # Generations are dense in a log, but some may have formed unseen.
+            missed = synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
+            self._apply(replace(missed, generation=result.generation - 1, is_synced=False), now_ms)
+        self._open(group, Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
+        for member_id in sorted(group.members.keys() - group.awaiting_join):
+            member = group.members[member_id]
+            if member.instance_id is None and member_id != result.leader:
+                self._remove(group, member_id, Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, member_id), now_ms)
+        if result.leader not in group.members:
+            unseen = Join(
+                group_id=group.group_id,
+                member_id=result.leader,
+                instance_id=None,
+                client_id="",
+                client_host="",
+                session_timeout_ms=command.session_timeout_ms,
+                rebalance_timeout_ms=command.rebalance_timeout_ms,
+                protocol_type=command.protocol_type,
+                protocols=(),
+                new_member_id="",
+            )
+            self._add(group, result.leader, unseen, (), Cause(CauseKind.NOT_OBSERVED, now_ms, result.leader), now_ms)
+        cause = Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)
+        formed = GenerationFormed(group.group_id, result.generation, result.protocol_name or "", result.leader, cause)
+        self._apply(formed, now_ms)
+
+    def _reconcile(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
+        """Take the members that the leader is told for the truth."""
+        told = {member_id: (instance_id, metadata) for member_id, instance_id, metadata in result.members}
+        for member_id in sorted(group.members.keys() - told.keys()):
+            self._remove(group, member_id, Cause(CauseKind.NOT_OBSERVED, now_ms, member_id), now_ms)
+        missing = told.keys() - group.members.keys()
+        if not missing:
+            return
+        timeouts = command.rebalance_timeout_ms, command.session_timeout_ms
+        unseen = tuple(
+            StoredMember(member_id, instance_id, "", "", *timeouts, metadata, b"")
+            for member_id, (instance_id, metadata) in sorted(told.items())
+            if member_id in missing
+        )
+        known = synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
+        is_synced = group.phase is Phase.STABLE
+        self._apply(replace(known, members=known.members + unseen, leader=result.leader, is_synced=is_synced), now_ms)
+
+    # SyncGroup
+
+    def sync_sent(self, command: Sync, now_ms: int) -> None:
+        """A member asks for its assignment; the leader hands all of them in."""
+        self.member_seen(command.member_id, now_ms)
+        group = self.group(command.group_id)
+        if group is None or command.member_id not in group.members or command.generation != group.generation:
+            return
+        if command.member_id == group.leader and group.phase is Phase.COMPLETING_REBALANCE:
+            self._handed_in[command.group_id] = dict(command.assignments)
+        cause = Cause(CauseKind.MEMBER_SYNCED, now_ms, command.member_id)
+        awaits_sync = group.phase is Phase.COMPLETING_REBALANCE
+        self._apply(SyncReceived(command.group_id, command.member_id, awaits_sync, cause), now_ms)
+
+    def sync_answered(self, command: Sync, error: ErrorCode, assignment: bytes, now_ms: int) -> None:
+        """A SyncGroup is answered: the first answer without an error shows that the assignment is stored."""
+        group = self.group(command.group_id)
+        if group is None or command.member_id not in group.members:
+            return
+        if error is ErrorCode.NONE and command.generation == group.generation:
+            if group.phase is Phase.COMPLETING_REBALANCE:
+                assignments = self._handed_in.pop(command.group_id, {})
+                self._store(group, assignments, now_ms)
+            group.members[command.member_id].assignment = assignment
+        elif error is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._open(group, Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
+        elif error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._evicted(command.group_id, command.member_id, now_ms)
+        self._observer.group_changed(command.group_id, now_ms)
+
+    # Heartbeat and LeaveGroup
+
+    def heartbeat_sent(self, command: Heartbeat, now_ms: int) -> None:
+        """A member sends a heartbeat."""
+        self.member_seen(command.member_id, now_ms)
+
+    def heartbeat_answered(self, group_id: str, member_id: str, error: ErrorCode, now_ms: int) -> None:
+        """A heartbeat is answered by the coordinator."""
+        group = self.group(group_id)
+        if group is None or member_id not in group.members:
+            return
+        if error is ErrorCode.REBALANCE_IN_PROGRESS and group.phase in _GATHERED:
+            self._open_unseen(group, now_ms)
+        elif error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._evicted(group_id, member_id, now_ms)
+        else:
+            return
+        self._observer.group_changed(group_id, now_ms)
+
+    def left(self, command: Leave, now_ms: int) -> None:
+        """Members have left: `command` has those whose leaving was answered without an error."""
+        group = self.group(command.group_id)
+        if group is None:
+            return
+        self._predict(decide(self.shard, command, now_ms), now_ms)
+        self._observer.group_changed(command.group_id, now_ms)
+
+    def _evicted(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """The coordinator does not know a member any more."""
+        group = self.group(group_id)
+        if group is None or member_id not in group.members:
+            return
+        cause = self._cause_of_absence(group, member_id, now_ms)
+        self._remove(group, member_id, cause, now_ms)
+        self._open(group, cause, now_ms)
+
+    def _open_unseen(self, group: ClassicGroup, now_ms: int) -> None:
+        """A round is open that no request has shown: a member's session has ended, or a request went another way."""
+        silent = [
+            member_id
+            for member_id, member in sorted(group.members.items())
+            if self._silence_ms(member_id, now_ms) >= SILENT_SHARE * member.session_timeout_ms
+        ]
+        causes = [self._cause_of_absence(group, member_id, now_ms) for member_id in silent]
+        for member_id, cause in zip(silent, causes, strict=True):
+            self._remove(group, member_id, cause, now_ms)
+        self._open(group, causes[0] if causes else Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
+
+    def _silence_ms(self, member_id: str, now_ms: int) -> int:
+        return now_ms - self._seen_ms.get(member_id, now_ms)
+
+    def _cause_of_absence(self, group: ClassicGroup, member_id: str, now_ms: int) -> Cause:
+        timeout_ms = group.members[member_id].session_timeout_ms
+        is_silent = self._silence_ms(member_id, now_ms) >= SILENT_SHARE * timeout_ms
+        kind = CauseKind.SESSION_TIMEOUT if is_silent else CauseKind.NOT_OBSERVED
+        return Cause(kind, now_ms, member_id, f"{timeout_ms} ms without a heartbeat" if is_silent else "")
+
+    # What all of them share
+
+    def _group_for(self, command: Join, now_ms: int) -> ClassicGroup:
+        group = self.group(command.group_id)
+        if group is None:
+            cause = Cause(CauseKind.GROUP_CREATED, now_ms, command.member_id or None)
+            self._apply(GroupStored(command.group_id, None, 0, None, None, now_ms, (), cause), now_ms)
+            group = self.group(command.group_id)
+            assert group is not None, "it was just stored"
+        return group
+
+    def _predict(self, decision: Decision, now_ms: int) -> None:
+        """Let the events of a decision happen, and the round that it opens; answers and timers are the coordinator's."""
+        for effect in decision:
+            if isinstance(effect, Note | Append):
+                self._apply(effect.event, now_ms)
+            elif isinstance(effect, Announce):
+                self._observer.round_announced(effect, now_ms)
+        for effect in decision:
+            if isinstance(effect, Then) and self._is_certain(effect.command):
+                self._predict(decide(self.shard, effect.command, now_ms), now_ms)
+
+    def _is_certain(self, command: Command) -> bool:
+        """Whether what a decision asks for next happens at any coordinator, and at once."""
+        if isinstance(command, FormGeneration):
+            return not self.shard.classic_group(command.group_id).members  # without members it becomes empty
+        return isinstance(command, OpenRound)
+
+    def _open(self, group: ClassicGroup, cause: Cause, now_ms: int) -> None:
+        if group.phase is not Phase.PREPARING_REBALANCE:
+            self._predict(decide(self.shard, OpenRound(group.group_id, cause), now_ms), now_ms)
+
+    def _remove(self, group: ClassicGroup, member_id: str, cause: Cause, now_ms: int) -> None:
+        member = group.members[member_id]
+        is_timeout = cause.kind is CauseKind.SESSION_TIMEOUT
+        silent_ms = self._silence_ms(member_id, now_ms) if is_timeout else -1
+        self._apply(
+            MemberRemoved(group.group_id, member_id, member.instance_id, cause, silent_ms, member.session_timeout_ms),
+            now_ms,
+        )
+        self._seen_ms.pop(member_id, None)
+
+    def _store(self, group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int) -> None:
+        self._apply(synced(group, assignments, now_ms, Cause(CauseKind.LEADER_SYNCED, now_ms, group.leader)), now_ms)
+
+    def _apply(self, event: Event, now_ms: int) -> None:
+        apply(self.shard, event)
+        self._observer.event_applied(self.shard, event, now_ms)
+
+
+def _assignments_of(group: ClassicGroup) -> dict[str, bytes]:
+    return {member_id: member.assignment for member_id, member in group.members.items()}
