@@ -8,14 +8,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from kohort.gateway.core.classic_holding import ClassicHolding, HeldAnswer, HeldSync
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.relay import Exchange, RequestHead
-from kohort.group.commands import Heartbeat, Join, Leave, Leaving, Sync
+from kohort.group.commands import CommitOffsets, Heartbeat, Join, Leave, Leaving, Sync
 from kohort.group.results import JoinedMember, JoinResult
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import MAX_REASON_LENGTH
+from kohort.parking.parked_heartbeat import Follower
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, MalformedMessage, decode
 from kohort.wire.frames import decode_request_header, decode_response
@@ -29,6 +31,8 @@ from kohort.wire.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -37,7 +41,7 @@ log = logging.getLogger("kohort.gateway")
 
 _LENGTH_BYTES = 4
 
-Command = Join | Sync | Heartbeat | Leave
+Command = Join | Sync | Heartbeat | Leave | CommitOffsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +52,25 @@ class _ReadApi:
     response: type[Response]
     command: Callable[[Any, int, ConnectionTraffic, str], Command] | None = None
     sent: Callable[[ObservedGroups, Any, int], None] | None = None
-    answered: Callable[[ObservedGroups, Any, Any, int, int], None] | None = None
+    answered: Callable[[ObservedGroups, Any, Any, int, int], bool | None] | None = None
+    """Returns whether the answer should be held."""
 
 
 class ConnectionTraffic:
-    """The reader of one connection's frames (`TrafficReader`). `client_host` is its address, without the port."""
+    """The reader of one connection's frames (`TrafficReader`). `client_host` is its address, without the port.
 
-    def __init__(self, groups: ObservedGroups, client_host: str) -> None:
+    Without `holding` nothing waits: traffic is observed only.
+    """
+
+    def __init__(self, groups: ObservedGroups, client_host: str, holding: ClassicHolding | None = None) -> None:
         self._groups = groups
+        self._holding = holding
         self.client_host = client_host
         self.software = ""
         """The client's software as ApiVersions names it (KIP-511), or empty."""
         self.has_fetched = False
         """Whether the connection has carried a Fetch."""
+        self._held: HeldAnswer | HeldSync | None = None
         self._is_warned = False
 
     def reads(self, head: RequestHead) -> bool:
@@ -70,6 +80,16 @@ class ConnectionTraffic:
 
     def request(self, exchange: Exchange, now_ms: int) -> bool:
         """Take a request; it passes."""
+        command = self._command_of(exchange)
+        sent = _READ[exchange.head.api_key].sent
+        if command is not None and sent is not None:
+            sent(self._groups, command, now_ms)
+        return True
+
+    def _command_of(self, exchange: Exchange) -> Command | None:
+        """Return what a request asks of its group; None where it cannot be read, or asks nothing."""
+        if exchange.context is not None:
+            return cast(Command, exchange.context)
         head = exchange.head
         api = _READ[head.api_key]
         body = memoryview(exchange.frame)[_LENGTH_BYTES:]
@@ -78,14 +98,13 @@ class ConnectionTraffic:
             message, _ = decode(api.request, head.api_version, body, position)
         except MalformedMessage as error:
             self._warn(head, error)
-            return True
+            return None
         if isinstance(message, ApiVersionsRequest):
             self.software = message.client_software_name or ""
-        if api.command is not None:
-            exchange.context = command = api.command(message, head.api_version, self, header.client_id or "")
-            if api.sent is not None:
-                api.sent(self._groups, command, now_ms)
-        return True
+        if api.command is None:
+            return None
+        exchange.context = command = api.command(message, head.api_version, self, header.client_id or "")
+        return command
 
     def answered(self, exchange: Exchange, frame: bytes, now_ms: int) -> Buffer | None:
         """Take the answer to a request; it passes."""
@@ -97,8 +116,25 @@ class ConnectionTraffic:
             except MalformedMessage as error:
                 self._warn(head, error)
             else:
-                api.answered(self._groups, command, message, head.api_version, now_ms)
+                holds = api.answered(self._groups, command, message, head.api_version, now_ms)
+                if holds and self._holding is not None and isinstance(command, Sync) and exchange.is_last:
+                    self._held = self._holding.hold_sync(exchange, command, frame)
+                    return None
+                if isinstance(command, Heartbeat) and isinstance(message, HeartbeatResponse):
+                    return self._hold(exchange, command, frame, ErrorCode(message.error_code), now_ms)
         return frame
+
+    def _hold(
+        self, exchange: Exchange, command: Heartbeat, frame: bytes, error: ErrorCode, now_ms: int
+    ) -> Buffer | None:
+        """Return the answer to a heartbeat, or None where it is held."""
+        held = self._held
+        if isinstance(held, HeldAnswer) and held.exchange is exchange:
+            return held.answered_again(frame, error, now_ms)
+        if self._holding is None or error is not ErrorCode.NONE or not exchange.is_last or self.has_fetched:
+            return frame
+        self._held = self._holding.hold(exchange, command, frame, now_ms)
+        return frame if self._held is None else None
 
     def passed(self, head: RequestHead, now_ms: int) -> None:
         """Note a Fetch."""
@@ -106,12 +142,23 @@ class ConnectionTraffic:
         self.has_fetched |= head.api_key == Api.FETCH
 
     def followed(self, waiting: Exchange, behind: Exchange | None, now_ms: int) -> bool:
-        """Nothing waits here."""
-        del waiting, behind, now_ms
-        return True
+        """A request arrived behind a heartbeat whose answer is held: return whether it goes on being held."""
+        held = self._held
+        assert held is not None, "only answers to heartbeats wait"
+        assert held.exchange is waiting, "one answer waits at a time"
+        command = None if behind is None else self._command_of(behind)
+        follower = Follower.OTHER
+        sender = waiting.context
+        if isinstance(sender, Heartbeat) and isinstance(command, Heartbeat | CommitOffsets):
+            if (sender.group_id, sender.member_id) == (command.group_id, command.member_id):
+                follower = Follower.HEARTBEAT if isinstance(command, Heartbeat) else Follower.COMMIT
+        return held.followed(follower, now_ms)
 
     def closed(self, now_ms: int) -> None:
-        """Nothing waits here."""
+        """The connection has ended."""
+        del now_ms
+        if self._held is not None:
+            self._held.drop()
 
     def oversized(self, head: RequestHead) -> None:
         """Report a request or answer that passes unread."""
@@ -177,9 +224,9 @@ def _sync(message: SyncGroupRequest, version: int, connection: ConnectionTraffic
 
 def _sync_answered(
     groups: ObservedGroups, command: Sync, message: SyncGroupResponse, version: int, now_ms: int
-) -> None:
+) -> bool:
     del version
-    groups.sync_answered(command, ErrorCode(message.error_code), bytes(message.assignment), now_ms)
+    return groups.sync_answered(command, ErrorCode(message.error_code), bytes(message.assignment), now_ms)
 
 
 def _heartbeat(message: HeartbeatRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Heartbeat:
@@ -192,6 +239,12 @@ def _heartbeat_answered(
 ) -> None:
     del version
     groups.heartbeat_answered(command.group_id, command.member_id, ErrorCode(message.error_code), now_ms)
+
+
+def _commit(message: OffsetCommitRequest, version: int, connection: ConnectionTraffic, client_id: str) -> CommitOffsets:
+    del version, connection, client_id
+    generation = message.generation_id_or_member_epoch
+    return CommitOffsets(message.group_id, message.member_id, message.group_instance_id, generation, [])
 
 
 def _leave(message: LeaveGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Leave:
@@ -227,5 +280,6 @@ _READ: Mapping[int, _ReadApi] = {
     Api.HEARTBEAT: _ReadApi(
         HeartbeatRequest, HeartbeatResponse, _heartbeat, ObservedGroups.heartbeat_sent, _heartbeat_answered
     ),
+    Api.OFFSET_COMMIT: _ReadApi(OffsetCommitRequest, OffsetCommitResponse, _commit),
     Api.LEAVE_GROUP: _ReadApi(LeaveGroupRequest, LeaveGroupResponse, _leave, None, _leave_answered),
 }

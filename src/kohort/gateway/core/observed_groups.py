@@ -15,13 +15,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from kohort.group.classic.group import ClassicGroup, Phase, synced
-from kohort.group.commands import Command, FormGeneration, Heartbeat, Join, Leave, OpenRound, Protocols, Sync
+from kohort.group.commands import (
+    Command,
+    FormGeneration,
+    Heartbeat,
+    Join,
+    Leave,
+    OpenRound,
+    Protocols,
+    Sync,
+    TimerFired,
+)
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
-from kohort.group.effects import Announce, Append, Decision, Note, Then
+from kohort.group.effects import Announce, Append, Arm, Decision, Note, Park, ParkedKind, Reply, Then
 from kohort.group.events import (
     Event,
     GenerationFormed,
@@ -34,10 +45,12 @@ from kohort.group.events import (
     StoredMember,
     SyncReceived,
 )
+from kohort.group.group_timers import Timer, TimerKind
 from kohort.group.results import JoinResult
 from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
+from kohort.node.timers import Timers
 
 SILENT_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout, when a round opens, is taken for evicted."""
@@ -52,6 +65,15 @@ class GroupObserver(Protocol):
     def event_applied(self, shard: Shard, event: Event, now_ms: int, /) -> None:
         """An event has changed a group."""
 
+    def member_joined(self, group_id: str, member_id: str, /) -> None:
+        """A member's JoinGroup was sent, and waits for its round."""
+
+    def member_synced(self, member_id: str, now_ms: int, /) -> None:
+        """A member got its assignment."""
+
+    def sync_released(self, group_id: str, member_id: str, error: ErrorCode, /) -> None:
+        """A SyncGroup whose answer is held waits no longer: its member gets its assignment, or the error."""
+
     def round_announced(self, announce: Announce, now_ms: int, /) -> None:
         """Members that stop reading when they learn of a round should learn of it together."""
 
@@ -62,13 +84,14 @@ class GroupObserver(Protocol):
 class ObservedGroups:
     """The classic groups behind one gateway."""
 
-    def __init__(self, settings: GroupSettings, observer: GroupObserver) -> None:
+    def __init__(self, settings: GroupSettings, observer: GroupObserver, timers: Timers) -> None:
         self.shard = Shard(settings)
         self._observer = observer
+        self._timers = timers
         self._seen_ms: dict[str, int] = {}
         """By member id, when it last sent a request."""
-        self._handed_in: dict[str, Mapping[str, bytes]] = {}
-        """By group, the assignments in the leader's SyncGroup that is not answered yet."""
+        self._handed_in: dict[str, Sync] = {}
+        """By group, the leader's SyncGroup that is not answered yet."""
 
     def group(self, group_id: str) -> ClassicGroup | None:
         """Return a classic group, or None where there is no such group."""
@@ -242,26 +265,36 @@ class ObservedGroups:
         if group is None or command.member_id not in group.members or command.generation != group.generation:
             return
         if command.member_id == group.leader and group.phase is Phase.COMPLETING_REBALANCE:
-            self._handed_in[command.group_id] = dict(command.assignments)
+            self._handed_in[command.group_id] = command
         cause = Cause(CauseKind.MEMBER_SYNCED, now_ms, command.member_id)
-        awaits_sync = group.phase is Phase.COMPLETING_REBALANCE
+        is_held = group.is_holding and command.member_id not in group.revoking
+        awaits_sync = group.phase is Phase.COMPLETING_REBALANCE or is_held
         self._apply(SyncReceived(command.group_id, command.member_id, awaits_sync, cause), now_ms)
 
-    def sync_answered(self, command: Sync, error: ErrorCode, assignment: bytes, now_ms: int) -> None:
-        """A SyncGroup is answered: the first answer without an error shows that the assignment is stored."""
+    def sync_answered(self, command: Sync, error: ErrorCode, assignment: bytes, now_ms: int) -> bool:
+        """A SyncGroup is answered: the first answer without an error shows that the assignment is stored.
+
+        Return whether the answer should be held: members that must revoke will join again at once (KIP-429).
+        """
         group = self.group(command.group_id)
         if group is None or command.member_id not in group.members:
-            return
+            return False
         if error is ErrorCode.NONE and command.generation == group.generation:
+            self._observer.member_synced(command.member_id, now_ms)
             if group.phase is Phase.COMPLETING_REBALANCE:
-                assignments = self._handed_in.pop(command.group_id, {})
-                self._store(group, assignments, now_ms)
+                handed_in = self._handed_in.pop(command.group_id, None)
+                if handed_in is not None and handed_in.generation == group.generation:
+                    self._predict(decide(self.shard, handed_in, now_ms), now_ms)
+                else:
+                    self._store(group, {}, now_ms)
             group.members[command.member_id].assignment = assignment
         elif error is ErrorCode.REBALANCE_IN_PROGRESS:
             self._open(group, Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._evicted(command.group_id, command.member_id, now_ms)
         self._observer.group_changed(command.group_id, now_ms)
+        is_assigned = error is ErrorCode.NONE and group.phase is Phase.STABLE
+        return is_assigned and group.is_holding and command.member_id in group.awaiting_sync
 
     # Heartbeat and LeaveGroup
 
@@ -332,15 +365,26 @@ class ObservedGroups:
         return group
 
     def _predict(self, decision: Decision, now_ms: int) -> None:
-        """Let the events of a decision happen, and the round that it opens; answers and timers are the coordinator's."""
+        """Let the events of a decision happen, and the round that it opens; not its answers and timers."""
         for effect in decision:
             if isinstance(effect, Note | Append):
                 self._apply(effect.event, now_ms)
+            elif isinstance(effect, Park) and effect.at.kind is ParkedKind.JOIN:
+                self._observer.member_joined(effect.at.group_id, effect.at.member_id)
+            elif isinstance(effect, Reply) and effect.to is not None and effect.to.kind is ParkedKind.SYNC:
+                error = effect.result.error
+                self._observer.sync_released(effect.to.group_id, effect.to.member_id, error)
+            elif isinstance(effect, Arm) and effect.timer.kind is TimerKind.HOLD:
+                self._timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
             elif isinstance(effect, Announce):
                 self._observer.round_announced(effect, now_ms)
         for effect in decision:
             if isinstance(effect, Then) and self._is_certain(effect.command):
                 self._predict(decide(self.shard, effect.command, now_ms), now_ms)
+
+    def _fire(self, timer: Timer, now_ms: int) -> None:
+        self._predict(decide(self.shard, TimerFired(timer), now_ms), now_ms)
+        self._observer.group_changed(timer.group_id, now_ms)
 
     def _is_certain(self, command: Command) -> bool:
         """Whether what a decision asks for next happens at any coordinator, and at once."""

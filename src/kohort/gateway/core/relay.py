@@ -2,7 +2,8 @@
 
 The laws. Bytes that are not read pass unchanged, in their order. Answers leave in the order of their requests, as in
 Kafka. At most one thing waits: a request that has not gone to the broker, or an answer that has not gone to the client;
-a further request of the client ends the wait first, unless the one that waits lets its answer wait behind.
+a further request of the client ends the wait first, unless the one that waits lets its answer wait behind. A request
+whose answer waits may be repeated: then the broker's newer answer takes the place of the one that waits.
 
 Answers are matched to requests by their correlation id and never counted: Produce with acks=0 has no answer.
 """
@@ -39,7 +40,7 @@ class RequestHead:
 class Exchange:
     """A request that is read, and its answer. It is changed only by its relay and by what reads it."""
 
-    __slots__ = ("context", "frame", "head", "relay")
+    __slots__ = ("context", "frame", "head", "is_answered", "relay")
 
     def __init__(self, relay: Relay, head: RequestHead, frame: bytes) -> None:
         self.relay = relay
@@ -48,6 +49,8 @@ class Exchange:
         """The request with its length; whoever reads it may replace it before it is passed on."""
         self.context: object = None
         """What its reader has to remember for the answer."""
+        self.is_answered = False
+        """Whether the client has its answer."""
 
     @property
     def is_last(self) -> bool:
@@ -57,6 +60,10 @@ class Exchange:
     def pass_on(self) -> None:
         """Send a request that waits to the broker; nothing happens where it waits no longer."""
         self.relay.pass_on(self)
+
+    def repeat(self) -> None:
+        """Send a request whose answer waits to the broker once more; nothing happens where none waits."""
+        self.relay.repeat(self)
 
     def answer(self, frame: Buffer) -> None:
         """Send the answer that waits, or another in its place, to the client; nothing happens where none waits."""
@@ -205,10 +212,15 @@ class Relay:
     def _take_answer(self, frame: bytes, now_ms: int) -> None:
         exchange = self._open.pop(_RESPONSE_HEAD.unpack_from(frame)[1])
         passing = self._reader.answered(exchange, frame, now_ms)
-        if passing is not None:
+        if exchange.is_answered or exchange is self._waiting:
+            if passing is not None:  # of a request that was repeated
+                self.answer(exchange, passing)
+        elif passing is not None:
+            exchange.is_answered = True
             self._send(passing)
         else:
-            assert self._waiting is None and exchange.is_last, "one answer waits, and only of the last request"
+            assert self._waiting is None, "one thing waits at a time"
+            assert exchange.is_last, "only the last request's answer may wait"
             self._waiting, self._is_answer_waiting = exchange, True
 
     def _send(self, data: Buffer) -> None:
@@ -217,10 +229,16 @@ class Relay:
         else:
             self._to_client(data)
 
+    def repeat(self, exchange: Exchange) -> None:
+        """Send a request whose answer waits to the broker once more."""
+        if self._waiting is exchange and self._is_answer_waiting:
+            self._pass(exchange)
+
     def answer(self, exchange: Exchange, frame: Buffer) -> None:
         """Send an answer that waits to the client, and those behind it."""
         if self._waiting is exchange and self._is_answer_waiting:
             self._waiting = None
+            exchange.is_answered = True
             self._to_client(frame)
             behind, self._behind = self._behind, []
             for data in behind:

@@ -1,0 +1,202 @@
+"""Answers to heartbeats of classic members, held until there is news of their group.
+
+A heartbeat goes to the coordinator at once, so that its member's session is renewed on time; its answer is held for as
+long as `kohort.parking` says. When a round is predicted, the heartbeat is repeated, and the coordinator's own answer
+goes to the client: nobody is told of a round that there is not. A coordinator that has not seen the round yet, since it
+came by another connection, is asked again a little later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.gateway.core.observed_groups import ObservedGroups
+from kohort.gateway.core.relay import Exchange
+from kohort.group.classic.group import Phase
+from kohort.group.commands import Heartbeat, Sync
+from kohort.group.effects import Announce
+from kohort.group.results import HeartbeatResult
+from kohort.model.errors import ErrorCode
+from kohort.node.node_clock import NodeClock
+from kohort.node.timers import Timers
+from kohort.parking.classic_heartbeats import ClassicParking
+from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
+from kohort.wire.codec import Buffer
+from kohort.wire.frames import encode_response
+from kohort.wire.messages import SyncGroupResponse
+
+FIRST_REPEAT_MS = 4
+"""When to repeat a heartbeat after its round was predicted: requests of two connections may overtake each other."""
+
+REPEATS_MS = (20, 100, 400)
+"""When to repeat it again where the coordinator answers that there is no round."""
+
+_ALIVE = HeartbeatResult(ErrorCode.NONE)
+_QUIET = HeartbeatResult(ErrorCode.NONE, is_quiet=True)
+_REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+class HeldAnswer:
+    """A heartbeat whose answer is held."""
+
+    def __init__(self, holding: ClassicHolding, exchange: Exchange, command: Heartbeat, frame: Buffer) -> None:
+        self._holding = holding
+        self.exchange = exchange
+        self._frame = frame
+        self.command = command
+        self.parked: ParkedHeartbeat[Heartbeat, HeartbeatResult] | None = None
+        self.repeats = 0
+
+    def end(self, result: HeartbeatResult) -> None:
+        """The wait is over: repeat the heartbeat for news, else send the answer that was held."""
+        if result.error is ErrorCode.NONE:
+            self.exchange.answer(self._frame)
+        else:
+            self._holding.repeat_later(self)
+
+    def repeat(self, now_ms: int) -> None:
+        """Ask the coordinator again."""
+        del now_ms
+        self.repeats += 1
+        self.exchange.repeat()
+
+    def followed(self, follower: Follower, now_ms: int) -> bool:
+        """A request arrived behind it: return whether the answer goes on being held."""
+        if self.parked is not None and self.parked.parking is not None:
+            return self.parked.followed(follower, now_ms)
+        self._holding.timers.disarm(self)
+        self.exchange.answer(self._frame)
+        return False
+
+    def drop(self) -> None:
+        """The connection has ended."""
+        self._holding.timers.disarm(self)
+        if self.parked is not None:
+            self.parked.drop()
+
+    def answered_again(self, frame: Buffer, error: ErrorCode, now_ms: int) -> Buffer | None:
+        """Take the answer to a heartbeat that was repeated; return what the client gets, None to ask again."""
+        is_due = self._holding.is_gathering(self.command) and self.repeats <= len(REPEATS_MS)
+        if error is ErrorCode.NONE and is_due:
+            self._frame = frame
+            self._holding.timers.arm(self, now_ms + REPEATS_MS[self.repeats - 1], self.repeat)
+            return None
+        return frame
+
+
+class HeldSync:
+    """The answer to a SyncGroup of a member that need not revoke, held until those that must have joined again."""
+
+    def __init__(self, exchange: Exchange, frame: Buffer) -> None:
+        self.exchange = exchange
+        self._frame = frame
+
+    def end(self, error: ErrorCode) -> None:
+        """Send the assignment, or the error in its place."""
+        frame = self._frame
+        if error is not ErrorCode.NONE:
+            head = self.exchange.head
+            response = SyncGroupResponse(error_code=error)
+            frame = b"".join(encode_response(response, head.api_version, head.correlation_id))
+        self.exchange.answer(frame)
+
+    def followed(self, follower: Follower, now_ms: int) -> bool:
+        """A request arrived behind it: the member gets its assignment."""
+        del follower, now_ms
+        self.end(ErrorCode.NONE)
+        return False
+
+    def drop(self) -> None:
+        """The connection has ended."""
+
+
+class ClassicHolding:
+    """The held answers of all classic groups. `announced` is called as `ClassicParking` calls it."""
+
+    def __init__(
+        self,
+        groups: ObservedGroups,
+        timers: Timers,
+        clock: NodeClock,
+        announced: Callable[[str, int, int], None],
+    ) -> None:
+        self.timers = timers
+        self._clock = clock
+        self._syncs: dict[tuple[str, str], HeldSync] = {}
+        self._groups = groups
+        self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
+            timers, self._decide, _ALIVE, announced
+        )
+
+    def __len__(self) -> int:
+        return len(self._parking)
+
+    def hold(self, exchange: Exchange, command: Heartbeat, frame: Buffer, now_ms: int) -> HeldAnswer | None:
+        """Hold the answer to a heartbeat that carries no news; None where it is to be sent now."""
+        self._clock.advance(now_ms)
+        group = self._groups.group(command.group_id)
+        member = None if group is None else group.members.get(command.member_id)
+        if member is None:
+            return None
+        held = HeldAnswer(self, exchange, command, frame)
+        result = self._decide(command, now_ms)
+        held.parked = self._parking.park(command, result, held.end, member.session_timeout_ms, now_ms)
+        if held.parked is None:
+            if result.error is ErrorCode.NONE:
+                return None
+            self.repeat_later(held)  # the round overtook the heartbeat
+        return held
+
+    def hold_sync(self, exchange: Exchange, command: Sync, frame: Buffer) -> HeldSync:
+        """Hold the answer to a SyncGroup."""
+        held = self._syncs[command.group_id, command.member_id] = HeldSync(exchange, frame)
+        return held
+
+    def release_sync(self, group_id: str, member_id: str, error: ErrorCode) -> None:
+        """Send a held answer to SyncGroup, or an error in its place."""
+        held = self._syncs.pop((group_id, member_id), None)
+        if held is not None:
+            held.end(error)
+
+    def repeat_later(self, held: HeldAnswer) -> None:
+        """Repeat a heartbeat in a moment."""
+        self.timers.arm(held, self._clock.now_ms + FIRST_REPEAT_MS, held.repeat)
+
+    def is_gathering(self, command: Heartbeat) -> bool:
+        """Whether a round of the member's group gathers its members, as far as it is seen."""
+        group = self._groups.group(command.group_id)
+        return group is not None and group.is_gathering
+
+    def _decide(self, command: Heartbeat, now_ms: int) -> HeartbeatResult:
+        del now_ms
+        group = self._groups.group(command.group_id)
+        if group is None or command.member_id not in group.members:
+            return _ALIVE
+        if group.is_gathering:
+            return _ALIVE if command.member_id in group.awaiting_join else _REBALANCING
+        return _QUIET if group.phase is Phase.STABLE else _ALIVE
+
+    # What happens to the groups
+
+    def synced(self, member_id: str, now_ms: int) -> None:
+        """A member got its assignment."""
+        self._parking.begin(member_id, now_ms)
+
+    def joined(self, group_id: str, member_id: str) -> None:
+        """A member's JoinGroup was sent."""
+        self._parking.joined(group_id, member_id)
+
+    def removed(self, group_id: str, member_id: str) -> None:
+        """A member has left, or was evicted."""
+        self._parking.forget(group_id, member_id)
+
+    def announce(self, announce: Announce, now_ms: int) -> None:
+        """A round has begun of which members learn together."""
+        self._clock.advance(now_ms)
+        self._parking.announce(announce.group_id, announce.awaited, announce.stopping, announce.latest_ms, now_ms)
+
+    def group_changed(self, group_id: str, now_ms: int) -> None:
+        """Answer the heartbeats for which there is news now."""
+        self._clock.advance(now_ms)
+        group = self._groups.group(group_id)
+        self._parking.group_changed(group_id, now_ms, is_gathering=group is not None and group.is_gathering)

@@ -1,0 +1,83 @@
+"""The gateway: one reader for each connection, the groups that they see together, and what is held for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.gateway.core.classic_holding import ClassicHolding
+from kohort.gateway.core.group_traffic import ConnectionTraffic
+from kohort.gateway.core.observed_groups import ObservedGroups
+from kohort.gateway.core.relay import Relay, Sink
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.effects import Announce
+from kohort.group.events import Event, MemberRemoved, StaticMemberReplaced
+from kohort.group.shard import Shard
+from kohort.model.errors import ErrorCode
+from kohort.node.node_clock import NodeClock
+from kohort.node.timers import Timers
+
+Noted = Callable[[Shard, Event, int], None]
+"""Takes an event that has been applied to a group of a shard, and the time."""
+
+
+class Gateway:
+    """All connections of one process. `noted` gets what happens to the groups; without `parks` nothing is held."""
+
+    def __init__(self, settings: GroupSettings, noted: Noted, *, parks: bool = False) -> None:
+        self.clock = NodeClock(0)
+        self.timers = Timers()
+        self.groups = ObservedGroups(settings, self, self.timers)
+        self._noted = noted
+        self._holding = ClassicHolding(self.groups, self.timers, self.clock, self._announced) if parks else None
+
+    def open(self, client_host: str, to_client: Sink, to_broker: Sink) -> Relay:
+        """Return the relay of a new connection."""
+        return Relay(ConnectionTraffic(self.groups, client_host, self._holding), to_client, to_broker)
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when `tick` is due at the latest, or None."""
+        return self.timers.next_deadline_ms()
+
+    def tick(self, now_ms: int) -> None:
+        """Run what is due."""
+        self.clock.advance(now_ms)
+        self.timers.run_due(now_ms)
+
+    def _announced(self, group_id: str, waited_ms: int, now_ms: int) -> None:
+        del group_id, waited_ms, now_ms
+
+    # What the traffic shows (`GroupObserver`)
+
+    def event_applied(self, shard: Shard, event: Event, now_ms: int, /) -> None:
+        """An event has changed a group."""
+        self._noted(shard, event, now_ms)
+        if self._holding is not None:
+            if isinstance(event, MemberRemoved):
+                self._holding.removed(event.group_id, event.member_id)
+            elif isinstance(event, StaticMemberReplaced):
+                self._holding.removed(event.group_id, event.old_member_id)
+
+    def member_joined(self, group_id: str, member_id: str, /) -> None:
+        """A member's JoinGroup was sent."""
+        if self._holding is not None:
+            self._holding.joined(group_id, member_id)
+
+    def member_synced(self, member_id: str, now_ms: int, /) -> None:
+        """A member got its assignment."""
+        if self._holding is not None:
+            self._holding.synced(member_id, now_ms)
+
+    def sync_released(self, group_id: str, member_id: str, error: ErrorCode, /) -> None:
+        """A held answer to SyncGroup goes to its member."""
+        if self._holding is not None:
+            self._holding.release_sync(group_id, member_id, error)
+
+    def round_announced(self, announce: Announce, now_ms: int, /) -> None:
+        """Members should learn of a round together."""
+        if self._holding is not None:
+            self._holding.announce(announce, now_ms)
+
+    def group_changed(self, group_id: str, now_ms: int, /) -> None:
+        """All events of one request or answer have happened."""
+        if self._holding is not None:
+            self._holding.group_changed(group_id, now_ms)
