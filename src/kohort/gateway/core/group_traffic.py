@@ -148,10 +148,8 @@ class ConnectionTraffic:
         assert held.exchange is waiting, "one answer waits at a time"
         command = None if behind is None else self._command_of(behind)
         follower = Follower.OTHER
-        sender = waiting.context
-        if isinstance(sender, Heartbeat) and isinstance(command, Heartbeat | CommitOffsets):
-            if (sender.group_id, sender.member_id) == (command.group_id, command.member_id):
-                follower = Follower.HEARTBEAT if isinstance(command, Heartbeat) else Follower.COMMIT
+        if isinstance(command, Heartbeat | CommitOffsets) and _is_of(command, waiting.context):
+            follower = Follower.HEARTBEAT if isinstance(command, Heartbeat) else Follower.COMMIT
         return held.followed(follower, now_ms)
 
     def closed(self, now_ms: int) -> None:
@@ -283,3 +281,10 @@ _READ: Mapping[int, _ReadApi] = {
     Api.OFFSET_COMMIT: _ReadApi(OffsetCommitRequest, OffsetCommitResponse, _commit),
     Api.LEAVE_GROUP: _ReadApi(LeaveGroupRequest, LeaveGroupResponse, _leave, None, _leave_answered),
 }
+
+
+def _is_of(command: Heartbeat | CommitOffsets, waiting: object) -> bool:
+    """Whether a request is one of the member whose heartbeat waits."""
+    if not isinstance(waiting, Heartbeat):
+        return False
+    return (waiting.group_id, waiting.member_id) == (command.group_id, command.member_id)

@@ -90,6 +90,10 @@ class ObservedGroups:
         self._timers = timers
         self._seen_ms: dict[str, int] = {}
         """By member id, when it last sent a request."""
+        self._nameless: dict[str, list[Join]] = {}
+        """By group, JoinGroups without an id that are not answered yet, and will be when the generation forms."""
+        self._unformed: dict[str, tuple[Join, JoinResult]] = {}
+        """By group, the first answer of a generation of which not all members are known yet."""
         self._handed_in: dict[str, Sync] = {}
         """By group, the leader's SyncGroup that is not answered yet."""
 
@@ -111,6 +115,7 @@ class ObservedGroups:
             return
         self.member_seen(command.member_id, now_ms)
         if self._is_new(group, command):
+            self._nameless.setdefault(command.group_id, []).append(command)
             self._open(group, Cause(CauseKind.MEMBER_JOINED, now_ms, None, command.reason), now_ms)
             self._observer.group_changed(command.group_id, now_ms)
         elif command.member_id in group.members or command.member_id in group.pending:
@@ -140,7 +145,8 @@ class ObservedGroups:
                 cause = Cause(CauseKind.JOIN_REFUSED, now_ms, command.member_id or None)
                 self._apply(JoinRefused(group_id, error, command, cause), now_ms)
             case _:
-                return
+                pass
+        self._named(command, now_ms)
         self._observer.group_changed(group_id, now_ms)
 
     def _joined(self, command: Join, result: JoinResult, now_ms: int) -> None:
@@ -151,10 +157,28 @@ class ObservedGroups:
         elif result.generation == group.generation:
             # The round was predicted, and is none.
             self._store(group, _assignments_of(group), now_ms)
-        elif result.generation != group.generation:
+        elif result.members or not self._nameless.get(group.group_id):
             self._form(group, command, result, now_ms)
+        else:
+            # Who else is in it is known when those are answered that sent no id, or the leader.
+            self._unformed[group.group_id] = command, result
         if result.members:
             self._reconcile(group, command, result, now_ms)
+
+    def _named(self, command: Join, now_ms: int) -> None:
+        """A JoinGroup without an id is answered."""
+        nameless = self._nameless.get(command.group_id, [])
+        if command in nameless:
+            nameless.remove(command)
+            if not nameless:
+                del self._nameless[command.group_id]
+                self._form_at_last(command.group_id, now_ms)
+
+    def _form_at_last(self, group_id: str, now_ms: int) -> None:
+        """Form the generation whose members were not all known when its first answer came."""
+        group, unformed = self.group(group_id), self._unformed.pop(group_id, None)
+        if group is not None and unformed is not None and unformed[1].generation != group.generation:
+            self._form(group, *unformed, now_ms)
 
     def _admit(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
         """Let a member in that is new to the group, or new to us."""
@@ -216,6 +240,7 @@ class ObservedGroups:
             missed = synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
             self._apply(replace(missed, generation=result.generation - 1, is_synced=False), now_ms)
         self._open(group, Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
+        self._name(group, command, result, now_ms)
         for member_id in sorted(group.members.keys() - group.awaiting_join):
             member = group.members[member_id]
             if member.instance_id is None and member_id != result.leader:
@@ -237,6 +262,15 @@ class ObservedGroups:
         cause = Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)
         formed = GenerationFormed(group.group_id, result.generation, result.protocol_name or "", result.leader, cause)
         self._apply(formed, now_ms)
+
+    def _name(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
+        """Let those in that sent no id, as far as the leader's list names them."""
+        for member_id, instance_id, _ in result.members:
+            for joining in self._nameless.get(group.group_id, ()):
+                is_it = instance_id is not None and instance_id == joining.instance_id
+                if is_it and joining is not command and member_id not in group.members:
+                    named = JoinResult(ErrorCode.NONE, member_id, result.generation)
+                    self._admit(group, joining, named, now_ms)
 
     def _reconcile(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
         """Take the members that the leader is told for the truth."""
@@ -261,6 +295,7 @@ class ObservedGroups:
     def sync_sent(self, command: Sync, now_ms: int) -> None:
         """A member asks for its assignment; the leader hands all of them in."""
         self.member_seen(command.member_id, now_ms)
+        self._form_at_last(command.group_id, now_ms)
         group = self.group(command.group_id)
         if group is None or command.member_id not in group.members or command.generation != group.generation:
             return
@@ -289,7 +324,8 @@ class ObservedGroups:
                     self._store(group, {}, now_ms)
             group.members[command.member_id].assignment = assignment
         elif error is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._open(group, Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
+            if group.phase in _GATHERED and command.generation == group.generation:
+                self._open(group, Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._evicted(command.group_id, command.member_id, now_ms)
         self._observer.group_changed(command.group_id, now_ms)
