@@ -15,7 +15,8 @@ from typing import Any, cast
 
 from kohort.gateway.core.relay import Relay, Sink
 from kohort.net.clock import Clock
-from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.codec import Buffer
+from kohort.wire.primitives import MalformedMessage
 
 log = logging.getLogger("kohort.gateway")
 

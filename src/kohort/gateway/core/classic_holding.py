@@ -9,6 +9,7 @@ came by another connection, is asked again a little later.
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.relay import Exchange
@@ -17,12 +18,10 @@ from kohort.group.commands import Heartbeat, Sync
 from kohort.group.effects import Announce
 from kohort.group.results import HeartbeatResult
 from kohort.model.errors import ErrorCode
-from kohort.node.node_clock import NodeClock
-from kohort.node.timers import Timers
+from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
-from kohort.wire.codec import Buffer
-from kohort.wire.frames import encode_response
+from kohort.wire.codec import Buffer, encode
 from kohort.wire.messages import SyncGroupResponse
 
 FIRST_REPEAT_MS = 4
@@ -31,6 +30,7 @@ FIRST_REPEAT_MS = 4
 REPEATS_MS = (20, 100, 400)
 """When to repeat it again where the coordinator answers that there is no round."""
 
+_RESPONSE_HEAD = Struct(">ii")
 _ALIVE = HeartbeatResult(ErrorCode.NONE)
 _QUIET = HeartbeatResult(ErrorCode.NONE, is_quiet=True)
 _REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -96,8 +96,9 @@ class HeldSync:
         frame = self._frame
         if error is not ErrorCode.NONE:
             head = self.exchange.head
-            response = SyncGroupResponse(error_code=error)
-            frame = b"".join(encode_response(response, head.api_version, head.correlation_id))
+            body = encode(SyncGroupResponse(error_code=error), head.api_version)
+            tags = b"\0" if head.api_version in SyncGroupResponse.FLEXIBLE else b""
+            frame = _RESPONSE_HEAD.pack(4 + len(tags) + len(body), head.correlation_id) + tags + body
         self.exchange.answer(frame)
 
     def followed(self, follower: Follower, now_ms: int) -> bool:

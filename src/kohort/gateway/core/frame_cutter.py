@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.codec import Buffer
+from kohort.wire.primitives import MalformedMessage
 
 _LENGTH = Struct(">i")
 LENGTH_BYTES = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kohort.gateway.core.classic_holding import ClassicHolding
+from kohort.gateway.core.consumer_holding import ConsumerHolding
 from kohort.gateway.core.group_traffic import ConnectionTraffic
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.relay import Relay, Sink
@@ -13,8 +14,7 @@ from kohort.group.effects import Announce
 from kohort.group.events import Event, MemberRemoved, StaticMemberReplaced
 from kohort.group.shard import Shard
 from kohort.model.errors import ErrorCode
-from kohort.node.node_clock import NodeClock
-from kohort.node.timers import Timers
+from kohort.node.timers import NodeClock, Timers
 
 Noted = Callable[[Shard, Event, int], None]
 """Takes an event that has been applied to a group of a shard, and the time."""
@@ -29,10 +29,12 @@ class Gateway:
         self.groups = ObservedGroups(settings, self, self.timers)
         self._noted = noted
         self._holding = ClassicHolding(self.groups, self.timers, self.clock, self._announced) if parks else None
+        self._consumer_holding = ConsumerHolding(self.timers) if parks else None
 
     def open(self, client_host: str, to_client: Sink, to_broker: Sink) -> Relay:
         """Return the relay of a new connection."""
-        return Relay(ConnectionTraffic(self.groups, client_host, self._holding), to_client, to_broker)
+        traffic = ConnectionTraffic(self.groups, client_host, self._holding, self._consumer_holding)
+        return Relay(traffic, to_client, to_broker)
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` is due at the latest, or None."""

@@ -11,20 +11,23 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from kohort.gateway.core.classic_holding import ClassicHolding, HeldAnswer, HeldSync
+from kohort.gateway.core.consumer_holding import ConsumerHolding, SentHeartbeat, sent_heartbeat
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.relay import Exchange, RequestHead
 from kohort.group.commands import CommitOffsets, Heartbeat, Join, Leave, Leaving, Sync
 from kohort.group.results import JoinedMember, JoinResult
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import MAX_REASON_LENGTH
-from kohort.parking.parked_heartbeat import Follower
+from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.apis import VERSIONS, Api
-from kohort.wire.codec import Buffer, MalformedMessage, decode
+from kohort.wire.codec import Buffer, decode
 from kohort.wire.frames import decode_request_header, decode_response
 from kohort.wire.message import Request, Response
 from kohort.wire.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -36,12 +39,13 @@ from kohort.wire.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from kohort.wire.primitives import MalformedMessage
 
 log = logging.getLogger("kohort.gateway")
 
 _LENGTH_BYTES = 4
 
-Command = Join | Sync | Heartbeat | Leave | CommitOffsets
+Command = Join | Sync | Heartbeat | Leave | CommitOffsets | SentHeartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,17 @@ class ConnectionTraffic:
     Without `holding` nothing waits: traffic is observed only.
     """
 
-    def __init__(self, groups: ObservedGroups, client_host: str, holding: ClassicHolding | None = None) -> None:
+    def __init__(
+        self,
+        groups: ObservedGroups,
+        client_host: str,
+        holding: ClassicHolding | None = None,
+        consumer_holding: ConsumerHolding | None = None,
+    ) -> None:
         self._groups = groups
         self._holding = holding
+        self._consumer_holding = consumer_holding
+        self._parked: ParkedHeartbeat[SentHeartbeat, None] | None = None
         self.client_host = client_host
         self.software = ""
         """The client's software as ApiVersions names it (KIP-511), or empty."""
@@ -81,9 +93,23 @@ class ConnectionTraffic:
     def request(self, exchange: Exchange, now_ms: int) -> bool:
         """Take a request; it passes."""
         command = self._command_of(exchange)
+        if isinstance(command, SentHeartbeat):
+            return self._pass_or_hold(exchange, command, now_ms)
         sent = _READ[exchange.head.api_key].sent
         if command is not None and sent is not None:
             sent(self._groups, command, now_ms)
+        return True
+
+    def _pass_or_hold(self, exchange: Exchange, heartbeat: SentHeartbeat, now_ms: int) -> bool:
+        """Return whether a heartbeat of the consumer protocol passes now."""
+        if self._consumer_holding is None:
+            return True
+        if not self.has_fetched:
+            parked = self._consumer_holding.hold(exchange, heartbeat, now_ms)
+            if parked is not None:
+                self._parked = parked
+                return False
+        self._consumer_holding.sent(heartbeat, now_ms)
         return True
 
     def _command_of(self, exchange: Exchange) -> Command | None:
@@ -116,6 +142,10 @@ class ConnectionTraffic:
             except MalformedMessage as error:
                 self._warn(head, error)
             else:
+                if isinstance(command, SentHeartbeat) and isinstance(message, ConsumerGroupHeartbeatResponse):
+                    if self._consumer_holding is None:
+                        return frame
+                    return self._consumer_holding.answered(command, message, frame, now_ms)
                 holds = api.answered(self._groups, command, message, head.api_version, now_ms)
                 if holds and self._holding is not None and isinstance(command, Sync) and exchange.is_last:
                     self._held = self._holding.hold_sync(exchange, command, frame)
@@ -143,6 +173,9 @@ class ConnectionTraffic:
 
     def followed(self, waiting: Exchange, behind: Exchange | None, now_ms: int) -> bool:
         """A request arrived behind a heartbeat whose answer is held: return whether it goes on being held."""
+        if isinstance(waiting.context, SentHeartbeat):
+            assert self._parked is not None, "what waits was parked"
+            return self._parked.followed(Follower.OTHER, now_ms)
         held = self._held
         assert held is not None, "only answers to heartbeats wait"
         assert held.exchange is waiting, "one answer waits at a time"
@@ -157,6 +190,8 @@ class ConnectionTraffic:
         del now_ms
         if self._held is not None:
             self._held.drop()
+        if self._parked is not None:
+            self._parked.drop()
 
     def oversized(self, head: RequestHead) -> None:
         """Report a request or answer that passes unread."""
@@ -245,6 +280,13 @@ def _commit(message: OffsetCommitRequest, version: int, connection: ConnectionTr
     return CommitOffsets(message.group_id, message.member_id, message.group_instance_id, generation, [])
 
 
+def _consumer_heartbeat(
+    message: ConsumerGroupHeartbeatRequest, version: int, connection: ConnectionTraffic, client_id: str
+) -> SentHeartbeat:
+    del version, client_id
+    return sent_heartbeat(message, connection.software)
+
+
 def _leave(message: LeaveGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Leave:
     del connection, client_id
     if version < 3:
@@ -271,6 +313,10 @@ def _leave_answered(
         groups.left(Leave(command.group_id, members), now_ms)
 
 
+def _nothing(groups: ObservedGroups, command: object, message: object, version: int, now_ms: int) -> None:
+    """Observe nothing of an answer."""
+
+
 _READ: Mapping[int, _ReadApi] = {
     Api.API_VERSIONS: _ReadApi(ApiVersionsRequest, ApiVersionsResponse),
     Api.JOIN_GROUP: _ReadApi(JoinGroupRequest, JoinGroupResponse, _join, ObservedGroups.join_sent, _join_answered),
@@ -279,6 +325,9 @@ _READ: Mapping[int, _ReadApi] = {
         HeartbeatRequest, HeartbeatResponse, _heartbeat, ObservedGroups.heartbeat_sent, _heartbeat_answered
     ),
     Api.OFFSET_COMMIT: _ReadApi(OffsetCommitRequest, OffsetCommitResponse, _commit),
+    Api.CONSUMER_GROUP_HEARTBEAT: _ReadApi(
+        ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, _consumer_heartbeat, None, _nothing
+    ),
     Api.LEAVE_GROUP: _ReadApi(LeaveGroupRequest, LeaveGroupResponse, _leave, None, _leave_answered),
 }
 

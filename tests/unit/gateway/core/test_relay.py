@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kohort.gateway.core.frame_cutter import FrameCutter, Passing, Whole
 from kohort.gateway.core.relay import READ_BYTES, Exchange, Relay, RequestHead
-from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.codec import Buffer
+from kohort.wire.primitives import MalformedMessage
 
 READ, OTHER = 12, 3
 HELD = b"held"

@@ -1,0 +1,221 @@
+"""Heartbeats of the consumer protocol (KIP-848), held back until there may be news of their group.
+
+The request waits, not its answer: what the coordinator answers must be of now. A heartbeat that says nothing is held
+for as long as `kohort.parking` says, and its sender is told an interval that fits; while it waits the session is not
+renewed, so none waits longer than a small part of the session. It goes on when another member of the group joins,
+leaves, changes what it wants or gives up partitions, and when an answer to any member carries a newer epoch.
+
+A coordinator may compute its target some time after the group's epoch (`group.consumer.assignment.interval.ms`): for a
+while after each change heartbeats are held shortly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+from kohort.gateway.core.relay import Exchange
+from kohort.node.timers import Timers
+from kohort.parking.consumer_heartbeats import ConsumerParking
+from kohort.parking.parked_heartbeat import MARGIN_MS, OTHERS_MARGIN_MS, ParkedHeartbeat
+from kohort.wire.codec import Buffer
+from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+PARK_MS = 1_000
+"""How long a heartbeat waits, so that a steady member costs one request a second."""
+
+STABLE_PARK_MS = 2_500
+"""The same for a member that has had no news for half a minute: half the interval that Kafka's members have."""
+
+SESSION_MS = 45_000
+"""The session timeout that is assumed: the broker's default."""
+
+RELEASE_MS = 3
+"""How long after a change heartbeats go on: the request that made it must reach the coordinator first."""
+
+SETTLING_MS = 5_000
+"""For how long after a change a group is taken to be settling."""
+
+_INT = Struct(">i")
+
+
+@dataclass(slots=True)
+class SentHeartbeat:
+    """What a heartbeat says, as far as it matters here. `owned` is None where it names no partitions."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    owned: object
+    margin_ms: int
+    is_steady: bool
+    """Whether it says nothing but that its member lives."""
+
+
+def sent_heartbeat(message: ConsumerGroupHeartbeatRequest, software: str) -> SentHeartbeat:
+    """Return what a heartbeat of a client of this software says."""
+    is_steady = (
+        message.member_epoch > 0
+        and message.topic_partitions is None
+        and message.subscribed_topic_names is None
+        and message.subscribed_topic_regex is None
+        and message.server_assignor is None
+        and message.rebalance_timeout_ms == -1
+    )
+    margin_ms = MARGIN_MS.get(software, OTHERS_MARGIN_MS)
+    return SentHeartbeat(
+        message.group_id, message.member_id, message.member_epoch, message.topic_partitions, margin_ms, is_steady
+    )
+
+
+@dataclass(slots=True)
+class _Answer:
+    """An answer as parking reads it; parking writes the interval."""
+
+    error: int
+    member_id: str | None
+    member_epoch: int
+    assignment: object
+    is_quiet: bool
+    is_settling: bool
+    heartbeat_interval_ms: int
+
+
+class _Group:
+    """What is known of one group."""
+
+    __slots__ = ("changed_ms", "epoch", "parked", "sent_ms")
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        """The highest epoch of any member."""
+        self.changed_ms = -SETTLING_MS
+        self.parked: dict[str, ParkedHeartbeat[SentHeartbeat, None]] = {}
+        self.sent_ms: dict[str, int] = {}
+        """By member id, when a heartbeat of it went to the coordinator."""
+
+
+class ConsumerHolding:
+    """The held heartbeats of all consumer groups."""
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self._groups: dict[str, _Group] = {}
+        self._parking: ConsumerParking[SentHeartbeat, None] = ConsumerParking(
+            timers, self._end_wait, PARK_MS, STABLE_PARK_MS, settling_ms=0
+        )
+
+    def __len__(self) -> int:
+        return len(self._parking)
+
+    def hold(
+        self, exchange: Exchange, heartbeat: SentHeartbeat, now_ms: int
+    ) -> ParkedHeartbeat[SentHeartbeat, None] | None:
+        """Hold a heartbeat; None where it is to be passed on now."""
+        group = self._groups.get(heartbeat.group_id)
+        if group is None or not heartbeat.is_steady:
+            return None
+        if group.sent_ms.get(heartbeat.member_id, 0) <= group.changed_ms + RELEASE_MS:
+            return None  # it has not asked since
+
+        def pass_on(_: None) -> None:
+            exchange.pass_on()
+
+        parked = self._parking.park(heartbeat, pass_on, SESSION_MS, now_ms)
+        if parked is not None:
+            group.parked[heartbeat.member_id] = parked
+        return parked
+
+    def sent(self, heartbeat: SentHeartbeat, now_ms: int) -> None:
+        """A heartbeat goes to the coordinator."""
+        self._groups.setdefault(heartbeat.group_id, _Group()).sent_ms[heartbeat.member_id] = now_ms
+        if heartbeat.owned is not None:
+            self._parking.acknowledged(heartbeat.group_id, heartbeat.member_id)
+        if not heartbeat.is_steady:
+            self._changed(heartbeat.group_id, now_ms)
+
+    def answered(
+        self, heartbeat: SentHeartbeat, message: ConsumerGroupHeartbeatResponse, frame: Buffer, now_ms: int
+    ) -> Buffer:
+        """Take the answer to a heartbeat; return it with the interval that its member is to be told."""
+        group = self._groups.setdefault(heartbeat.group_id, _Group())
+        if message.error_code or message.member_epoch < 0:
+            self._parking.forget(heartbeat.group_id, heartbeat.member_id)
+            group.sent_ms.pop(heartbeat.member_id, None)
+            return frame
+        if message.member_epoch > group.epoch:
+            group.epoch = message.member_epoch
+            self._changed(heartbeat.group_id, now_ms)
+        is_news = message.assignment is not None or message.member_epoch != heartbeat.member_epoch
+        answer = _Answer(
+            error=message.error_code,
+            member_id=message.member_id or heartbeat.member_id,
+            member_epoch=message.member_epoch,
+            assignment=message.assignment,
+            is_quiet=not is_news,
+            is_settling=now_ms - group.changed_ms < SETTLING_MS,
+            heartbeat_interval_ms=message.heartbeat_interval_ms,
+        )
+        self._parking.answering(heartbeat.group_id, answer, heartbeat.margin_ms, now_ms)
+        if answer.heartbeat_interval_ms == message.heartbeat_interval_ms:
+            return frame
+        return with_interval(frame, answer.heartbeat_interval_ms)
+
+    def _changed(self, group_id: str, now_ms: int) -> None:
+        group = self._groups.setdefault(group_id, _Group())
+        group.changed_ms = now_ms
+        if self._timers.deadline_ms((self, group_id)) is None:
+            self._timers.arm((self, group_id), now_ms + RELEASE_MS, lambda at_ms: self._release(group, at_ms))
+
+    def _release(self, group: _Group, now_ms: int) -> None:
+        parked, group.parked = group.parked, {}
+        for each in parked.values():
+            each.release(now_ms)
+
+    def _end_wait(self, parked: ParkedHeartbeat[SentHeartbeat, None], now_ms: int) -> None:
+        heartbeat = parked.heartbeat
+        group = self._groups[heartbeat.group_id]
+        group.sent_ms[heartbeat.member_id] = now_ms
+        if group.parked.get(heartbeat.member_id) is parked:
+            del group.parked[heartbeat.member_id]
+        parked.answer(None)
+
+
+def with_interval(frame: Buffer, interval_ms: int) -> bytes:
+    """Return the answer to a heartbeat with another interval; everything else is as it was, unknown fields too."""
+    changed = bytearray(frame)
+    position = 8  # length and correlation id
+    position = _skip_tags(changed, position)
+    position += 4 + 2  # throttle time and error code
+    position = _skip_string(changed, position)  # error message
+    position = _skip_string(changed, position)  # member id
+    _INT.pack_into(changed, position + 4, interval_ms)  # behind the member epoch
+    return bytes(changed)
+
+
+def _skip_tags(frame: bytearray, position: int) -> int:
+    count, position = _varint(frame, position)
+    for _ in range(count):
+        _, position = _varint(frame, position)
+        size, position = _varint(frame, position)
+        position += size
+    return position
+
+
+def _skip_string(frame: bytearray, position: int) -> int:
+    size, position = _varint(frame, position)
+    return position + max(size - 1, 0)
+
+
+def _varint(frame: bytearray, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+__all__ = ["ConsumerHolding", "SentHeartbeat", "sent_heartbeat", "with_interval"]
