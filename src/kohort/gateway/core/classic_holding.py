@@ -2,8 +2,8 @@
 
 A heartbeat goes to the coordinator at once, so that its member's session is renewed on time; its answer is held for as
 long as `kohort.parking` says. When a round is predicted, the heartbeat is repeated, and the coordinator's own answer
-goes to the client: nobody is told of a round that there is not. A coordinator that has not seen the round yet, since it
-came by another connection, is asked again a little later.
+goes to the client: no client gets REBALANCE_IN_PROGRESS without a round. A coordinator that has not seen the round
+yet, since its request came by another connection, is asked again a little later.
 """
 
 from __future__ import annotations

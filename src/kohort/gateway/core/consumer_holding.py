@@ -1,7 +1,7 @@
 """Heartbeats of the consumer protocol (KIP-848), held back until there may be news of their group.
 
 The request waits, not its answer: what the coordinator answers must be of now. A heartbeat that says nothing is held
-for as long as `kohort.parking` says, and its sender is told an interval that fits; while it waits the session is not
+for as long as `kohort.parking` says, and its sender gets an interval that fits; while it waits the session is not
 renewed, so none waits longer than a small part of the session. It goes on when another member of the group joins,
 leaves, changes what it wants or gives up partitions, and when an answer to any member carries a newer epoch.
 
@@ -137,7 +137,7 @@ class ConsumerHolding:
     def answered(
         self, heartbeat: SentHeartbeat, message: ConsumerGroupHeartbeatResponse, frame: Buffer, now_ms: int
     ) -> Buffer:
-        """Take the answer to a heartbeat; return it with the interval that its member is to be told."""
+        """Take the answer to a heartbeat; return it with the interval for its member."""
         group = self._groups.setdefault(heartbeat.group_id, _Group())
         if message.error_code or message.member_epoch < 0:
             self._parking.forget(heartbeat.group_id, heartbeat.member_id)

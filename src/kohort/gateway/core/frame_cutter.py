@@ -1,6 +1,6 @@
 """Cuts a stream of Kafka's frames into what passes unread and what is read whole.
 
-A frame that nobody reads is never gathered: its bytes leave as they come, whatever its size. Whether a frame is read is
+A frame that is not read is never gathered: its bytes leave as they come, whatever its size. Whether a frame is read is
 decided by its first bytes.
 """
 

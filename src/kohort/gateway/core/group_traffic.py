@@ -16,8 +16,8 @@ from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.relay import Exchange, RequestHead
 from kohort.group.commands import CommitOffsets, Heartbeat, Join, Leave, Leaving, Sync
 from kohort.group.results import JoinedMember, JoinResult
+from kohort.model.cause import MAX_REASON_LENGTH
 from kohort.model.errors import ErrorCode
-from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
@@ -50,7 +50,7 @@ Command = Join | Sync | Heartbeat | Leave | CommitOffsets | SentHeartbeat
 
 @dataclass(frozen=True, slots=True)
 class _ReadApi:
-    """How requests of one API become commands, and what their answers tell."""
+    """How requests of one API become commands, and what their answers show."""
 
     request: type[Request[Any]]
     response: type[Response]

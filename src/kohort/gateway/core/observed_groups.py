@@ -2,13 +2,11 @@
 
 A group is the same state as in our own coordinator, `kohort.group`, changed by the same events. Two sources make them:
 
-- A request *predicts*: our coordinator's decision about it names what happens next and why. Its events happen; its
-  answers and timers do not, since the other coordinator gives those.
+- A request *predicts*: of our coordinator's decision about it the events are applied, not its answers and timers.
 - An answer *proves*: the member ids, the generation, its leader and its members, errors. Where it contradicts what was
-  predicted, the answer is right and the group is corrected.
+  predicted, the group is corrected.
 
-A gateway that starts beside running groups, or sees some of their members only, learns who else is in a group from its
-leader's JoinGroup answer. What was not seen has the cause `not_observed`.
+A leader's JoinGroup answer lists members that were never seen. What was not seen has the cause `not_observed`.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from kohort.group.classic.group import ClassicGroup, Phase, synced
+from kohort.group.classic.group import ClassicGroup, Phase, stored, stored_member
 from kohort.group.commands import (
     Command,
     FormGeneration,
@@ -26,7 +24,6 @@ from kohort.group.commands import (
     Join,
     Leave,
     OpenRound,
-    Protocols,
     Sync,
     TimerFired,
 )
@@ -192,52 +189,21 @@ class ObservedGroups:
             is_quiet = result.generation == group.generation
             cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, command.reason)
             self._apply(
-                StaticMemberReplaced(
-                    group_id=group.group_id,
-                    instance_id=command.instance_id,
-                    old_member_id=old_id,
-                    member_id=member_id,
-                    client_id=command.client_id,
-                    client_host=command.client_host,
-                    session_timeout_ms=command.session_timeout_ms,
-                    rebalance_timeout_ms=command.rebalance_timeout_ms,
-                    protocols=command.protocols,
-                    awaits_join=not is_quiet,
-                    cause=cause,
-                ),
+                StaticMemberReplaced(group.group_id, member_id, command, cause, old_id, awaits_join=not is_quiet),
                 now_ms,
             )
             if is_quiet:
-                self._apply(synced(group, _assignments_of(group), now_ms, cause), now_ms)
+                self._apply(_synced(group, _assignments_of(group), now_ms, cause), now_ms)
             return
         cause = Cause(CauseKind.MEMBER_JOINED, now_ms, member_id, command.reason)
-        self._add(group, member_id, command, command.protocols, cause, now_ms)
+        self._apply(MemberAdded(group.group_id, member_id, command, cause), now_ms)
         self._open(group, cause, now_ms)
-
-    def _add(
-        self, group: ClassicGroup, member_id: str, command: Join, protocols: Protocols, cause: Cause, now_ms: int
-    ) -> None:
-        self._apply(
-            MemberAdded(
-                group_id=group.group_id,
-                member_id=member_id,
-                instance_id=command.instance_id,
-                client_id=command.client_id,
-                client_host=command.client_host,
-                session_timeout_ms=command.session_timeout_ms,
-                rebalance_timeout_ms=command.rebalance_timeout_ms,
-                protocol_type=command.protocol_type,
-                protocols=protocols,
-                cause=cause,
-            ),
-            now_ms,
-        )
 
     def _form(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
         """The first answer of a generation: those who sent no JoinGroup are not in it, as far as we see them."""
         if result.generation != group.generation + 1:
             # Generations are dense in a log, but some may have formed unseen.
-            missed = synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
+            missed = _synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
             self._apply(replace(missed, generation=result.generation - 1, is_synced=False), now_ms)
         self._open(group, Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
         self._name(group, command, result, now_ms)
@@ -246,19 +212,11 @@ class ObservedGroups:
             if member.instance_id is None and member_id != result.leader:
                 self._remove(group, member_id, Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, member_id), now_ms)
         if result.leader not in group.members:
-            unseen = Join(
-                group_id=group.group_id,
-                member_id=result.leader,
-                instance_id=None,
-                client_id="",
-                client_host="",
-                session_timeout_ms=command.session_timeout_ms,
-                rebalance_timeout_ms=command.rebalance_timeout_ms,
-                protocol_type=command.protocol_type,
-                protocols=(),
-                new_member_id="",
+            unseen = replace(
+                command, member_id=result.leader, instance_id=None, client_id="", client_host="", protocols=()
             )
-            self._add(group, result.leader, unseen, (), Cause(CauseKind.NOT_OBSERVED, now_ms, result.leader), now_ms)
+            not_observed = Cause(CauseKind.NOT_OBSERVED, now_ms, result.leader)
+            self._apply(MemberAdded(group.group_id, result.leader, unseen, not_observed), now_ms)
         cause = Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)
         formed = GenerationFormed(group.group_id, result.generation, result.protocol_name or "", result.leader, cause)
         self._apply(formed, now_ms)
@@ -273,20 +231,20 @@ class ObservedGroups:
                     self._admit(group, joining, named, now_ms)
 
     def _reconcile(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
-        """Take the members that the leader is told for the truth."""
-        told = {member_id: (instance_id, metadata) for member_id, instance_id, metadata in result.members}
-        for member_id in sorted(group.members.keys() - told.keys()):
+        """Take the members in the leader's answer for the truth."""
+        listed = {member_id: (instance_id, metadata) for member_id, instance_id, metadata in result.members}
+        for member_id in sorted(group.members.keys() - listed.keys()):
             self._remove(group, member_id, Cause(CauseKind.NOT_OBSERVED, now_ms, member_id), now_ms)
-        missing = told.keys() - group.members.keys()
+        missing = listed.keys() - group.members.keys()
         if not missing:
             return
         timeouts = command.rebalance_timeout_ms, command.session_timeout_ms
         unseen = tuple(
             StoredMember(member_id, instance_id, "", "", *timeouts, metadata, b"")
-            for member_id, (instance_id, metadata) in sorted(told.items())
+            for member_id, (instance_id, metadata) in sorted(listed.items())
             if member_id in missing
         )
-        known = synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
+        known = _synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
         is_synced = group.phase is Phase.STABLE
         self._apply(replace(known, members=known.members + unseen, leader=result.leader, is_synced=is_synced), now_ms)
 
@@ -443,11 +401,20 @@ class ObservedGroups:
         self._seen_ms.pop(member_id, None)
 
     def _store(self, group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int) -> None:
-        self._apply(synced(group, assignments, now_ms, Cause(CauseKind.LEADER_SYNCED, now_ms, group.leader)), now_ms)
+        self._apply(_synced(group, assignments, now_ms, Cause(CauseKind.LEADER_SYNCED, now_ms, group.leader)), now_ms)
 
     def _apply(self, event: Event, now_ms: int) -> None:
         apply(self.shard, event)
         self._observer.event_applied(self.shard, event, now_ms)
+
+
+def _synced(group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int, cause: Cause) -> GroupStored:
+    """Return the group's generation with these assignments, by member id."""
+    members = (
+        stored_member(member, group.protocol_name, assignments.get(member_id, b""))
+        for member_id, member in group.members.items()
+    )
+    return stored(group, members, now_ms, cause)
 
 
 def _assignments_of(group: ClassicGroup) -> dict[str, bytes]:

@@ -29,7 +29,7 @@ READ_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """What the first bytes of a request tell."""
+    """What the first bytes of a request contain."""
 
     length: int
     api_key: int
@@ -46,7 +46,7 @@ class Exchange:
         self.relay = relay
         self.head = head
         self.frame = frame
-        """The request with its length; whoever reads it may replace it before it is passed on."""
+        """The request with its length; its reader may replace it before it is passed on."""
         self.context: object = None
         """What its reader has to remember for the answer."""
         self.is_answered = False

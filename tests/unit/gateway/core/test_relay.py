@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from struct import pack
 
 import pytest
@@ -88,7 +89,7 @@ class Ends:
 
 def pieces_of(stream: bytes, cuts: list[int]) -> list[bytes]:
     places = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    return [stream[start:stop] for start, stop in zip(places, places[1:], strict=False) if start < stop]
+    return [stream[start:stop] for start, stop in itertools.pairwise(places) if start < stop]
 
 
 @given(
@@ -178,6 +179,6 @@ def test_a_negative_length_is_malformed() -> None:
 
 
 def test_a_frame_shorter_than_its_head_passes() -> None:
-    cutter = FrameCutter(12, lambda head, length: True)
+    cutter = FrameCutter(12, lambda _head, _length: True)
     assert list(cutter.feed(b"\0\0\0\2ab")) == [Passing(b"\0\0\0\2ab", memoryview(b"\0\0\0\2ab"))]
     assert list(cutter.feed(request(READ, 1))) == [Whole(request(READ, 1))]
