@@ -11,15 +11,16 @@ while after each change heartbeats are held shortly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from struct import Struct
 
 from kohort.gateway.core.relay import Exchange
+from kohort.group.commands import ConsumerHeartbeat
+from kohort.group.results import ConsumerHeartbeatResult
 from kohort.node.timers import Timers
 from kohort.parking.consumer_heartbeats import ConsumerParking
-from kohort.parking.parked_heartbeat import MARGIN_MS, OTHERS_MARGIN_MS, ParkedHeartbeat
+from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.wire.codec import Buffer
-from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 PARK_MS = 1_000
 """How long a heartbeat waits, so that a steady member costs one request a second."""
@@ -39,46 +40,16 @@ SETTLING_MS = 5_000
 _INT = Struct(">i")
 
 
-@dataclass(slots=True)
-class SentHeartbeat:
-    """What a heartbeat says, as far as it matters here. `owned` is None where it names no partitions."""
-
-    group_id: str
-    member_id: str
-    member_epoch: int
-    owned: object
-    margin_ms: int
-    is_steady: bool
-    """Whether it says nothing but that its member lives."""
-
-
-def sent_heartbeat(message: ConsumerGroupHeartbeatRequest, software: str) -> SentHeartbeat:
-    """Return what a heartbeat of a client of this software says."""
-    is_steady = (
-        message.member_epoch > 0
-        and message.topic_partitions is None
-        and message.subscribed_topic_names is None
-        and message.subscribed_topic_regex is None
-        and message.server_assignor is None
-        and message.rebalance_timeout_ms == -1
+def is_steady(heartbeat: ConsumerHeartbeat) -> bool:
+    """Whether a heartbeat says nothing but that its member lives."""
+    return (
+        heartbeat.member_epoch > 0
+        and heartbeat.owned is None
+        and heartbeat.subscribed_topic_names is None
+        and heartbeat.subscribed_topic_regex is None
+        and heartbeat.server_assignor is None
+        and heartbeat.rebalance_timeout_ms == -1
     )
-    margin_ms = MARGIN_MS.get(software, OTHERS_MARGIN_MS)
-    return SentHeartbeat(
-        message.group_id, message.member_id, message.member_epoch, message.topic_partitions, margin_ms, is_steady
-    )
-
-
-@dataclass(slots=True)
-class _Answer:
-    """An answer as parking reads it; parking writes the interval."""
-
-    error: int
-    member_id: str | None
-    member_epoch: int
-    assignment: object
-    is_quiet: bool
-    is_settling: bool
-    heartbeat_interval_ms: int
 
 
 class _Group:
@@ -90,7 +61,7 @@ class _Group:
         self.epoch = 0
         """The highest epoch of any member."""
         self.changed_ms = -SETTLING_MS
-        self.parked: dict[str, ParkedHeartbeat[SentHeartbeat, None]] = {}
+        self.parked: dict[str, ParkedHeartbeat[ConsumerHeartbeat, None]] = {}
         self.sent_ms: dict[str, int] = {}
         """By member id, when a heartbeat of it went to the coordinator."""
 
@@ -101,7 +72,7 @@ class ConsumerHolding:
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
         self._groups: dict[str, _Group] = {}
-        self._parking: ConsumerParking[SentHeartbeat, None] = ConsumerParking(
+        self._parking: ConsumerParking[ConsumerHeartbeat, None] = ConsumerParking(
             timers, self._end_wait, PARK_MS, STABLE_PARK_MS, settling_ms=0
         )
 
@@ -109,11 +80,11 @@ class ConsumerHolding:
         return len(self._parking)
 
     def hold(
-        self, exchange: Exchange, heartbeat: SentHeartbeat, now_ms: int
-    ) -> ParkedHeartbeat[SentHeartbeat, None] | None:
+        self, exchange: Exchange, heartbeat: ConsumerHeartbeat, now_ms: int
+    ) -> ParkedHeartbeat[ConsumerHeartbeat, None] | None:
         """Hold a heartbeat; None where it is to be passed on now."""
         group = self._groups.get(heartbeat.group_id)
-        if group is None or not heartbeat.is_steady:
+        if group is None or not is_steady(heartbeat):
             return None
         if group.sent_ms.get(heartbeat.member_id, 0) <= group.changed_ms + RELEASE_MS:
             return None  # it has not asked since
@@ -126,38 +97,35 @@ class ConsumerHolding:
             group.parked[heartbeat.member_id] = parked
         return parked
 
-    def sent(self, heartbeat: SentHeartbeat, now_ms: int) -> None:
+    def sent(self, heartbeat: ConsumerHeartbeat, now_ms: int) -> None:
         """A heartbeat goes to the coordinator."""
         self._groups.setdefault(heartbeat.group_id, _Group()).sent_ms[heartbeat.member_id] = now_ms
         if heartbeat.owned is not None:
             self._parking.acknowledged(heartbeat.group_id, heartbeat.member_id)
-        if not heartbeat.is_steady:
+        if not is_steady(heartbeat):
             self._changed(heartbeat.group_id, now_ms)
 
     def answered(
-        self, heartbeat: SentHeartbeat, message: ConsumerGroupHeartbeatResponse, frame: Buffer, now_ms: int
+        self, heartbeat: ConsumerHeartbeat, result: ConsumerHeartbeatResult, frame: Buffer, now_ms: int
     ) -> Buffer:
         """Take the answer to a heartbeat; return it with the interval for its member."""
         group = self._groups.setdefault(heartbeat.group_id, _Group())
-        if message.error_code or message.member_epoch < 0:
+        if result.error or result.member_epoch < 0:
             self._parking.forget(heartbeat.group_id, heartbeat.member_id)
             group.sent_ms.pop(heartbeat.member_id, None)
             return frame
-        if message.member_epoch > group.epoch:
-            group.epoch = message.member_epoch
+        if result.member_epoch > group.epoch:
+            group.epoch = result.member_epoch
             self._changed(heartbeat.group_id, now_ms)
-        is_news = message.assignment is not None or message.member_epoch != heartbeat.member_epoch
-        answer = _Answer(
-            error=message.error_code,
-            member_id=message.member_id or heartbeat.member_id,
-            member_epoch=message.member_epoch,
-            assignment=message.assignment,
+        is_news = result.assignment is not None or result.member_epoch != heartbeat.member_epoch
+        answer = replace(
+            result,
+            member_id=result.member_id or heartbeat.member_id,
             is_quiet=not is_news,
             is_settling=now_ms - group.changed_ms < SETTLING_MS,
-            heartbeat_interval_ms=message.heartbeat_interval_ms,
         )
         self._parking.answering(heartbeat.group_id, answer, heartbeat.margin_ms, now_ms)
-        if answer.heartbeat_interval_ms == message.heartbeat_interval_ms:
+        if answer.heartbeat_interval_ms == result.heartbeat_interval_ms:
             return frame
         return with_interval(frame, answer.heartbeat_interval_ms)
 
@@ -172,7 +140,7 @@ class ConsumerHolding:
         for each in parked.values():
             each.release(now_ms)
 
-    def _end_wait(self, parked: ParkedHeartbeat[SentHeartbeat, None], now_ms: int) -> None:
+    def _end_wait(self, parked: ParkedHeartbeat[ConsumerHeartbeat, None], now_ms: int) -> None:
         heartbeat = parked.heartbeat
         group = self._groups[heartbeat.group_id]
         group.sent_ms[heartbeat.member_id] = now_ms
@@ -216,6 +184,3 @@ def _varint(frame: bytearray, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
-
-
-__all__ = ["ConsumerHolding", "SentHeartbeat", "sent_heartbeat", "with_interval"]

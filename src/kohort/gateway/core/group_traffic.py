@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from kohort.gateway.core.classic_holding import ClassicHolding, HeldAnswer, HeldSync
-from kohort.gateway.core.consumer_holding import ConsumerHolding, SentHeartbeat, sent_heartbeat
+from kohort.gateway.core.consumer_holding import ConsumerHolding
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.relay import Exchange, RequestHead
-from kohort.group.commands import CommitOffsets, Heartbeat, Join, Leave, Leaving, Sync
-from kohort.group.results import JoinedMember, JoinResult
+from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Leaving, Sync
+from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
 from kohort.model.cause import MAX_REASON_LENGTH
 from kohort.model.errors import ErrorCode
-from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
+from kohort.model.id_partitions import id_partitions
+from kohort.parking.parked_heartbeat import MARGIN_MS, OTHERS_MARGIN_MS, Follower, ParkedHeartbeat
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
 from kohort.wire.frames import decode_request_header, decode_response
@@ -45,7 +46,7 @@ log = logging.getLogger("kohort.gateway")
 
 _LENGTH_BYTES = 4
 
-Command = Join | Sync | Heartbeat | Leave | CommitOffsets | SentHeartbeat
+Command = Join | Sync | Heartbeat | Leave | CommitOffsets | ConsumerHeartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class ConnectionTraffic:
         self._groups = groups
         self._holding = holding
         self._consumer_holding = consumer_holding
-        self._parked: ParkedHeartbeat[SentHeartbeat, None] | None = None
+        self._parked: ParkedHeartbeat[ConsumerHeartbeat, None] | None = None
         self.client_host = client_host
         self.software = ""
         """The client's software as ApiVersions names it (KIP-511), or empty."""
@@ -93,14 +94,14 @@ class ConnectionTraffic:
     def request(self, exchange: Exchange, now_ms: int) -> bool:
         """Take a request; it passes."""
         command = self._command_of(exchange)
-        if isinstance(command, SentHeartbeat):
+        if isinstance(command, ConsumerHeartbeat):
             return self._pass_or_hold(exchange, command, now_ms)
         sent = _READ[exchange.head.api_key].sent
         if command is not None and sent is not None:
             sent(self._groups, command, now_ms)
         return True
 
-    def _pass_or_hold(self, exchange: Exchange, heartbeat: SentHeartbeat, now_ms: int) -> bool:
+    def _pass_or_hold(self, exchange: Exchange, heartbeat: ConsumerHeartbeat, now_ms: int) -> bool:
         """Return whether a heartbeat of the consumer protocol passes now."""
         if self._consumer_holding is None:
             return True
@@ -142,10 +143,8 @@ class ConnectionTraffic:
             except MalformedMessage as error:
                 self._warn(head, error)
             else:
-                if isinstance(command, SentHeartbeat) and isinstance(message, ConsumerGroupHeartbeatResponse):
-                    if self._consumer_holding is None:
-                        return frame
-                    return self._consumer_holding.answered(command, message, frame, now_ms)
+                if isinstance(command, ConsumerHeartbeat) and isinstance(message, ConsumerGroupHeartbeatResponse):
+                    return self._consumer_answered(command, message, frame, now_ms)
                 holds = api.answered(self._groups, command, message, head.api_version, now_ms)
                 if holds and self._holding is not None and isinstance(command, Sync) and exchange.is_last:
                     self._held = self._holding.hold_sync(exchange, command, frame)
@@ -153,6 +152,16 @@ class ConnectionTraffic:
                 if isinstance(command, Heartbeat) and isinstance(message, HeartbeatResponse):
                     return self._hold(exchange, command, frame, ErrorCode(message.error_code), now_ms)
         return frame
+
+    def _consumer_answered(
+        self, command: ConsumerHeartbeat, message: ConsumerGroupHeartbeatResponse, frame: Buffer, now_ms: int
+    ) -> Buffer:
+        """Take the answer to a heartbeat of the consumer protocol; return what the client gets."""
+        result = _consumer_result(message)
+        self._groups.consumer.heartbeat_answered(command, result, now_ms)
+        if self._consumer_holding is None:
+            return frame
+        return self._consumer_holding.answered(command, result, frame, now_ms)
 
     def _hold(
         self, exchange: Exchange, command: Heartbeat, frame: bytes, error: ErrorCode, now_ms: int
@@ -173,7 +182,7 @@ class ConnectionTraffic:
 
     def followed(self, waiting: Exchange, behind: Exchange | None, now_ms: int) -> bool:
         """A request arrived behind a heartbeat whose answer is held: return whether it goes on being held."""
-        if isinstance(waiting.context, SentHeartbeat):
+        if isinstance(waiting.context, ConsumerHeartbeat):
             assert self._parked is not None, "what waits was parked"
             return self._parked.followed(Follower.OTHER, now_ms)
         held = self._held
@@ -282,9 +291,40 @@ def _commit(message: OffsetCommitRequest, version: int, connection: ConnectionTr
 
 def _consumer_heartbeat(
     message: ConsumerGroupHeartbeatRequest, version: int, connection: ConnectionTraffic, client_id: str
-) -> SentHeartbeat:
-    del version, client_id
-    return sent_heartbeat(message, connection.software)
+) -> ConsumerHeartbeat:
+    names, owned = message.subscribed_topic_names, message.topic_partitions
+    return ConsumerHeartbeat(
+        group_id=message.group_id,
+        member_id=message.member_id,
+        member_epoch=message.member_epoch,
+        instance_id=message.instance_id,
+        rack_id=message.rack_id,
+        rebalance_timeout_ms=message.rebalance_timeout_ms,
+        subscribed_topic_names=None if names is None else tuple(sorted(set(names))),
+        subscribed_topic_regex=message.subscribed_topic_regex,
+        server_assignor=message.server_assignor,
+        owned=None if owned is None else id_partitions((each.topic_id, each.partitions) for each in owned),
+        client_id=client_id,
+        client_host=f"/{connection.client_host}",
+        api_version=version,
+        margin_ms=MARGIN_MS.get(connection.software, OTHERS_MARGIN_MS),
+    )
+
+
+def _consumer_result(message: ConsumerGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
+    assignment = message.assignment
+    return ConsumerHeartbeatResult(
+        error=ErrorCode(message.error_code),
+        error_message=message.error_message,
+        member_id=message.member_id,
+        member_epoch=message.member_epoch,
+        heartbeat_interval_ms=message.heartbeat_interval_ms,
+        assignment=(
+            None
+            if assignment is None
+            else id_partitions((each.topic_id, each.partitions) for each in assignment.topic_partitions)
+        ),
+    )
 
 
 def _leave(message: LeaveGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Leave:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from kohort.gateway.core.observed_consumer_groups import ObservedConsumerGroups
 from kohort.group.classic.group import ClassicGroup, Phase, stored, stored_member
 from kohort.group.commands import (
     Command,
@@ -83,6 +84,7 @@ class ObservedGroups:
 
     def __init__(self, settings: GroupSettings, observer: GroupObserver, timers: Timers) -> None:
         self.shard = Shard(settings)
+        self.consumer = ObservedConsumerGroups(self.shard, observer.event_applied)
         self._observer = observer
         self._timers = timers
         self._seen_ms: dict[str, int] = {}
@@ -128,6 +130,8 @@ class ObservedGroups:
     def join_answered(self, command: Join, result: JoinResult, now_ms: int) -> None:
         """A JoinGroup is answered; `command` is as it was sent."""
         group_id = command.group_id
+        if self.consumer.has_natives(group_id):
+            return  # a classic member of a consumer group: what it owns is not read
         match result.error:
             case ErrorCode.NONE:
                 self._joined(command, result, now_ms)
@@ -311,6 +315,7 @@ class ObservedGroups:
 
     def left(self, command: Leave, now_ms: int) -> None:
         """Members have left: `command` has those whose leaving was answered without an error."""
+        self.consumer.left(command, now_ms)
         group = self.group(command.group_id)
         if group is None:
             return
@@ -352,6 +357,7 @@ class ObservedGroups:
     def _group_for(self, command: Join, now_ms: int) -> ClassicGroup:
         group = self.group(command.group_id)
         if group is None:
+            self.consumer.downgraded(command.group_id, now_ms)
             cause = Cause(CauseKind.GROUP_CREATED, now_ms, command.member_id or None)
             self._apply(GroupStored(command.group_id, None, 0, None, None, now_ms, (), cause), now_ms)
             group = self.group(command.group_id)

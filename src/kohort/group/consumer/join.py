@@ -80,7 +80,7 @@ def subscribe(
     before = replaces or member
     if member.classic is not None:
         yield from release(group, member_id, ErrorCode.FENCED_INSTANCE_ID)
-    record = _record(group, before, member_id, command, cause)
+    record = member_record(group, before, member_id, command, cause)
     change = yield from store_member(group, before, record, cause, settings)
     if not command.is_counted:
         timeout_ms = settings.config_of(group_id).session_timeout_ms
@@ -109,7 +109,7 @@ def store_member(
     return change
 
 
-def _record(
+def member_record(
     group: ConsumerGroup, before: ConsumerMember, member_id: str, command: ConsumerHeartbeat, cause: Cause
 ) -> ConsumerMemberStored:
     """Return the member's record after a heartbeat: what it leaves out is as it was, or is not there if it joins.

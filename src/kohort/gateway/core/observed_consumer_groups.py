@@ -1,0 +1,326 @@
+"""Consumer groups (KIP-848) of another coordinator, as the heartbeats of their members show them.
+
+A group is the same state as in our own coordinator, `kohort.group.consumer`, changed by the same events. Nothing is
+predicted: an answer contains its member's epoch and what it was granted, a request what it has given up. A new epoch
+gets its cause from the requests that came before it. Targets are not in the traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.group.classic.group import ClassicGroup
+from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerHeartbeat, Leave
+from kohort.group.consumer.exit import session_timeout_ms
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.join import change_of, member_record
+from kohort.group.consumer.reconcile import epochs_of, held_of
+from kohort.group.effects import Append, Note
+from kohort.group.events import (
+    ConsumerGroupDeleted,
+    ConsumerGroupStored,
+    ConsumerMemberDeleted,
+    ConsumerMemberOut,
+    Event,
+    GroupDeleted,
+    GroupLoaded,
+    Held,
+    JoinRefused,
+    MemberAssignmentDeleted,
+    MemberAssignmentStored,
+    MemberState,
+    MemberTargetDeleted,
+    TargetStored,
+)
+from kohort.group.join_refusals import REFUSALS
+from kohort.group.migration.conversion import decide_upgrade
+from kohort.group.results import ConsumerHeartbeatResult
+from kohort.group.shard import Shard, apply
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions, each
+
+SILENT_SHARE = 0.9
+"""A member that has sent nothing for this share of its session timeout when its group changes counts as evicted."""
+
+
+class ObservedConsumerGroups:
+    """The consumer groups of one shard. `applied` gets each event after it has been applied, and the time."""
+
+    def __init__(self, shard: Shard, applied: Callable[[Shard, Event, int], None]) -> None:
+        self._shard = shard
+        self._applied = applied
+        self._last_sent_ms: dict[tuple[str, str], int] = {}
+        """By group and member, when it last sent a heartbeat."""
+        self._change: dict[str, Cause] = {}
+        """By group, why its epoch is about to grow."""
+
+    def group(self, group_id: str) -> ConsumerGroup | None:
+        """Return a consumer group, or None where there is no such group."""
+        group = self._shard.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def heartbeat_answered(self, command: ConsumerHeartbeat, result: ConsumerHeartbeatResult, now_ms: int) -> None:
+        """A heartbeat is answered; `command` is as it was sent."""
+        group_id, member_id = command.group_id, result.member_id or command.member_id
+        if result.error is not ErrorCode.NONE:
+            self._refused(command, result, now_ms)
+            return
+        if command.member_epoch == LEAVE_EPOCH:
+            self._left(command, now_ms)
+            return
+        if not member_id:
+            return
+        group = self._group_for(command, now_ms)
+        self._last_sent_ms[group_id, member_id] = now_ms
+        if command.member_epoch == LEAVE_STATIC_EPOCH:
+            self._paused(group, member_id, now_ms)
+            return
+        is_new = member_id not in group.members
+        if is_new and command.member_epoch > 0:
+            self._found(group, member_id, command, result, now_ms)
+            return
+        self._subscribed(group, member_id, command, now_ms)
+        self._epoch_shown(group, result.member_epoch, now_ms)
+        self._reconciled(group, group.members[member_id], command.owned, result, now_ms)
+
+    def _refused(self, command: ConsumerHeartbeat, result: ConsumerHeartbeatResult, now_ms: int) -> None:
+        group = self.group(command.group_id)
+        member = None if group is None else group.members.get(command.member_id)
+        if group is not None and member is not None and result.error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._remove(group, member, self._cause_of_absence(group, member, now_ms), now_ms)
+        elif command.member_epoch == 0 and result.error in REFUSALS:
+            cause = Cause(CauseKind.JOIN_REFUSED, now_ms, command.member_id or None, result.error_message or "")
+            self._apply(JoinRefused(command.group_id, result.error, command, cause), now_ms)
+
+    # Members
+
+    def _group_for(self, command: ConsumerHeartbeat, now_ms: int) -> ConsumerGroup:
+        group_id = command.group_id
+        classic = self._shard.groups.get(group_id)
+        if isinstance(classic, ClassicGroup):
+            self._convert(classic, command, now_ms)
+        group = self.group(group_id)
+        if group is None:
+            cause = Cause(CauseKind.GROUP_CREATED, now_ms, command.member_id or None)
+            self._apply(ConsumerGroupStored(group_id, 0, 0, cause), now_ms)
+            group = self.group(group_id)
+            assert group is not None, "it was just stored"
+        return group
+
+    def _convert(self, group: ClassicGroup, command: ConsumerHeartbeat, now_ms: int) -> None:
+        """A classic group has become a consumer group: its members own what they owned, as far as it is known."""
+        for effect in decide_upgrade(group, command, now_ms, self._shard.settings):
+            if isinstance(effect, Note | Append):
+                self._apply(effect.event, now_ms)
+        if isinstance(self._shard.groups.get(group.group_id), ClassicGroup):
+            cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.member_id or None)
+            self._apply(GroupDeleted(group.group_id, cause), now_ms)
+
+    def _found(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        command: ConsumerHeartbeat,
+        result: ConsumerHeartbeatResult,
+        now_ms: int,
+    ) -> None:
+        """A member of a group that was there before: its state is taken up, as a coordinator loads it."""
+        cause = Cause(CauseKind.NOT_OBSERVED, now_ms, member_id)
+        member = ConsumerMember(group.group_id, member_id)
+        apply(self._shard, member_record(group, member, member_id, command, cause))
+        if result.member_epoch > group.epoch:
+            apply(self._shard, ConsumerGroupStored(group.group_id, result.member_epoch, 0, cause))
+            apply(self._shard, TargetStored(group.group_id, result.member_epoch, now_ms, cause))
+        granted = result.assignment if result.assignment is not None else command.owned or ()
+        held = held_of(dict.fromkeys(each(granted), 0))
+        epoch = result.member_epoch
+        apply(
+            self._shard,
+            MemberAssignmentStored(group.group_id, member_id, epoch, epoch, MemberState.STABLE, held, (), cause),
+        )
+        self._applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
+
+    def _subscribed(self, group: ConsumerGroup, member_id: str, command: ConsumerHeartbeat, now_ms: int) -> None:
+        """Store what a heartbeat contains about its sender, and note the change that it makes to the group."""
+        before = group.members.get(member_id)
+        kind = CauseKind.MEMBER_JOINED if before is None else CauseKind.MEMBER_REJOINED
+        cause = Cause(kind, now_ms, member_id, command.reason)
+        instance_id = command.instance_id
+        old_id = group.static_members.get(instance_id) if instance_id is not None else None
+        if before is None and old_id is not None and old_id != member_id:
+            self._replaced(group, group.members[old_id], member_id, command, now_ms)
+            return
+        known = before or ConsumerMember(group.group_id, member_id)
+        record = member_record(group, known, member_id, command, cause)
+        if before is not None and before.is_stored and before.has_stored(record):
+            return
+        change = change_of(group, known, record, self._shard.settings, cause)
+        self._apply(record, now_ms)
+        if change is not None:
+            self._change.setdefault(group.group_id, change)
+
+    def _replaced(
+        self, group: ConsumerGroup, old: ConsumerMember, member_id: str, command: ConsumerHeartbeat, now_ms: int
+    ) -> None:
+        """An instance came back under a new member id: it takes over what the old one had (KIP-345)."""
+        cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, command.reason)
+        record, assigned = member_record(group, old, member_id, command, cause), old.assigned
+        self._delete(group, old, cause, now_ms)
+        self._apply(record, now_ms)
+        stable = MemberState.STABLE
+        self._apply(MemberAssignmentStored(group.group_id, member_id, 0, 0, stable, assigned, (), cause), now_ms)
+
+    def _paused(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
+        """A static member leaves for a while (-2)."""
+        member = group.members.get(member_id)
+        if member is None or member.epoch == LEAVE_STATIC_EPOCH:
+            return
+        cause = Cause(CauseKind.STATIC_MEMBER_LEFT, now_ms, member_id)
+        group_id, epoch, stable = group.group_id, LEAVE_STATIC_EPOCH, MemberState.STABLE
+        self._apply(
+            MemberAssignmentStored(group_id, member_id, epoch, member.epoch, stable, member.assigned, (), cause), now_ms
+        )
+
+    def _left(self, command: ConsumerHeartbeat, now_ms: int) -> None:
+        group = self.group(command.group_id)
+        member = None if group is None else group.members.get(command.member_id)
+        if group is not None and member is not None:
+            cause = Cause(CauseKind.MEMBER_LEFT, now_ms, member.member_id, command.reason)
+            self._remove(group, member, cause, now_ms)
+
+    def _cause_of_absence(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> Cause:
+        timeout_ms = session_timeout_ms(member, self._shard.settings, group.group_id)
+        if self._silence_ms(group, member, now_ms) < SILENT_SHARE * timeout_ms:
+            return Cause(CauseKind.NOT_OBSERVED, now_ms, member.member_id)
+        detail = f"no heartbeat for {timeout_ms / 1000:.1f} s"
+        return Cause(CauseKind.SESSION_TIMEOUT, now_ms, member.member_id, detail)
+
+    def _silence_ms(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> int:
+        return now_ms - self._last_sent_ms.get((group.group_id, member.member_id), now_ms)
+
+    def _remove(self, group: ConsumerGroup, member: ConsumerMember, cause: Cause, now_ms: int) -> None:
+        """A member is out for good; its group's epoch grows."""
+        is_silent = cause.kind is CauseKind.SESSION_TIMEOUT
+        silent_ms = self._silence_ms(group, member, now_ms) if is_silent else -1
+        self._delete(group, member, cause, now_ms)
+        self._apply(ConsumerMemberOut(group.group_id, member.member_id, member.instance_id, cause, silent_ms), now_ms)
+        self._change.setdefault(group.group_id, cause)
+        if not group.members:
+            self._epoch_shown(group, group.epoch + 1, now_ms)  # no answer will show it
+
+    def _delete(self, group: ConsumerGroup, member: ConsumerMember, cause: Cause, now_ms: int) -> None:
+        for tombstone in (MemberAssignmentDeleted, MemberTargetDeleted, ConsumerMemberDeleted):
+            self._apply(tombstone(group.group_id, member.member_id, cause), now_ms)
+        self._last_sent_ms.pop((group.group_id, member.member_id), None)
+
+    def has_natives(self, group_id: str) -> bool:
+        """Whether members of the consumer protocol are in a group."""
+        group = self.group(group_id)
+        return group is not None and group.natives > 0
+
+    def left(self, command: Leave, now_ms: int) -> None:
+        """LeaveGroup has removed members, by whichever protocol they joined."""
+        group = self.group(command.group_id)
+        if group is None:
+            return
+        for leaving in command.members:
+            member_id = leaving.member_id or group.static_members.get(leaving.instance_id or "", "")
+            member = group.members.get(member_id)
+            if member is not None:
+                kind = CauseKind.MEMBER_LEFT if leaving.member_id else CauseKind.MEMBER_REMOVED
+                self._remove(group, member, Cause(kind, now_ms, member_id, leaving.reason), now_ms)
+
+    def downgraded(self, group_id: str, now_ms: int) -> None:
+        """A group is a classic one now: no member of the consumer protocol is left."""
+        group = self.group(group_id)
+        if group is None:
+            return
+        cause = Cause(CauseKind.GROUP_CONVERTED, now_ms)
+        for member_id in sorted(group.members):
+            self._delete(group, group.members[member_id], cause, now_ms)
+        self._apply(ConsumerGroupDeleted(group_id, cause), now_ms)
+        self._change.pop(group_id, None)
+
+    # Epochs and assignments
+
+    def _epoch_shown(self, group: ConsumerGroup, epoch: int, now_ms: int) -> None:
+        """An answer contains an epoch: where it is new, the group has a new target."""
+        if epoch <= group.epoch:
+            return
+        cause = self._change.pop(group.group_id, None)
+        for member in [] if cause is not None else self._silent_members(group, now_ms):
+            cause = self._cause_of_absence(group, member, now_ms)
+            self._remove(group, member, cause, now_ms)
+        self._change.pop(group.group_id, None)
+        cause = cause or Cause(CauseKind.NOT_OBSERVED, now_ms)
+        if epoch > group.epoch:
+            self._apply(ConsumerGroupStored(group.group_id, epoch, 0, cause), now_ms)
+            self._apply(TargetStored(group.group_id, epoch, now_ms, cause), now_ms)
+
+    def _silent_members(self, group: ConsumerGroup, now_ms: int) -> list[ConsumerMember]:
+        timeouts = self._shard.settings
+        return [
+            member
+            for _, member in sorted(group.members.items())
+            if self._silence_ms(group, member, now_ms)
+            >= SILENT_SHARE * session_timeout_ms(member, timeouts, group.group_id)
+        ]
+
+    def _reconciled(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        owned: IdPartitions | None,
+        result: ConsumerHeartbeatResult,
+        now_ms: int,
+    ) -> None:
+        """A member has an epoch and partitions; what it was granted before and is no more it has to give up."""
+        before = frozenset(epochs_of(member.assigned)), frozenset(epochs_of(member.pending))
+        granted, pending = before
+        if result.assignment is not None:
+            granted = frozenset(each(result.assignment))
+            pending = (before[0] | before[1]) - granted
+        if owned is not None:
+            pending &= frozenset(each(owned))
+        state = MemberState.STABLE
+        if pending:
+            state = MemberState.UNREVOKED_PARTITIONS
+        elif self._is_waiting(group, member, len(granted)):
+            state = MemberState.UNRELEASED_PARTITIONS
+        if (member.epoch, member.state, *before) == (result.member_epoch, state, granted, pending):
+            return
+        cause = Cause(CauseKind.MEMBER_RECONCILED, now_ms, member.member_id)
+        self._apply(
+            MemberAssignmentStored(
+                group.group_id,
+                member.member_id,
+                result.member_epoch,
+                member.epoch,
+                state,
+                held_of(dict.fromkeys(granted, result.member_epoch)),
+                held_of(dict.fromkeys(pending, member.epoch)),
+                cause,
+            ),
+            now_ms,
+        )
+
+    def _is_waiting(self, group: ConsumerGroup, member: ConsumerMember, granted: int) -> bool:
+        """Whether a member with so many partitions will probably get more: it has few, and others are to give some up.
+
+        What it will have is not in the traffic, but Kafka's assignors give all members about as many.
+        """
+        if group.group_id in self._change:
+            return not granted
+        others = [each for each in group.members.values() if each is not member]
+        total = granted + sum(_count(each.assigned) + _count(each.pending) for each in others)
+        is_moving = any(each.pending or 0 <= each.epoch < group.epoch for each in others)
+        return is_moving and granted * len(group.members) < total
+
+    def _apply(self, event: Event, now_ms: int) -> None:
+        apply(self._shard, event)
+        self._applied(self._shard, event, now_ms)
+
+
+def _count(held: tuple[Held, ...]) -> int:
+    return sum(len(each.partitions) for each in held)
