@@ -139,8 +139,18 @@ def _member_joined(course: Course, event: EventFields) -> None:
         course.members.add(member_id)
         running.joined.append(member_id)
         running.joined_ms[member_id] = course.now_ms
+        _name_joiner(running, member_id)
     course.rejoined.add(member_id)
     course.ownership.claim(member_id, partitions_of(event.get("owned")), course.now_ms)
+
+
+def _name_joiner(running: Rebalance, member_id: str) -> None:
+    """Name the member of a join without an id, where its round was reported before its id was known."""
+    if running.because.kind == "member_joined" and running.because.member_id is None:
+        running.because = running.because._replace(member_id=member_id)
+    current = running.rounds[-1] if running.rounds else None
+    if current is not None and current.because.kind == "member_joined" and current.because.member_id is None:
+        current.because = current.because._replace(member_id=member_id)
 
 
 def _member_rejoined(course: Course, event: EventFields) -> None:

@@ -1,5 +1,7 @@
 """What happened to groups, as records that any client can read: one JSON object for each event, keyed by group.
 
+`EventWriter` makes the records; where they go is an `EventStore`: on a broker, its `EventTopic`.
+
 Best effort: a group never waits for it, and a failure to write is one log line and an `events_lost` in each group that
 it concerned. Heartbeats and commits are not in it. An event costs the decision that it belongs to a tuple; what is
 JSON about it is made when its batch is written, a twentieth of a second later.
@@ -12,6 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import LEAVE_STATIC_EPOCH
@@ -49,7 +52,7 @@ from kohort.node.groups.event_fields import (
     targets_fields,
 )
 from kohort.node.timers import Timers
-from kohort.node.topics.topic import EVENT_TOPIC, Topic
+from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.node.topics.topics import Topics
 from kohort.wire.record_batches import Record, encode_batch
 
@@ -64,12 +67,41 @@ _ABOUT_ALL = (RoundOpened, GenerationFormed, GroupLoaded)
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
-class EventTopic:
-    """The writer of one node's events."""
+class EventStore(Protocol):
+    """Where the records of events go, and what knows the names of topics."""
 
-    def __init__(self, timers: Timers, topics: Topics) -> None:
-        self._timers = timers
+    def append(self, records: list[Record], now_ms: int) -> None:
+        """Store a batch. Raises StorageError or KafkaError: its events are lost, which the next batch reports."""
+        ...
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return a topic's name, or None for one that does not exist any more."""
+        ...
+
+
+class EventTopic:
+    """The topic of events on a broker, made with the first batch."""
+
+    def __init__(self, topics: Topics) -> None:
         self._topics = topics
+
+    def append(self, records: list[Record], now_ms: int) -> None:
+        """Append a batch. Raises StorageError or KafkaError."""
+        topic = self._topics.get(EVENT_TOPIC) or self._topics.create(EVENT_TOPIC, 1, {}, now_ms)
+        topic.partitions[0].append([encode_batch(records)], now_ms)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic of this cluster."""
+        topic = self._topics.by_id(topic_id)
+        return None if topic is None else topic.name
+
+
+class EventWriter:
+    """The writer of one node's events to `store`."""
+
+    def __init__(self, timers: Timers, store: EventStore) -> None:
+        self._timers = timers
+        self._store = store
         self._waiting: list[tuple[int, Noted]] = []
         self._synced: dict[str, dict[str, int]] = {}
         """By group, when each member of the generation asked for its assignment."""
@@ -169,10 +201,10 @@ class EventTopic:
 
     def _topic_name(self, topic_id: bytes) -> str:
         """Return a topic's name; a deleted one keeps the name it had."""
-        topic = self._topics.by_id(topic_id)
-        if topic is not None:
-            self._topic_names[topic_id] = topic.name
-            return topic.name
+        name = self._store.topic_name(topic_id)
+        if name is not None:
+            self._topic_names[topic_id] = name
+            return name
         return self._topic_names.get(topic_id) or topic_id_text(topic_id)
 
     def flush(self, now_ms: int) -> None:
@@ -191,16 +223,12 @@ class EventTopic:
             for at_ms, fields in lost + events
         ]
         try:
-            self._topic(now_ms).partitions[0].append([encode_batch(records)], now_ms)
+            self._store.append(records, now_ms)
             self._lost.clear()
         except (StorageError, KafkaError) as error:
             self._lost.update(fields["group"] for _, fields in events)
             if not isinstance(error, DiskFull):  # logged by the partition, once
                 log.warning("%d group events were not written: %s", len(events), error)
-
-    def _topic(self, now_ms: int) -> Topic:
-        topic = self._topics.get(EVENT_TOPIC)
-        return topic or self._topics.create(EVENT_TOPIC, 1, {}, now_ms)
 
 
 def lost_fields(group_id: str, count: int, now_ms: int) -> Fields:

@@ -56,7 +56,7 @@ from kohort.log.offsets_topic import encode_events
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
-from kohort.node.groups.event_topic import EventTopic
+from kohort.node.groups.event_topic import EventTopic, EventWriter
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, failure, refusal
 from kohort.node.services import Services
 from kohort.parking.classic_heartbeats import ClassicParking
@@ -113,7 +113,7 @@ class Runtime:
         self._is_rousing = False
         self._has_changed = False
         """Whether something happened to a group that its kept heartbeats have not been asked about."""
-        self._events = EventTopic(timers, services.topics) if config.kohort_group_events else None
+        self._events = EventWriter(timers, EventTopic(services.topics)) if config.kohort_group_events else None
 
     def stop(self) -> None:
         """Write the last events; parked requests die with their connections."""

@@ -35,7 +35,7 @@ from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.model.subscription import Subscription
 from kohort.node.groups.event_fields import EVENTS, UNWRITTEN, Noted, event_fields, event_name, is_unwritten
-from kohort.node.groups.event_topic import LINGER_MS, EventTopic
+from kohort.node.groups.event_topic import LINGER_MS, EventTopic, EventWriter
 from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.messages import LeaveGroupRequest
 
@@ -200,7 +200,7 @@ def test_targets_of_one_computation_are_one_event_by_topic_name() -> None:
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None
-    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node.timers, desk.node.topics)
+    shard, events_of = Shard(GroupSettings()), EventWriter(desk.node.timers, EventTopic(desk.node.topics))
     shard.groups["g"] = ConsumerGroup("g")
     for member_id, numbers in (("a", (0, 1)), ("b", (2,))):
         events_of.note(shard, MemberTargetStored("g", member_id, ((topic.topic_id, numbers),), CAUSE), 0)
@@ -223,7 +223,7 @@ def test_target_event_of_a_replaced_instance_precedes_its_reconciliation() -> No
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None
-    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node.timers, desk.node.topics)
+    shard, events_of = Shard(GroupSettings()), EventWriter(desk.node.timers, EventTopic(desk.node.topics))
     shard.groups["g"] = ConsumerGroup("g")
     events_of.note(shard, MemberTargetStored("g", "a2", ((topic.topic_id, (0,)),), CAUSE), 0)
     events_of.note(shard, MemberAssignmentStored("g", "a2", 0, 0, MemberState.STABLE, (), (), CAUSE), 0)
@@ -235,7 +235,7 @@ def test_topic_that_was_named_keeps_its_name_when_it_is_deleted() -> None:
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None
-    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node.timers, desk.node.topics)
+    shard, events_of = Shard(GroupSettings()), EventWriter(desk.node.timers, EventTopic(desk.node.topics))
     shard.groups["g"] = ConsumerGroup("g")
     for _ in range(2):
         events_of.note(shard, MemberTargetStored("g", "a", ((topic.topic_id, (0,)),), CAUSE), 0)
@@ -249,7 +249,7 @@ def test_event_of_a_loaded_consumer_group_has_assignments_and_targets_of_its_mem
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None
-    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node.timers, desk.node.topics)
+    shard, events_of = Shard(GroupSettings()), EventWriter(desk.node.timers, EventTopic(desk.node.topics))
     group = shard.groups["g"] = ConsumerGroup("g")
     member = group.members["a"] = ConsumerMember("g", "a")
     member.client_id, member.epoch, member.state = "alice", 3, MemberState.UNREVOKED_PARTITIONS
