@@ -19,15 +19,31 @@ from kohort.node.timers import NodeClock, Timers
 Noted = Callable[[Shard, Event, int], None]
 """Takes an event that has been applied to a group of a shard, and the time."""
 
+LookUp = Callable[[str, int], None]
+"""Takes a group that was there before the gateway, and its generation: `ObservedGroups.described` gets the answer."""
+
+LOOK_UP_AGAIN_MS = 30_000
+"""How long to wait until the same group is looked up again."""
+
+MOST_LOOKED_UP = 10_000
+"""How many groups are remembered as looked up."""
+
+_NO_LOOK_UPS: LookUp = lambda _group_id, _generation: None  # noqa: E731
+
 
 class Gateway:
     """All connections of one process. `noted` gets what happens to the groups; without `parks` nothing is held."""
 
-    def __init__(self, settings: GroupSettings, noted: Noted, *, parks: bool = False) -> None:
+    def __init__(
+        self, settings: GroupSettings, noted: Noted, look_up: LookUp = _NO_LOOK_UPS, *, parks: bool = False
+    ) -> None:
         self.clock = NodeClock(0)
         self.timers = Timers()
         self.groups = ObservedGroups(settings, self, self.timers)
         self._noted = noted
+        self._look_up = look_up
+        self._looked_up: dict[str, int] = {}
+        """By group that is not known, when it was looked up last."""
         self._holding = ClassicHolding(self.groups, self.timers, self.clock, self._announced) if parks else None
         self._consumer_holding = ConsumerHolding(self.timers) if parks else None
 
@@ -83,3 +99,11 @@ class Gateway:
         """All events of one request or answer have happened."""
         if self._holding is not None:
             self._holding.group_changed(group_id, now_ms)
+
+    def group_unknown(self, group_id: str, generation: int, now_ms: int, /) -> None:
+        """A member of a group that is not known is well."""
+        if now_ms - self._looked_up.get(group_id, -LOOK_UP_AGAIN_MS) >= LOOK_UP_AGAIN_MS:
+            if len(self._looked_up) >= MOST_LOOKED_UP:
+                self._looked_up.clear()
+            self._looked_up[group_id] = now_ms
+            self._look_up(group_id, generation)

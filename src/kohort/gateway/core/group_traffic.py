@@ -280,7 +280,7 @@ def _heartbeat_answered(
     groups: ObservedGroups, command: Heartbeat, message: HeartbeatResponse, version: int, now_ms: int
 ) -> None:
     del version
-    groups.heartbeat_answered(command.group_id, command.member_id, ErrorCode(message.error_code), now_ms)
+    groups.heartbeat_answered(command, ErrorCode(message.error_code), now_ms)
 
 
 def _commit(message: OffsetCommitRequest, version: int, connection: ConnectionTraffic, client_id: str) -> CommitOffsets:

@@ -28,12 +28,14 @@ from kohort.group.commands import (
     Sync,
     TimerFired,
 )
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
 from kohort.group.effects import Announce, Append, Arm, Decision, Note, Park, ParkedKind, Reply, Then
 from kohort.group.events import (
     Event,
     GenerationFormed,
+    GroupLoaded,
     GroupStored,
     JoinRefused,
     MemberAdded,
@@ -77,6 +79,9 @@ class GroupObserver(Protocol):
 
     def group_changed(self, group_id: str, now_ms: int, /) -> None:
         """All events of one request or answer have happened."""
+
+    def group_unknown(self, group_id: str, generation: int, now_ms: int, /) -> None:
+        """A member of a group that is not known is well: `ObservedGroups.described` takes what a look-up finds."""
 
 
 class ObservedGroups:
@@ -300,10 +305,13 @@ class ObservedGroups:
         """A member sends a heartbeat."""
         self.member_seen(command.member_id, now_ms)
 
-    def heartbeat_answered(self, group_id: str, member_id: str, error: ErrorCode, now_ms: int) -> None:
+    def heartbeat_answered(self, command: Heartbeat, error: ErrorCode, now_ms: int) -> None:
         """A heartbeat is answered by the coordinator."""
+        group_id, member_id = command.group_id, command.member_id
         group = self.group(group_id)
         if group is None or member_id not in group.members:
+            if error is ErrorCode.NONE and (group is None or not group.members):
+                self._observer.group_unknown(group_id, command.generation, now_ms)
             return
         if error is ErrorCode.REBALANCE_IN_PROGRESS and group.phase in _GATHERED:
             self._open_unseen(group, now_ms)
@@ -312,6 +320,28 @@ class ObservedGroups:
         else:
             return
         self._observer.group_changed(group_id, now_ms)
+
+    def described(
+        self,
+        group_id: str,
+        generation: int,
+        protocol_type: str,
+        protocol_name: str,
+        members: tuple[StoredMember, ...],
+        now_ms: int,
+    ) -> None:
+        """Take up a group that was there before, as its coordinator describes it when it is stable."""
+        known = self.shard.groups.get(group_id)
+        if not members or (known is not None and known.members) or isinstance(known, ConsumerGroup):
+            return
+        cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
+        apply(
+            self.shard,
+            GroupStored(group_id, protocol_type, generation, protocol_name, None, now_ms, members, cause),
+        )
+        for member in members:
+            self._seen_ms[member.member_id] = now_ms
+        self._observer.event_applied(self.shard, GroupLoaded(group_id, cause), now_ms)
 
     def left(self, command: Leave, now_ms: int) -> None:
         """Members have left: `command` has those whose leaving was answered without an error."""
