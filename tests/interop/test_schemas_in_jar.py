@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from interop import jars
+from kohort.gateway.core.rewriting.broker_addresses import address_walker
+from kohort.gateway.core.rewriting.offered_apis import PASSED_VERSIONS
 from kohort.node.apis.routes import served
 from kohort.node.configuration.broker_settings import NEWEST_VERSIONS
 from kohort.wire.apis import VERSIONS, Api, request_class
@@ -154,3 +156,20 @@ def _their_default(field: dict[str, Any], name: str, is_array: bool, is_struct: 
             return float(text or 0)
         case _:
             return int(str(text or 0), 0)
+
+
+@pytest.mark.parametrize("api_key", PASSED_VERSIONS)
+def test_the_gateway_offers_versions_whose_addresses_it_replaces(
+    api_key: int, kafka_schemas: dict[str, dict[str, Any]]
+) -> None:
+    def ports(fields: list[dict[str, Any]], version: int) -> list[str]:
+        present = [field for field in fields if version in versions(field["versions"])]
+        inner = [name for field in present for name in ports(field.get("fields", []), version)]
+        return [field["name"] for field in present if field["name"] in ("Port", "Listeners")] + inner
+
+    requests = {each["apiKey"]: each for each in kafka_schemas.values() if each.get("type") == "request"}
+    theirs = requests[api_key]
+    response = kafka_schemas[theirs["name"].removesuffix("Request") + "Response"]
+    assert PASSED_VERSIONS[api_key].highest <= versions(theirs["validVersions"]).highest
+    for version in PASSED_VERSIONS[api_key]:
+        assert bool(ports(response["fields"], version)) == (address_walker(api_key, version) is not None)

@@ -1200,6 +1200,134 @@ class SaslAuthenticateResponse(Response):
     auth_bytes: bytes = b""
     session_lifetime_ms: int = 0  # from 1
 
+class ShareFetchRequest(Request[ShareFetchResponse]):
+    class Topic(Value):
+        class Partition(Value):
+            class AcknowledgementBatch(Value):
+                first_offset: int = 0
+                last_offset: int = 0
+                acknowledge_types: list[int] = ...
+
+            partition_index: int = 0
+            acknowledgement_batches: list[AcknowledgementBatch] = ...
+
+        topic_id: bytes = ...
+        partitions: list[Partition] = ...
+
+    class ForgottenTopic(Value):
+        topic_id: bytes = ...
+        partitions: list[int] = ...
+
+    group_id: str | None = None
+    member_id: str | None = ""
+    share_session_epoch: int = 0
+    max_wait_ms: int = 0
+    min_bytes: int = 0
+    max_bytes: int = 2147483647
+    max_records: int = 0
+    batch_size: int = 0
+    share_acquire_mode: int = 0  # from 2
+    is_renew_ack: bool = False  # from 2
+    topics: list[Topic] = ...
+    forgotten_topics_data: list[ForgottenTopic] = ...
+
+class ShareFetchResponse(Response):
+    class Response(Value):
+        class Partition(Value):
+            class CurrentLeader(Value):
+                leader_id: int = 0
+                leader_epoch: int = 0
+
+            class AcquiredRecords(Value):
+                first_offset: int = 0
+                last_offset: int = 0
+                delivery_count: int = 0
+
+            partition_index: int = 0
+            error_code: int = 0
+            error_message: str | None = None
+            acknowledge_error_code: int = 0
+            acknowledge_error_message: str | None = None
+            current_leader: CurrentLeader = ...
+            records: memoryview | None = None
+            acquired_records: list[AcquiredRecords] = ...
+            def __init__(
+                self,
+                *,
+                partition_index: int = 0,
+                error_code: int = 0,
+                error_message: str | None = None,
+                acknowledge_error_code: int = 0,
+                acknowledge_error_message: str | None = None,
+                current_leader: CurrentLeader = ...,
+                records: Records | None = None,
+                acquired_records: list[AcquiredRecords] = ...,
+            ) -> None: ...
+
+        topic_id: bytes = ...
+        partitions: list[Partition] = ...
+
+    class NodeEndpoint(Value):
+        node_id: int = 0
+        host: str = ""
+        port: int = 0
+        rack: str | None = None
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    acquisition_lock_timeout_ms: int = 0
+    responses: list[Response] = ...
+    node_endpoints: list[NodeEndpoint] = ...
+
+class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
+    class Topic(Value):
+        class Partition(Value):
+            class AcknowledgementBatch(Value):
+                first_offset: int = 0
+                last_offset: int = 0
+                acknowledge_types: list[int] = ...
+
+            partition_index: int = 0
+            acknowledgement_batches: list[AcknowledgementBatch] = ...
+
+        topic_id: bytes = ...
+        partitions: list[Partition] = ...
+
+    group_id: str | None = None
+    member_id: str | None = ""
+    share_session_epoch: int = 0
+    is_renew_ack: bool = False  # from 2
+    topics: list[Topic] = ...
+
+class ShareAcknowledgeResponse(Response):
+    class Response(Value):
+        class Partition(Value):
+            class CurrentLeader(Value):
+                leader_id: int = 0
+                leader_epoch: int = 0
+
+            partition_index: int = 0
+            error_code: int = 0
+            error_message: str | None = None
+            current_leader: CurrentLeader = ...
+
+        topic_id: bytes = ...
+        partitions: list[Partition] = ...
+
+    class NodeEndpoint(Value):
+        node_id: int = 0
+        host: str = ""
+        port: int = 0
+        rack: str | None = None
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    acquisition_lock_timeout_ms: int = 0  # from 2
+    responses: list[Response] = ...
+    node_endpoints: list[NodeEndpoint] = ...
+
 class MetadataRequest(Request[MetadataResponse]):
     class Topic(Value):
         topic_id: bytes = ...  # from 10

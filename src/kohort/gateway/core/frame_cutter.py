@@ -55,11 +55,11 @@ class FrameCutter:
         """How many bytes wait here for the rest of their frame."""
         return len(self._start) + sum(map(len, self._gathered))
 
-    def feed(self, chunk: bytes) -> Iterator[Passing | Whole]:
+    def feed(self, chunk: Buffer) -> Iterator[Passing | Whole]:
         """Take bytes as they came; yield what they make, in order. Raises `MalformedMessage` for a negative length."""
         position = 0
         if self._start:
-            chunk = self._start + chunk
+            chunk = b"".join((self._start, chunk))
             self._start = b""
         view, end = memoryview(chunk), len(chunk)
         while position < end:
@@ -70,28 +70,28 @@ class FrameCutter:
             elif self._missing:
                 stop = min(end, position + self._missing)
                 self._missing -= stop - position
-                self._gathered.append(chunk[position:stop])
+                self._gathered.append(bytes(view[position:stop]))
                 if not self._missing:
                     frame = b"".join(self._gathered)
                     self._gathered = []
                     yield Whole(frame)
             else:
                 if end - position < LENGTH_BYTES:
-                    self._start = chunk[position:]
+                    self._start = bytes(view[position:])
                     return
                 (length,) = _LENGTH.unpack_from(chunk, position)
                 if length < 0:
                     raise MalformedMessage(f"a frame's length is {length}")
                 if end - position < min(self._head_bytes, LENGTH_BYTES + length):
-                    self._start = chunk[position:]
+                    self._start = bytes(view[position:])
                     return
                 stop = position + LENGTH_BYTES + length
-                head = chunk[position : min(stop, position + self._head_bytes)]
+                head = bytes(view[position : min(stop, position + self._head_bytes)])
                 if len(head) == self._head_bytes and self._is_read(head, length):
                     if stop <= end:
-                        yield Whole(chunk[position:stop])
+                        yield Whole(bytes(view[position:stop]))
                     else:
-                        self._gathered.append(chunk[position:])
+                        self._gathered.append(bytes(view[position:]))
                         self._missing = stop - end
                         return
                 else:

@@ -143,7 +143,7 @@ class Relay:
 
     # From the client
 
-    def from_client(self, chunk: bytes, now_ms: int) -> None:
+    def from_client(self, chunk: Buffer, now_ms: int) -> None:
         """Take bytes of the client. Raises `MalformedMessage`: the connection is to be closed."""
         for piece in self._requests.feed(chunk):
             if isinstance(piece, Whole):
@@ -191,7 +191,7 @@ class Relay:
 
     # From the broker
 
-    def from_broker(self, chunk: bytes, now_ms: int) -> None:
+    def from_broker(self, chunk: Buffer, now_ms: int) -> None:
         """Take bytes of the broker. Raises `MalformedMessage`: the connection is to be closed."""
         for piece in self._answers.feed(chunk):
             if isinstance(piece, Whole):

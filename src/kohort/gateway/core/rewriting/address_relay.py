@@ -1,0 +1,148 @@
+"""One connection to a broker whose answers get the gateway's addresses.
+
+It stands between whatever writes requests and the broker. Answers that can hold an address are read whole and changed,
+all else passes as it comes. What could bring a broker's own address to the client ends the connection, with a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from kohort.gateway.core.frame_cutter import LENGTH_BYTES, FrameCutter, Whole
+from kohort.gateway.core.relay import Sink
+from kohort.gateway.core.rewriting.awaited_answers import AwaitedAnswers, AwaitedRequest, UnclearAnswers
+from kohort.gateway.core.rewriting.broker_addresses import AddressOf, NoAddress, address_walker
+from kohort.gateway.core.rewriting.offered_apis import API_VERSIONS, PASSED_VERSIONS, is_passed, with_passed_versions
+from kohort.wire.codec import Buffer
+from kohort.wire.primitives import MalformedMessage
+
+_REQUEST_HEAD = Struct(">ihhi")
+_RESPONSE_HEAD = Struct(">ii")
+_LENGTH = Struct(">i")
+
+READ_BYTES = 64 << 20
+"""An answer with addresses that is longer than this ends the connection."""
+
+_UNKNOWN_VERSION = 0x7FFF
+"""A version of ApiVersions that no broker knows: it answers in version 0 and names those that it does (KIP-511)."""
+
+
+class AddressRelay:
+    """The two directions of a connection. `end` is called once, with the reason, when it has to be closed.
+
+    After that, or after `closed`, nothing passes any more.
+    """
+
+    def __init__(self, address_of: AddressOf, to_client: Sink, to_broker: Sink, end: Callable[[str], None]) -> None:
+        self._address_of = address_of
+        self._to_client = to_client
+        self._to_broker = to_broker
+        self._end = end
+        self._is_ended = False
+        self._awaited = AwaitedAnswers()
+        self._requests = FrameCutter(_REQUEST_HEAD.size, lambda _head, _length: False)
+        self._answers = FrameCutter(_RESPONSE_HEAD.size, self._is_answer_read)
+        self._reading: AwaitedRequest | None = None
+        """The request whose answer is being read."""
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes this connection keeps in memory."""
+        return self._requests.held_bytes + self._answers.held_bytes
+
+    def from_client(self, chunk: Buffer) -> None:
+        """Take bytes of the client's requests."""
+        if self._is_ended:
+            return
+        try:
+            for piece in self._requests.feed(chunk):
+                assert not isinstance(piece, Whole), "requests are not read"
+                if piece.head is None:
+                    self._to_broker(piece.data)
+                else:
+                    self._take_request(piece.head, piece.data)
+        except (_Refusal, UnclearAnswers) as refusal:
+            self._stop(str(refusal))
+        except MalformedMessage as error:
+            self._stop(f"the client sent what is not Kafka's protocol: {error}")
+
+    def from_broker(self, chunk: Buffer) -> None:
+        """Take bytes of the broker's answers."""
+        if self._is_ended:
+            return
+        try:
+            for piece in self._answers.feed(chunk):
+                if isinstance(piece, Whole):
+                    self._take_answer(piece.frame)
+                elif piece.head is not None and len(piece.head) < _RESPONSE_HEAD.size:
+                    raise _Refusal("the broker sent an answer that is too short to have a correlation id")
+                else:
+                    self._to_client(piece.data)
+        except (_Refusal, NoAddress) as refusal:
+            self._stop(str(refusal))
+        except MalformedMessage as error:
+            self._stop(f"an answer of the broker cannot be read, and could hold its own address: {error}")
+
+    def closed(self) -> None:
+        """The connection has ended."""
+        self._is_ended = True
+
+    def _stop(self, reason: str) -> None:
+        self._is_ended = True
+        self._end(reason)
+
+    def _take_request(self, head: bytes, data: Buffer) -> None:
+        """Pass the first bytes of a request on."""
+        if len(head) < _REQUEST_HEAD.size:
+            raise _Refusal(f"the client sent a request of {len(head) - LENGTH_BYTES} bytes, which lacks a header")
+        length, api_key, version, correlation_id = _REQUEST_HEAD.unpack(head)
+        if not is_passed(api_key, version):
+            if api_key != API_VERSIONS:
+                raise _Refusal(_not_passed(api_key, version))
+            self._awaited.sent(api_key, 0, correlation_id)
+            self._to_broker(_REQUEST_HEAD.pack(length, api_key, _UNKNOWN_VERSION, correlation_id))
+            self._to_broker(memoryview(data)[_REQUEST_HEAD.size :])
+        else:
+            self._awaited.sent(api_key, version, correlation_id)
+            self._to_broker(data)
+
+    def _is_answer_read(self, head: bytes, length: int) -> bool:
+        _, correlation_id = _RESPONSE_HEAD.unpack(head)
+        request = self._awaited.answered(correlation_id)
+        if request is None:
+            raise _Refusal(f"the broker sent an answer with the correlation id {correlation_id}, which no request has")
+        if request.api_key != API_VERSIONS and address_walker(*request) is None:
+            return False
+        if length > READ_BYTES:
+            raise _Refusal(
+                f"the answer to a request of API {request.api_key} v{request.api_version} has {length} bytes:"
+                f" no more than {READ_BYTES} are searched for addresses"
+            )
+        self._reading = request
+        return True
+
+    def _take_answer(self, frame: bytes) -> None:
+        request = self._reading
+        assert request is not None, "an answer that is read has a request"
+        if request.api_key == API_VERSIONS:
+            parts = with_passed_versions(frame, _RESPONSE_HEAD.size, request.api_version)
+        else:
+            walker = address_walker(*request)
+            assert walker is not None, "an answer is read for its addresses"
+            parts = walker.replaced(frame, _RESPONSE_HEAD.size, self._address_of)
+        body = b"".join(parts)
+        self._to_client(_LENGTH.pack(len(body) - LENGTH_BYTES) + memoryview(body)[LENGTH_BYTES:])
+
+
+class _Refusal(ValueError):
+    """Something may not pass; the text is a sentence."""
+
+
+def _not_passed(api_key: int, version: int) -> str:
+    versions = PASSED_VERSIONS.get(api_key)
+    offered = "it is not offered here" if versions is None else f"the versions {versions} are offered here"
+    return (
+        f"the client sent a request of API {api_key} in version {version}, whose answer could hold a broker's own"
+        f" address: {offered}"
+    )
