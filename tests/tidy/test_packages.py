@@ -19,6 +19,7 @@ SHARED_NAMES = {
     "errors": "Kafka's error codes, and the exceptions of clients",
     "exit": "how a member leaves; one for each type of group",
     "explain": "why a group rebalanced, and the verb that prints it",
+    "gateway": "the proxy of groups, and the verb that runs it",
     "group": "the state of a group; one for each type of group",
     "invariants": "what holds of a group; one for each type of group",
     "machine": "the state machine of a group; one for each type of group",

@@ -17,6 +17,7 @@ from kohort.cli.terminal.options import Parser
 
 VERBS = (
     "broker",
+    "gateway",
     "topics",
     "produce",
     "consume",

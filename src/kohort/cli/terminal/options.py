@@ -32,10 +32,11 @@ Named = tuple[str, frozenset[int] | None]
 """What an option names: a topic, and some of its partitions or None for all."""
 
 
-def add_cluster(parser: ArgumentParser) -> None:
-    """Add --bootstrap-server and --command-config, whose defaults come from the environment."""
+def add_cluster(parser: ArgumentParser, *more_names: str) -> None:
+    """Add --bootstrap-server, under `more_names` too, and --command-config; defaults come from the environment."""
     parser.add_argument(
         "--bootstrap-server",
+        *more_names,
         metavar="HOST:PORT",
         type=bootstrap,
         help=f"a broker, or several with commas (default: the file's, ${BOOTSTRAP_VARIABLE}, {DEFAULT_BOOTSTRAP})",
@@ -48,7 +49,10 @@ def add_cluster(parser: ArgumentParser) -> None:
 
 
 def resolve_cluster(args: argparse.Namespace) -> None:
-    """Set `bootstrap_server` and `security` (what clients take as `tls` and `sasl`). Raises ValueError, OSError."""
+    """Set `bootstrap_server` and `security` (what clients take as `tls` and `sasl`). Raises ValueError, OSError.
+
+    `bootstrap_is_given` becomes whether an option or the file names the brokers.
+    """
     path = args.command_config or os.environ.get(CONFIG_VARIABLE)
     args.security = {}
     if path:
@@ -57,6 +61,7 @@ def resolve_cluster(args: argparse.Namespace) -> None:
         args.security = dict(config_from(path))
     in_file = args.security.pop("bootstrap_servers", None)
     in_environment = os.environ.get(BOOTSTRAP_VARIABLE)
+    args.bootstrap_is_given = bool(args.bootstrap_server or in_file)
     args.bootstrap_server = args.bootstrap_server or in_file or in_environment or DEFAULT_BOOTSTRAP
 
 

@@ -47,6 +47,11 @@ class HeldAnswer:
         self.parked: ParkedHeartbeat[Heartbeat, HeartbeatResult] | None = None
         self.repeats = 0
 
+    @property
+    def is_parked(self) -> bool:
+        """Whether it waits for news."""
+        return self.parked is not None and self.parked.parking is not None
+
     def end(self, result: HeartbeatResult) -> None:
         """The wait is over: repeat the heartbeat for news, else send the answer that was held."""
         if result.error is ErrorCode.NONE:
@@ -62,7 +67,7 @@ class HeldAnswer:
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
         """A request arrived behind it: return whether the answer goes on being held."""
-        if self.parked is not None and self.parked.parking is not None:
+        if self.parked is not None and self.is_parked:
             return self.parked.followed(follower, now_ms)
         self._holding.timers.disarm(self)
         self.exchange.answer(self._frame)

@@ -55,6 +55,11 @@ class FrameCutter:
         """How many bytes wait here for the rest of their frame."""
         return len(self._start) + sum(map(len, self._gathered))
 
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether every frame that has begun has ended."""
+        return not (self._start or self._passing or self._missing)
+
     def feed(self, chunk: Buffer) -> Iterator[Passing | Whole]:
         """Take bytes as they came; yield what they make, in order. Raises `MalformedMessage` for a negative length."""
         position = 0

@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 from kohort.gateway.core.classic_holding import ClassicHolding
 from kohort.gateway.core.consumer_holding import ConsumerHolding
+from kohort.gateway.core.fallbacks import FALLBACK_MS
+from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.group_traffic import ConnectionTraffic
 from kohort.gateway.core.observed_groups import ObservedGroups
+from kohort.gateway.core.policies import OBSERVED, PolicyTable
 from kohort.gateway.core.relay import Relay, Sink
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Announce
@@ -32,11 +35,18 @@ _NO_LOOK_UPS: LookUp = lambda _group_id, _generation: None  # noqa: E731
 
 
 class Gateway:
-    """All connections of one process. `noted` gets what happens to the groups; without `parks` nothing is held."""
+    """All connections of one process. `noted` gets what happens to the groups; `policies` what is done with them."""
 
     def __init__(
-        self, settings: GroupSettings, noted: Noted, look_up: LookUp = _NO_LOOK_UPS, *, parks: bool = False
+        self,
+        settings: GroupSettings,
+        noted: Noted,
+        look_up: LookUp = _NO_LOOK_UPS,
+        *,
+        policies: PolicyTable = OBSERVED,
+        fallback_ms: int = FALLBACK_MS,
     ) -> None:
+        self.policies = GroupPolicies(policies, fallback_ms)
         self.clock = NodeClock(0)
         self.timers = Timers()
         self.groups = ObservedGroups(settings, self, self.timers)
@@ -44,13 +54,25 @@ class Gateway:
         self._look_up = look_up
         self._looked_up: dict[str, int] = {}
         """By group that is not known, when it was looked up last."""
-        self._holding = ClassicHolding(self.groups, self.timers, self.clock, self._announced) if parks else None
-        self._consumer_holding = ConsumerHolding(self.timers) if parks else None
+        self._holding = (
+            ClassicHolding(self.groups, self.timers, self.clock, self._announced) if policies.parks else None
+        )
+        self._consumer_holding = ConsumerHolding(self.timers) if policies.parks else None
 
     def open(self, client_host: str, to_client: Sink, to_broker: Sink) -> Relay:
         """Return the relay of a new connection."""
-        traffic = ConnectionTraffic(self.groups, client_host, self._holding, self._consumer_holding)
+        traffic = ConnectionTraffic(self.groups, client_host, self.policies, self._holding, self._consumer_holding)
         return Relay(traffic, to_client, to_broker)
+
+    @property
+    def held_classic_heartbeats(self) -> int:
+        """How many answers to heartbeats of classic members are held now."""
+        return 0 if self._holding is None else len(self._holding)
+
+    @property
+    def held_consumer_heartbeats(self) -> int:
+        """How many heartbeats of the consumer protocol are held now."""
+        return 0 if self._consumer_holding is None else len(self._consumer_holding)
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` is due at the latest, or None."""

@@ -12,7 +12,9 @@ from typing import Any, cast
 
 from kohort.gateway.core.classic_holding import ClassicHolding, HeldAnswer, HeldSync
 from kohort.gateway.core.consumer_holding import ConsumerHolding
+from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.observed_groups import ObservedGroups
+from kohort.gateway.core.policies import UNKNOWN_SOFTWARE, Client, GroupProtocol, Treatment
 from kohort.gateway.core.relay import Exchange, RequestHead
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Leaving, Sync
 from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
@@ -46,6 +48,11 @@ log = logging.getLogger("kohort.gateway")
 
 _LENGTH_BYTES = 4
 
+MOST_TREATMENTS = 16
+"""For how many groups a connection remembers what the policies decide."""
+
+_EVICTED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
+
 Command = Join | Sync | Heartbeat | Leave | CommitOffsets | ConsumerHeartbeat
 
 
@@ -71,16 +78,21 @@ class ConnectionTraffic:
         self,
         groups: ObservedGroups,
         client_host: str,
+        policies: GroupPolicies,
         holding: ClassicHolding | None = None,
         consumer_holding: ConsumerHolding | None = None,
     ) -> None:
         self._groups = groups
+        self._policies = policies
         self._holding = holding
         self._consumer_holding = consumer_holding
         self._parked: ParkedHeartbeat[ConsumerHeartbeat, None] | None = None
         self.client_host = client_host
         self.software = ""
         """The client's software as ApiVersions names it (KIP-511), or empty."""
+        self._client_id = ""
+        self._treatments: dict[tuple[str, GroupProtocol], Treatment] = {}
+        """The last group's treatment: a connection is one of a single client, and hardly ever of more groups."""
         self.has_fetched = False
         """Whether the connection has carried a Fetch."""
         self._held: HeldAnswer | HeldSync | None = None
@@ -94,6 +106,8 @@ class ConnectionTraffic:
     def request(self, exchange: Exchange, now_ms: int) -> bool:
         """Take a request; it passes."""
         command = self._command_of(exchange)
+        if command is not None and not isinstance(command, Leave):
+            self._policies.fallbacks.seen(command.group_id, command.member_id, now_ms)
         if isinstance(command, ConsumerHeartbeat):
             return self._pass_or_hold(exchange, command, now_ms)
         sent = _READ[exchange.head.api_key].sent
@@ -105,10 +119,11 @@ class ConnectionTraffic:
         """Return whether a heartbeat of the consumer protocol passes now."""
         if self._consumer_holding is None:
             return True
-        if not self.has_fetched:
+        if not self.has_fetched and self._parks(heartbeat, now_ms):
             parked = self._consumer_holding.hold(exchange, heartbeat, now_ms)
             if parked is not None:
                 self._parked = parked
+                self._policies.counters.consumer_heartbeats += 1
                 return False
         self._consumer_holding.sent(heartbeat, now_ms)
         return True
@@ -128,10 +143,35 @@ class ConnectionTraffic:
             return None
         if isinstance(message, ApiVersionsRequest):
             self.software = message.client_software_name or ""
+            self._treatments.clear()
         if api.command is None:
             return None
-        exchange.context = command = api.command(message, head.api_version, self, header.client_id or "")
+        client_id = header.client_id or ""
+        if client_id != self._client_id:
+            self._client_id = client_id
+            self._treatments.clear()
+        command = api.command(message, head.api_version, self, client_id)
+        if self._treatment(command) is Treatment.OFF:
+            return None
+        exchange.context = command
         return command
+
+    def _treatment(self, command: Command) -> Treatment:
+        """Return what the policies decide for the sender of a request."""
+        is_consumer = isinstance(command, ConsumerHeartbeat)
+        key = command.group_id, GroupProtocol.CONSUMER if is_consumer else GroupProtocol.CLASSIC
+        found = self._treatments.get(key)
+        if found is None:
+            client = Client(self.software or UNKNOWN_SOFTWARE, self._client_id)
+            found = self._policies.treatment(key[0], client, key[1])
+            if len(self._treatments) >= MOST_TREATMENTS:
+                self._treatments.clear()
+            self._treatments[key] = found
+        return found
+
+    def _parks(self, command: Command, now_ms: int) -> bool:
+        """Whether a request or its answer may be held."""
+        return self._policies.parks(self._treatment(command), command.group_id, now_ms)
 
     def answered(self, exchange: Exchange, frame: bytes, now_ms: int) -> Buffer | None:
         """Take the answer to a request; it passes."""
@@ -146,7 +186,9 @@ class ConnectionTraffic:
                 if isinstance(command, ConsumerHeartbeat) and isinstance(message, ConsumerGroupHeartbeatResponse):
                     return self._consumer_answered(command, message, frame, now_ms)
                 holds = api.answered(self._groups, command, message, head.api_version, now_ms)
-                if holds and self._holding is not None and isinstance(command, Sync) and exchange.is_last:
+                if holds and isinstance(command, Sync) and self._may_hold(exchange, command, now_ms):
+                    assert self._holding is not None, "what may be held is held somewhere"
+                    self._policies.counters.syncs += 1
                     self._held = self._holding.hold_sync(exchange, command, frame)
                     return None
                 if isinstance(command, Heartbeat) and isinstance(message, HeartbeatResponse):
@@ -161,7 +203,15 @@ class ConnectionTraffic:
         self._groups.consumer.heartbeat_answered(command, result, now_ms)
         if self._consumer_holding is None:
             return frame
-        return self._consumer_holding.answered(command, result, frame, now_ms)
+        if result.error in _EVICTED and self._parked is not None and self._parked.heartbeat is command:
+            self._policies.fallbacks.evicted(command.group_id, command.member_id, now_ms)
+        answer = self._consumer_holding.answered(command, result, frame, now_ms)
+        return answer if self._parks(command, now_ms) else frame
+
+    def _may_hold(self, exchange: Exchange, command: Command, now_ms: int) -> bool:
+        """Whether the answer to a request of a classic member may be held."""
+        is_possible = self._holding is not None and exchange.is_last and not self.has_fetched
+        return is_possible and self._parks(command, now_ms)
 
     def _hold(
         self, exchange: Exchange, command: Heartbeat, frame: bytes, error: ErrorCode, now_ms: int
@@ -170,10 +220,13 @@ class ConnectionTraffic:
         held = self._held
         if isinstance(held, HeldAnswer) and held.exchange is exchange:
             return held.answered_again(frame, error, now_ms)
-        if self._holding is None or error is not ErrorCode.NONE or not exchange.is_last or self.has_fetched:
+        if self._holding is None or error is not ErrorCode.NONE or not self._may_hold(exchange, command, now_ms):
             return frame
         self._held = self._holding.hold(exchange, command, frame, now_ms)
-        return frame if self._held is None else None
+        if self._held is None:
+            return frame
+        self._policies.counters.classic_heartbeats += 1
+        return None
 
     def passed(self, head: RequestHead, now_ms: int) -> None:
         """Note a Fetch."""
@@ -194,13 +247,20 @@ class ConnectionTraffic:
             follower = Follower.HEARTBEAT if isinstance(command, Heartbeat) else Follower.COMMIT
         return held.followed(follower, now_ms)
 
-    def closed(self, now_ms: int) -> None:
+    def closed(self, now_ms: int, *, is_by_client: bool) -> None:
         """The connection has ended."""
-        del now_ms
-        if self._held is not None:
-            self._held.drop()
-        if self._parked is not None:
-            self._parked.drop()
+        held, parked = self._held, self._parked
+        waiting: Heartbeat | ConsumerHeartbeat | None = None
+        if isinstance(held, HeldAnswer) and held.is_parked:
+            waiting = held.command
+        elif parked is not None and parked.parking is not None:
+            waiting = parked.heartbeat
+        if waiting is not None and is_by_client:
+            self._policies.fallbacks.disconnected(waiting.group_id, waiting.member_id, now_ms)
+        if held is not None:
+            held.drop()
+        if parked is not None:
+            parked.drop()
 
     def oversized(self, head: RequestHead) -> None:
         """Report a request or answer that passes unread."""

@@ -96,8 +96,8 @@ class TrafficReader(Protocol):
         """
         ...
 
-    def closed(self, now_ms: int) -> None:
-        """The connection has ended; what waits is dropped."""
+    def closed(self, now_ms: int, *, is_by_client: bool) -> None:
+        """The connection has ended; what waits is dropped. `is_by_client`: neither gateway nor broker ended it."""
         ...
 
     def oversized(self, head: RequestHead) -> None:
@@ -122,6 +122,9 @@ class Relay:
         """The last request of the client, where it is read."""
         self._behind: list[Buffer] = []
         """Answers that wait behind one that waits."""
+        self._sent_id: int | None = None
+        """The correlation id of the last request that was passed on; that of the last answer is equal in the end."""
+        self._answered_id: int | None = None
 
     @property
     def is_waiting(self) -> bool:
@@ -135,11 +138,21 @@ class Relay:
         behind = sum(map(len, self._behind))
         return self._requests.held_bytes + self._answers.held_bytes + waiting + behind
 
-    def closed(self, now_ms: int) -> None:
-        """The connection has ended."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of the client awaits its answer; one after which no answer comes is as one that does."""
+        is_answered = self._sent_id == self._answered_id and self._waiting is None
+        return is_answered and self._requests.is_between_frames and self._answers.is_between_frames
+
+    def release(self, now_ms: int) -> None:
+        """Let what waits pass now."""
+        self._follow(None, now_ms)
+
+    def closed(self, now_ms: int, *, is_by_client: bool) -> None:
+        """The connection has ended; `is_by_client`: neither gateway nor broker ended it."""
         self._waiting = None
         self._behind.clear()
-        self._reader.closed(now_ms)
+        self._reader.closed(now_ms, is_by_client=is_by_client)
 
     # From the client
 
@@ -153,7 +166,9 @@ class Relay:
                     self._follow(None, now_ms)
                     self.last = None
                     if len(piece.head) == _REQUEST_HEAD.size:
-                        self._reader.passed(_request_head(piece.head), now_ms)
+                        head = _request_head(piece.head)
+                        self._sent_id = head.correlation_id
+                        self._reader.passed(head, now_ms)
                 self._to_broker(piece.data)
 
     def _is_request_read(self, head: bytes, length: int) -> bool:
@@ -186,6 +201,7 @@ class Relay:
             self._pass(exchange)
 
     def _pass(self, exchange: Exchange) -> None:
+        self._sent_id = exchange.head.correlation_id
         self._open[exchange.head.correlation_id] = exchange
         self._to_broker(exchange.frame)
 
@@ -200,7 +216,8 @@ class Relay:
                 self._send(piece.data)
 
     def _is_answer_read(self, head: bytes, length: int) -> bool:
-        exchange = self._open.get(_RESPONSE_HEAD.unpack(head)[1])
+        correlation_id = self._answered_id = _RESPONSE_HEAD.unpack(head)[1]
+        exchange = self._open.get(correlation_id)
         if exchange is None:
             return False
         if length > READ_BYTES:

@@ -1,0 +1,206 @@
+"""`kohort gateway`: run a gateway in front of a Kafka cluster until SIGTERM or SIGINT.
+
+Prints one line with its ports once clients can connect. The first signal drains it: what is held leaves, and
+connections end as soon as they are idle; the second one ends it at once. Exit status 1 when it cannot start, 2 when a
+setting or an option is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kohort.cli.terminal.options import add_cluster, add_json, duration_ms, number, verb
+
+if TYPE_CHECKING:
+    from kohort.gateway.gateway_server import GatewayServer
+    from kohort.gateway.gateway_settings import GatewaySettings
+
+_EXAMPLES = """
+kohort gateway --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example
+kohort gateway --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example --park 'billing-*'
+kohort gateway --config gateway.toml --metrics 0.0.0.0:9404 --events groups.jsonl
+"""
+MODES = ("listener", "coordinators")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `gateway` to the command line."""
+    summary = "run a proxy for groups in front of a Kafka cluster until SIGTERM or SIGINT"
+    parser = verb(verbs, "gateway", summary, run=run, examples=_EXAMPLES)
+    add_cluster(parser, "--bootstrap-servers")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="settings from a .toml file; options go before it")
+    add_mode(parser)
+    parser.add_argument("--listen", metavar="HOST", help="the address to listen on (default: all of this machine)")
+    policies = parser.add_argument_group("policies, in the order given, before those of the file")
+    for treatment, text in (
+        ("park", "hold heartbeats of these groups for news"),
+        ("observe", "only observe these groups, as all others"),
+        ("off", "do not read the requests of these groups"),
+    ):
+        policies.add_argument(
+            f"--{treatment}",
+            metavar="GROUPS",
+            action="append",
+            dest="policies",
+            type=lambda pattern, treatment=treatment: (treatment, pattern),  # type: ignore[misc]
+            help=f"{text}: a pattern such as 'billing-*'",
+        )
+    parser.add_argument("--events", metavar="WHERE", help="keep events of groups: none, topic, or a file's path")
+    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus' metrics here, at /metrics")
+    parser.add_argument("--tls-certificate", metavar="FILE", help="TLS for clients: the certificate (PEM)")
+    parser.add_argument("--tls-key", metavar="FILE", help="its key, where it is not in the same file")
+    parser.add_argument("--tls-client-ca", metavar="FILE", help="demand certificates of clients, signed by this one")
+    parser.add_argument("--broker-ca", metavar="FILE", help="TLS to brokers: the authority that signs theirs (PEM)")
+    parser.add_argument(
+        "--max-connections", metavar="COUNT", type=number(1, "a number of connections"), help="of clients, at most"
+    )
+    parser.add_argument(
+        "--drain-time", metavar="TIME", type=duration_ms, help="how long an end may take (default: 30s)"
+    )
+    add_json(parser, "the ports as a JSON object once clients can connect, and log lines as JSON")
+    parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
+
+
+def add_mode(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how clients reach the gateway."""
+    parser.add_argument("--mode", choices=MODES, help="how clients come to the gateway")
+    parser.add_argument(
+        "--advertised",
+        metavar="HOST[:PORT]",
+        action="append",
+        help="the gateway's name in the brokers' advertised.listeners; may be repeated",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the gateway until it is stopped, and return the exit status."""
+    from kohort.broker.descriptors import raise_limit
+    from kohort.cli.cluster import sentence_of
+    from kohort.gateway.cluster_topology import TopologyError
+    from kohort.gateway.core.policies import PolicyError
+    from kohort.gateway.gateway_server import ListenFailed
+    from kohort.gateway.gateway_settings import SettingsError
+    from kohort.model.errors import KafkaError
+    from kohort.net.event_loop import run as run_loop
+
+    _log_to_stderr(is_json=args.json, is_quiet=args.quiet)
+    raise_limit()
+    try:
+        settings = settings_from(args)
+        run_loop(_serve(settings, args))
+    except (SettingsError, PolicyError) as error:
+        print(f"kohort gateway: {error}", file=sys.stderr)
+        return 2
+    except (TopologyError, ListenFailed) as error:
+        print(f"kohort gateway: {error}", file=sys.stderr)
+        return 1
+    except KafkaError as error:
+        print(f"kohort gateway: {sentence_of(error, settings.bootstrap_servers)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def settings_from(args: argparse.Namespace) -> GatewaySettings:
+    """Return the settings of a command line and of the file that it names. Raises SettingsError, PolicyError."""
+    from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
+    from kohort.gateway.gateway_settings import (
+        BrokerTls,
+        GatewaySettings,
+        ListenerTls,
+        SettingsError,
+        read_mode,
+        read_settings_file,
+        split_address,
+    )
+
+    settings: dict[str, Any] = read_settings_file(args.config) if args.config is not None else {}
+    rows = tuple(Policy(groups=groups, treatment=Treatment(treatment)) for treatment, groups in args.policies or ())
+    settings["policies"] = PolicyTable(rows + settings.get("policies", PolicyTable()).rows)
+    given = {
+        "mode": None if args.mode is None else read_mode(args.mode),
+        "advertised": None if args.advertised is None else tuple(args.advertised),
+        "listen_host": args.listen,
+        "events": args.events,
+        "metrics": None if args.metrics is None else split_address("metrics", args.metrics),
+        "max_connections": args.max_connections,
+        "drain_ms": args.drain_time,
+        "broker_tls": None if args.broker_ca is None else BrokerTls(authority=args.broker_ca),
+    }
+    if args.tls_certificate is not None:
+        given["listener_tls"] = ListenerTls(
+            certificate=args.tls_certificate, key=args.tls_key, client_authority=args.tls_client_ca
+        )
+    elif args.tls_key is not None or args.tls_client_ca is not None:
+        raise SettingsError("--tls-key and --tls-client-ca belong to --tls-certificate: give that too")
+    settings.update({name: value for name, value in given.items() if value is not None})
+    if args.bootstrap_is_given or "bootstrap_servers" not in settings:
+        settings["bootstrap_servers"] = args.bootstrap_server
+    for name, option in (("mode", "--mode listener"), ("advertised", "--advertised HOST")):
+        if name not in settings:
+            raise SettingsError(f"{name} is not set: give {option}, or write it into the file of --config")
+    return GatewaySettings(**settings, security=args.security)
+
+
+async def _serve(settings: GatewaySettings, args: argparse.Namespace) -> None:
+    import asyncio
+
+    from kohort.cli.terminal.interruption import first_signal
+    from kohort.gateway.gateway_server import GatewayServer
+
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    server = GatewayServer(settings)
+    with first_signal(lambda _number: loop.call_soon_threadsafe(stopped.set)):
+        starting = loop.create_task(server.start())
+        ending = loop.create_task(stopped.wait())
+        await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return
+        await starting
+        print(_ready(server, is_json=args.json), flush=True)
+        await ending
+        await server.drain()
+
+
+def _ready(server: GatewayServer, *, is_json: bool) -> str:
+    upstreams = server.topology.upstreams
+    if is_json:
+        ports = {
+            str(port): {"node": upstream.node_id, "address": f"{upstream.host}:{upstream.port}"}
+            for port, upstream in sorted(upstreams.items())
+        }
+        return json.dumps(
+            {"ready": True, "mode": server.settings.mode, "ports": ports, "metrics_port": server.metrics_port}
+        )
+    served = ", ".join(f"port {port} for {upstream}" for port, upstream in sorted(upstreams.items()))
+    return f"kohort gateway ready: {served}"
+
+
+def _log_to_stderr(*, is_json: bool, is_quiet: bool) -> None:
+    import logging
+
+    from kohort.model.printable import printable
+
+    class JsonLines(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            fields = {
+                "at_ms": round(record.created * 1000),
+                "level": record.levelname.lower(),
+                "logger": record.name,
+                "message": record.getMessage(),
+            }
+            return json.dumps(fields)
+
+    class Printable(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return printable(super().format(record)) if not record.exc_info else super().format(record)
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if is_json else Printable("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING if is_quiet else logging.INFO, handlers=[handler])

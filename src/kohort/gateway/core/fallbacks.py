@@ -1,0 +1,98 @@
+"""Groups that fall back to being observed, for a while, since parking went wrong there.
+
+Signs of harm: a client gives its connection up while its heartbeat is held and sends from another one under the same
+member id, a member is evicted while its heartbeat is held back, or members of one group disconnect one after another
+while theirs are held. One disconnect alone is none: a process that ends without closing its client looks the same.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import TypeVar
+
+FALLBACK_MS = 600_000
+"""For how long a group falls back."""
+
+DISCONNECTS = 3
+"""So many disconnects of members whose heartbeats were held are harm ..."""
+
+WITHIN_MS = 60_000
+"""... if they happen within this time."""
+
+RETURN_MS = 60_000
+"""For how long after its disconnect a member that sends again counts as one that gave up."""
+
+MOST_REMEMBERED = 10_000
+"""How many disconnects and groups are remembered; beyond that the oldest are forgotten."""
+
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
+
+FellBack = Callable[[str, str, int], None]
+"""Takes a group, the harm in words, and the time."""
+
+
+class Fallbacks:
+    """The groups that have fallen back. `fell_back` is called for each, once for every fall."""
+
+    def __init__(self, fell_back: FellBack, fallback_ms: int = FALLBACK_MS) -> None:
+        self._fell_back = fell_back
+        self._fallback_ms = fallback_ms
+        self._until_ms: OrderedDict[str, int] = OrderedDict()
+        """By group, until when it is observed only."""
+        self._disconnected_ms: OrderedDict[tuple[str, str], int] = OrderedDict()
+        """By group and member, when its connection ended while its heartbeat was held."""
+        self._recent: OrderedDict[str, deque[int]] = OrderedDict()
+        """By group, the times of such disconnects."""
+
+    def is_fallen(self, group_id: str, now_ms: int) -> bool:
+        """Whether a group is observed only, for now."""
+        until_ms = self._until_ms.get(group_id)
+        if until_ms is None:
+            return False
+        if now_ms >= until_ms:
+            del self._until_ms[group_id]
+            return False
+        return True
+
+    def fallen(self, now_ms: int) -> int:
+        """Return how many groups have fallen back."""
+        return sum(now_ms < until_ms for until_ms in self._until_ms.values())
+
+    def disconnected(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """A client's connection ended while a heartbeat of its member was held, and the client ended it."""
+        _remember(self._disconnected_ms, (group_id, member_id), now_ms)
+        recent = self._recent.get(group_id)
+        if recent is None:
+            recent = deque(maxlen=DISCONNECTS)
+            _remember(self._recent, group_id, recent)
+        recent.append(now_ms)
+        if len(recent) == DISCONNECTS and now_ms - recent[0] <= WITHIN_MS:
+            self._fall(group_id, f"{DISCONNECTS} members disconnected while their heartbeats were held", now_ms)
+
+    def seen(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """A member sends a request."""
+        if not self._disconnected_ms:
+            return
+        at_ms = self._disconnected_ms.pop((group_id, member_id), None)
+        if at_ms is not None and now_ms - at_ms <= RETURN_MS:
+            self._fall(group_id, f"member {member_id} gave its connection up while its heartbeat was held", now_ms)
+
+    def evicted(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """The coordinator has evicted a member whose heartbeat was held back."""
+        self._fall(group_id, f"member {member_id} was evicted while its heartbeat was held", now_ms)
+
+    def _fall(self, group_id: str, harm: str, now_ms: int) -> None:
+        is_new = not self.is_fallen(group_id, now_ms)
+        self._until_ms.pop(group_id, None)
+        _remember(self._until_ms, group_id, now_ms + self._fallback_ms)
+        self._recent.pop(group_id, None)
+        if is_new:
+            self._fell_back(group_id, harm, now_ms)
+
+
+def _remember(memory: OrderedDict[KeyT, ValueT], key: KeyT, value: ValueT) -> None:
+    while len(memory) >= MOST_REMEMBERED:
+        memory.popitem(last=False)
+    memory[key] = value

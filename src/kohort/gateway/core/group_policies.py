@@ -1,0 +1,52 @@
+"""What is done with each member's requests now: the table of policies, and the groups that have fallen back."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from kohort.gateway.core.fallbacks import FALLBACK_MS, Fallbacks
+from kohort.gateway.core.policies import Client, GroupProtocol, PolicyTable, Treatment
+from kohort.model.printable import printable
+
+log = logging.getLogger("kohort.gateway")
+
+
+@dataclass(slots=True)
+class HoldingCounters:
+    """How often something was held, and how often that went wrong."""
+
+    classic_heartbeats: int = 0
+    consumer_heartbeats: int = 0
+    syncs: int = 0
+    fallbacks: int = 0
+
+
+class GroupPolicies:
+    """The policies of one gateway, as they apply at the moment."""
+
+    def __init__(self, table: PolicyTable, fallback_ms: int = FALLBACK_MS) -> None:
+        self.table = table
+        self.counters = HoldingCounters()
+        self.fallbacks = Fallbacks(self._fell_back, fallback_ms)
+        self._fallback_ms = fallback_ms
+        self._is_parking = table.parks
+
+    def treatment(self, group_id: str, client: Client, protocol: GroupProtocol) -> Treatment:
+        """Return what the table decides."""
+        return self.table.treatment(group_id, client, protocol)
+
+    def parks(self, treatment: Treatment, group_id: str, now_ms: int) -> bool:
+        """Whether a request of a member with this treatment may be held now."""
+        return self._is_parking and treatment is Treatment.PARK and not self.fallbacks.is_fallen(group_id, now_ms)
+
+    def stop_parking(self) -> None:
+        """Hold nothing any more."""
+        self._is_parking = False
+
+    def _fell_back(self, group_id: str, harm: str, now_ms: int) -> None:
+        del now_ms
+        self.counters.fallbacks += 1
+        log.warning(
+            "group %s is only observed for %d s: %s", printable(group_id), self._fallback_ms // 1000, printable(harm)
+        )

@@ -1,0 +1,134 @@
+"""Metrics of a gateway in Prometheus' text format, made anew for each scrape.
+
+Labels hold what clients chose, such as names of groups: they are escaped, cut, and bounded in number where they are
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
+
+from kohort.gateway.core.gateway import Gateway
+from kohort.gateway.rebalance_counts import RebalanceCounts
+from kohort.gateway.traffic_counters import BOUNDS_S, Histogram, NodeTraffic, TrafficCounters
+from kohort.model.printable import printable
+
+PREFIX = "kohort_gateway"
+LABEL_LENGTH = 255
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels = Mapping[str, object]
+Samples = Iterable[tuple[Labels, float]]
+
+_NODE_METRICS: tuple[tuple[str, str, str, Callable[[NodeTraffic], int]], ...] = (
+    ("connections", "gauge", "Connections of clients that are open.", lambda node: node.connections),
+    ("connections_opened_total", "counter", "Connections of clients that were accepted.", lambda node: node.opened),
+    ("connections_refused_total", "counter", "Connections refused since too many are open.", lambda node: node.refused),
+    ("connections_failed_total", "counter", "Connections whose node could not be reached.", lambda node: node.failed),
+)
+
+
+def exposition(gateway: Gateway, traffic: TrafficCounters, rebalances: RebalanceCounts, now_ms: int) -> str:
+    """Return all metrics as text."""
+    lines: list[str] = []
+    for family in (_traffic(traffic), _holding(gateway, now_ms), _rebalances(rebalances)):
+        lines += family
+    return "\n".join(lines) + "\n"
+
+
+def _traffic(traffic: TrafficCounters) -> Iterator[str]:
+    nodes = sorted(traffic.nodes.items())
+    for name, kind, text, value in _NODE_METRICS:
+        yield from _family(name, kind, text, [({"node": node_id}, value(node)) for node_id, node in nodes])
+    from_clients = [({"node": node_id, "direction": "to_broker"}, node.bytes_from_clients) for node_id, node in nodes]
+    from_broker = [({"node": node_id, "direction": "to_client"}, node.bytes_from_broker) for node_id, node in nodes]
+    yield from _family("bytes_total", "counter", "Bytes that were passed on.", [*from_clients, *from_broker])
+    yield from _histogram("passing_seconds", "How long it took to pass bytes on: the latency added.", traffic.passing)
+    yield from _histogram("loop_lag_seconds", "How late the event loop ran what was due.", traffic.lag)
+
+
+def _holding(gateway: Gateway, now_ms: int) -> Iterator[str]:
+    counters = gateway.policies.counters
+    classic, consumer = gateway.held_classic_heartbeats, gateway.held_consumer_heartbeats
+    yield from _family(
+        "heartbeats_held",
+        "gauge",
+        "Heartbeats that are held now.",
+        [({"protocol": "classic"}, classic), ({"protocol": "consumer"}, consumer)],
+    )
+    yield from _family(
+        "heartbeats_held_total",
+        "counter",
+        "Heartbeats that were held.",
+        [
+            ({"protocol": "classic"}, counters.classic_heartbeats),
+            ({"protocol": "consumer"}, counters.consumer_heartbeats),
+        ],
+    )
+    yield from _family(
+        "heartbeats_released_total",
+        "counter",
+        "Held heartbeats that were passed on, answered or dropped.",
+        [
+            ({"protocol": "classic"}, counters.classic_heartbeats - classic),
+            ({"protocol": "consumer"}, counters.consumer_heartbeats - consumer),
+        ],
+    )
+    yield from _family("syncs_held_total", "counter", "Answers to SyncGroup that were held.", [({}, counters.syncs)])
+    yield from _family(
+        "fallbacks_total", "counter", "Times that a group fell back to being observed.", [({}, counters.fallbacks)]
+    )
+    fallen = gateway.policies.fallbacks.fallen(now_ms)
+    yield from _family(
+        "groups_fallen_back", "gauge", "Groups that are observed since parking went wrong.", [({}, fallen)]
+    )
+    yield from _family("groups", "gauge", "Groups that are observed.", [({}, len(gateway.groups.shard.groups))])
+
+
+def _rebalances(rebalances: RebalanceCounts) -> Iterator[str]:
+    yield from _family(
+        "rebalances_total",
+        "counter",
+        "Rebalances that have ended, by group and cause.",
+        [({"group": group, "cause": cause}, count) for (group, cause), count in sorted(rebalances.rebalances.items())],
+    )
+    yield from _family(
+        "rebalance_seconds_total",
+        "counter",
+        "How long rebalances took, added up.",
+        [({"group": group}, seconds) for group, seconds in sorted(rebalances.duration_s.items())],
+    )
+    yield from _family(
+        "unowned_partition_seconds_total",
+        "counter",
+        "For each partition the seconds that no member owned it, added up: the standstill.",
+        [({"group": group}, seconds) for group, seconds in sorted(rebalances.unowned_partition_s.items())],
+    )
+
+
+def _family(name: str, kind: str, text: str, samples: Samples) -> Iterator[str]:
+    yield f"# HELP {PREFIX}_{name} {text}"
+    yield f"# TYPE {PREFIX}_{name} {kind}"
+    for labels, value in samples:
+        yield f"{PREFIX}_{name}{_labels(labels)} {value:.15g}"
+
+
+def _histogram(name: str, text: str, histogram: Histogram) -> Iterator[str]:
+    yield f"# HELP {PREFIX}_{name} {text}"
+    yield f"# TYPE {PREFIX}_{name} histogram"
+    sums = list(accumulate(histogram.counts))
+    for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), sums, strict=True):
+        yield f'{PREFIX}_{name}_bucket{{le="{bound}"}} {count}'
+    yield f"{PREFIX}_{name}_sum {histogram.total_s:.15g}"
+    yield f"{PREFIX}_{name}_count {sums[-1]}"
+
+
+def _labels(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_label_value(str(value))}"' for name, value in labels.items()) + "}"
+
+
+def _label_value(text: str) -> str:
+    return printable(text)[:LABEL_LENGTH].replace("\\", r"\\").replace('"', r"\"")

@@ -1,0 +1,305 @@
+"""A gateway as a running service: its ports, the groups seen through them, and the cluster that it follows.
+
+Everything runs on one event loop. The first look at the cluster must succeed; later ones that fail change nothing. A
+port whose node has vanished stays for a while, since a broker that restarts vanishes too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import ssl
+from pathlib import Path
+from typing import Any
+
+from kohort.broker.descriptors import budget
+from kohort.client import Admin, Cluster, Producer
+from kohort.gateway.cluster_topology import Topology, TopologyError, look, unresolvable
+from kohort.gateway.core.gateway import Gateway
+from kohort.gateway.core.relay import Relay, Sink
+from kohort.gateway.event_stores import ClusterEvents, EventFile
+from kohort.gateway.gateway_metrics import exposition
+from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings
+from kohort.gateway.group_lookup import GroupLookup
+from kohort.gateway.metrics_endpoint import MetricsEndpoint
+from kohort.gateway.node_port import NodePort, Upstream
+from kohort.gateway.rebalance_counts import NoStore, RebalanceCounts
+from kohort.gateway.tls_contexts import RenewedContext, broker_context, listener_context
+from kohort.gateway.topic_names import TopicNames
+from kohort.gateway.traffic_counters import TrafficCounters
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.events import Event
+from kohort.group.shard import Shard
+from kohort.model.errors import KafkaError
+from kohort.net.clock import Clock
+from kohort.node.configuration.config import Config
+from kohort.node.groups.event_topic import EventStore, EventWriter
+from kohort.node.groups.settings_from_config import group_settings as from_config
+
+log = logging.getLogger("kohort.gateway")
+
+FORGET_MS = 600_000
+"""How long a port is served whose node is no longer seen."""
+
+LAG_SECONDS = 1.0
+"""How often the lateness of the event loop is measured."""
+
+EVENTS_SECONDS = 2.0
+"""How long the end waits for events that are not written yet."""
+
+START_TIMEOUT_MS = 10_000
+SYNC_HOLD_MS = 1_000
+
+
+class ListenFailed(Exception):
+    """A port of the gateway cannot be listened on; the text says which and why."""
+
+
+class GatewayServer:
+    """One gateway, from `start` to `stop` (`Connections` of its ports)."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self.settings = settings
+        self.clock = Clock()
+        self.counters = TrafficCounters()
+        self._admin = Admin(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
+        self._cluster = Cluster(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
+        self._lookup = GroupLookup(self._cluster, lambda: self.gateway.groups, self.clock.now_ms)
+        self.gateway = Gateway(
+            group_settings(settings),
+            self._note,
+            self._lookup.look_up,
+            policies=settings.policies,
+            fallback_ms=settings.fallback_ms,
+        )
+        self._topic_names = TopicNames(self._admin)
+        self._cluster_events: ClusterEvents | None = None
+        self._producer: Producer | None = None
+        self.rebalances = RebalanceCounts(self._store())
+        self._writer = EventWriter(self.gateway.timers, self.rebalances)
+        self._endpoint = MetricsEndpoint(self._metrics, lambda: not self.is_draining)
+        self.metrics_port: int | None = None
+        self.is_draining = False
+        self.topology = Topology({})
+        self.ports: dict[int, NodePort] = {}
+        """By the port that the gateway listens on."""
+        self.own_addresses: set[Any] = set()
+        self._renewed: list[RenewedContext] = []
+        self.listener_tls: ssl.SSLContext | None = None
+        if settings.listener_tls is not None:
+            self.listener_tls = self._renewing(listener_context(settings.listener_tls))
+        self.broker_tls = settings.security.get("tls")
+        if self.broker_tls is None or settings.broker_tls is not None:
+            self.broker_tls = self._renewing(broker_context(settings.broker_tls or BrokerTls()))
+        self._vanished_ms: dict[int, int] = {}
+        """By port, when its node was first missed."""
+        self._said: tuple[str, ...] = ()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._most = settings.max_connections or budget().connections // 2
+        self._refusing = False
+
+    def _store(self) -> EventStore:
+        match self.settings.events:
+            case "none":
+                return NoStore(self._topic_names)
+            case "topic":
+                self._producer = Producer(self.settings.bootstrap_servers, **self.settings.security)
+                self._cluster_events = ClusterEvents(self._producer, self._topic_names)
+                return self._cluster_events
+            case path:
+                return EventFile(Path(path), self._topic_names)
+
+    def _note(self, shard: Shard, event: Event, now_ms: int) -> None:
+        self._writer.note(shard, event, now_ms)
+
+    def _renewing(self, renewed: RenewedContext) -> ssl.SSLContext:
+        self._renewed.append(renewed)
+        return renewed.context
+
+    # From start to end
+
+    async def start(self) -> None:
+        """Look at the cluster and listen. Raises TopologyError, ListenFailed, KafkaError."""
+        try:
+            await self._admin.start()
+            await self._cluster.start()
+            await self._topic_names.refresh()
+            if self._cluster_events is not None:
+                assert self._producer is not None, "the topic has a producer"
+                await self._producer.start()
+                await self._cluster_events.create(self._admin)
+            if self.settings.metrics is not None:
+                await self._listen_for_metrics(*self.settings.metrics)
+            await self._apply(await self._look(), is_first=True)
+        except BaseException:
+            await self.stop()
+            raise
+        loop = asyncio.get_running_loop()
+        work = [self._follow(), self._measure_lag(), self._lookup.run(), self._topic_names.run()]
+        if self._cluster_events is not None:
+            work.append(self._cluster_events.run())
+        self._tasks = [loop.create_task(each) for each in work]
+
+    async def _listen_for_metrics(self, host: str, port: int) -> None:
+        try:
+            self.metrics_port = await self._endpoint.listen(host, port)
+        except OSError as error:
+            raise ListenFailed(_listen_failure(error, host, port, "metrics")) from error
+
+    def _metrics(self) -> str:
+        return exposition(self.gateway, self.counters, self.rebalances, self.clock.now_ms())
+
+    async def drain(self) -> None:
+        """Release what is held and close every connection as soon as it is idle; return when none is left.
+
+        After the drain time the others are closed too.
+        """
+        self.is_draining = True
+        self.gateway.policies.stop_parking()
+        for port in self.ports.values():
+            await port.drain()
+        self.passed()
+        deadline_s = asyncio.get_running_loop().time() + self.settings.drain_ms / 1000
+        while (open_now := self.counters.connections) and asyncio.get_running_loop().time() < deadline_s:
+            await asyncio.sleep(0.02)
+        if open_now:
+            log.info("%d connections are closed although requests await their answers", open_now)
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Close every port and connection."""
+        for port in self.ports.values():
+            await port.close("the gateway ends")
+        if self._timer is not None:
+            self._timer.cancel()
+        self._writer.flush(self.clock.now_ms())
+        if self._cluster_events is not None and self._tasks:
+            await self._cluster_events.stop(EVENTS_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._producer is not None:
+            await self._producer.stop()
+        await self._endpoint.close()
+        await self._cluster.close()
+        await self._admin.stop()
+
+    # Connections (`node_port.Connections`)
+
+    def new_relay(self, upstream: Upstream, client_address: str, to_client: Sink, to_broker: Sink) -> Relay:
+        """Return the relay of a new connection."""
+        del upstream
+        return self.gateway.open(client_address.rpartition(":")[0], to_client, to_broker)
+
+    def admits(self) -> bool:
+        """Whether one more connection of a client may be opened."""
+        is_full = self.counters.connections > self._most
+        if is_full != self._refusing:
+            self._refusing = is_full
+            if is_full:
+                log.warning("%d connections are open: more are refused (max_connections)", self._most)
+        return not is_full
+
+    def passed(self) -> None:
+        """Watch the earliest timer of the groups."""
+        due_ms = self.gateway.next_deadline_ms()
+        if due_ms is None or (self._timer is not None and self._timer_ms <= due_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        delay_s = max(0, due_ms - self.clock.now_ms()) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.gateway.tick(self.clock.now_ms())
+        self.passed()
+
+    # The cluster
+
+    async def _look(self) -> Topology:
+        settings = self.settings
+        return await look(self._admin, settings.mode, settings.bootstrap_servers, settings.advertised)
+
+    async def _follow(self) -> None:
+        """Look at the cluster again and again."""
+        while True:
+            await asyncio.sleep(self.settings.refresh_ms / 1000)
+            for renewed in self._renewed:
+                renewed.renew()
+            try:
+                await self._apply(await self._look())
+                self._say_once(())
+            except (KafkaError, TopologyError, ListenFailed, OSError) as error:
+                self._say_once((f"the ports stay as they are: {error}",))
+
+    async def _apply(self, topology: Topology, *, is_first: bool = False) -> None:
+        wanted = dict(topology.upstreams)
+        now_ms = self.clock.now_ms()
+        for port, upstream in self.topology.upstreams.items():
+            if port in wanted:
+                self._vanished_ms.pop(port, None)
+            elif now_ms - self._vanished_ms.setdefault(port, now_ms) < FORGET_MS:
+                wanted[port] = upstream
+        found = Topology(wanted, topology.remarks)
+        unknown = await unresolvable(found)
+        if is_first and unknown and len(unknown) == len(wanted):
+            raise TopologyError("; ".join(unknown))
+        self._say_once((*topology.remarks, *unknown))
+        for port in self.topology.upstreams.keys() - wanted.keys():
+            self._vanished_ms.pop(port, None)
+            await self.ports.pop(port).close("its node is gone from the cluster")
+        for port, upstream in sorted(wanted.items()):
+            await self._serve(port, upstream)
+        for change in found.changes_since(self.topology):
+            log.info("%s", change)
+        self.topology = found
+
+    async def _serve(self, port: int, upstream: Upstream) -> None:
+        if port in self.ports:
+            self.ports[port].upstream = upstream
+            return
+        node_port = NodePort(upstream, self)
+        host = self.settings.listen_host
+        try:
+            await node_port.listen(host, port, is_shared=self.settings.workers > 1)
+        except OSError as error:
+            raise ListenFailed(_listen_failure(error, host, port, str(upstream))) from error
+        self.ports[port] = node_port
+
+    def _say_once(self, remarks: tuple[str, ...]) -> None:
+        """Log what was not logged the last time."""
+        for remark in remarks:
+            if remark not in self._said:
+                log.warning("%s", remark)
+        self._said = remarks
+
+    async def _measure_lag(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due_s = loop.time() + LAG_SECONDS
+            await asyncio.sleep(LAG_SECONDS)
+            self.counters.lag.observe(max(0.0, loop.time() - due_s))
+
+
+def group_settings(settings: GatewaySettings) -> GroupSettings:
+    """Return the settings by which the next step of a group is predicted."""
+    hold_ms = SYNC_HOLD_MS if settings.policies.parks else 0
+    return from_config(Config({"kohort.group.sync.hold.ms": str(hold_ms)}))
+
+
+def _listen_failure(error: OSError, host: str, port: int, purpose: str) -> str:
+    where = f"port {port}{f' of {host}' if host else ''}, for {purpose},"
+    if error.errno == errno.EADDRINUSE:
+        return f"{where} is in use by another process of this machine: is it a broker's own port?"
+    if error.errno == errno.EACCES:
+        return f"{where} may not be listened on by this user"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{where} cannot be listened on: {host} is not an address of this machine"
+    why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    return f"{where} cannot be listened on: {why}"

@@ -1,0 +1,210 @@
+"""Settings of a gateway: one frozen object, checked as a whole when it is made.
+
+Errors are `SettingsError`, a sentence with the setting, its value and what to give instead. A TOML file has the same
+names, and `[[policies]]` in the order in which they are tried.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypedDict
+
+from kohort.gateway.core.fallbacks import FALLBACK_MS
+from kohort.gateway.core.policies import PolicyError, PolicyTable, read_policies
+from kohort.net.sasl import Sasl
+
+
+class Mode(StrEnum):
+    """How clients come to the gateway."""
+
+    LISTENER = "listener"
+    """Each broker has a listener of its own that advertises the gateway."""
+    COORDINATORS = "coordinators"
+    """Brokers that hold only `__consumer_offsets` advertise the gateway."""
+
+
+class SettingsError(ValueError):
+    """A setting cannot be meant as it is; the text is one sentence."""
+
+
+class ClusterSecurity(TypedDict, total=False):
+    """Encryption and authentication of the gateway's own look-ups, as `Admin` takes them."""
+
+    tls: ssl.SSLContext | None
+    sasl: Sasl | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerTls:
+    """TLS towards clients: PEM files. `client_authority` demands certificates of clients that it has signed."""
+
+    certificate: str
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    client_authority: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerTls:
+    """TLS towards brokers whose listener has it: PEM files; without an authority the system's are trusted."""
+
+    authority: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+
+
+_LEAST_MOST = {
+    "drain_ms": (0, 3_600_000),
+    "refresh_ms": (1_000, 3_600_000),
+    "fallback_ms": (1_000, 7 * 86_400_000),
+    "workers": (1, 256),
+    "max_connections": (1, 1_000_000),
+}
+EVENTS_FORMS = "none, topic, or a file's path"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """What an operator decides about one gateway."""
+
+    bootstrap_servers: str
+    """Brokers, on a listener where they advertise their own addresses."""
+    mode: Mode
+    advertised: tuple[str, ...]
+    """Host names, or HOST:PORT, by which clients reach the gateway, as in the brokers' `advertised.listeners`."""
+    listen_host: str = ""
+    """The address that the gateway listens on; empty for all of the machine."""
+    listener_tls: ListenerTls | None = None
+    broker_tls: BrokerTls | None = None
+    """Without it, brokers whose listener has TLS are trusted as `security` has it."""
+    security: ClusterSecurity = field(default_factory=ClusterSecurity, repr=False)
+    policies: PolicyTable = field(default_factory=PolicyTable)
+    fallback_ms: int = FALLBACK_MS
+    """For how long a group where parking went wrong is only observed."""
+    metrics: tuple[str, int] | None = None
+    """Host and port of the Prometheus endpoint."""
+    events: str = "none"
+    """Where the events of groups are kept: `none`, `topic` (on the cluster), or a file's path."""
+    workers: int = 1
+    """Processes that share the ports of this machine."""
+    max_connections: int | None = None
+    """Connections of clients at most; None for what the limit of open files allows."""
+    drain_ms: int = 30_000
+    """How long connections may take to become idle when the gateway ends."""
+    refresh_ms: int = 30_000
+    """How often the cluster's addresses are looked up."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mode, Mode):
+            raise SettingsError(f"mode = {self.mode!r} is not one of {', '.join(Mode)}")
+        for address in self.bootstrap_servers.split(","):
+            split_address("bootstrap_servers", address.strip())
+        if not self.advertised:
+            raise SettingsError(
+                "advertised is empty: give the host name by which clients reach the gateway,"
+                " as in the brokers' advertised.listeners"
+            )
+        for name in self.advertised:
+            _check_advertised(name)
+        for name, (least, most) in _LEAST_MOST.items():
+            number = getattr(self, name)
+            if number is None:
+                continue
+            if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+                raise SettingsError(f"{name} = {number!r}: expected a whole number from {least} to {most}")
+        if not self.events:
+            raise SettingsError(f"events is empty: expected {EVENTS_FORMS}")
+
+
+def split_address(setting: str, text: str) -> tuple[str, int]:
+    """Return host and port of HOST:PORT. Raises SettingsError."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise SettingsError(f"{setting} = {text!r} is not HOST:PORT, such as kafka-1.example:9092")
+    return host, int(port)
+
+
+def _check_advertised(name: object) -> None:
+    if not isinstance(name, str) or not name or "://" in name or "," in name:
+        raise SettingsError(
+            f"advertised = {name!r} is no host name: give it as the brokers' advertised.listeners do,"
+            " without the listener's name, such as gateway.example or gateway.example:9192"
+        )
+    if name.count(":") == 1:
+        split_address("advertised", name)
+
+
+# -- a file of settings
+
+_TABLES: Mapping[str, type[ListenerTls] | type[BrokerTls]] = {"listener_tls": ListenerTls, "broker_tls": BrokerTls}
+_OF_OPTIONS = ("security",)
+
+
+def read_settings_file(path: Path) -> dict[str, Any]:
+    """Return the settings of a TOML file as arguments of `GatewaySettings`. Raises SettingsError."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: {error}") from None
+    try:
+        return _read_table(table)
+    except (SettingsError, PolicyError) as error:
+        raise SettingsError(f"{path}: {error}") from None
+
+
+def _read_table(table: Mapping[str, Any]) -> dict[str, Any]:
+    known = {each.name for each in fields(GatewaySettings)}.difference(_OF_OPTIONS)
+    settings: dict[str, Any] = {}
+    for name, value in table.items():
+        if name not in known:
+            hint = ": its place is the file of --command-config" if name in _OF_OPTIONS else ""
+            raise SettingsError(f"there is no setting {name!r}{hint}: there are {', '.join(sorted(known))}")
+        if name == "policies":
+            settings[name] = read_policies(value)
+        elif name in _TABLES:
+            settings[name] = _read_tls(name, value)
+        elif name == "mode":
+            settings[name] = read_mode(value)
+        elif name == "advertised":
+            settings[name] = tuple(value) if isinstance(value, list) else (value,)
+        elif name == "metrics":
+            settings[name] = split_address(name, str(value))
+        elif name == "bootstrap_servers":
+            settings[name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        elif name in ("listen_host", "events") and not isinstance(value, str):
+            raise SettingsError(f"{name} = {value!r}: expected a text")
+        else:
+            settings[name] = value
+    return settings
+
+
+def read_mode(text: object) -> Mode:
+    """Return the mode of this name. Raises SettingsError."""
+    try:
+        return Mode(text)  # type: ignore[arg-type]
+    except ValueError:
+        raise SettingsError(f"mode = {text!r} is not one of {', '.join(Mode)}") from None
+
+
+def _read_tls(name: str, table: object) -> ListenerTls | BrokerTls:
+    kind = _TABLES[name]
+    known = [each.name for each in fields(kind)]
+    if not isinstance(table, Mapping):
+        raise SettingsError(f"{name} is no table: write [{name}] above its settings")
+    for column, value in table.items():
+        if column not in known:
+            raise SettingsError(f"{name} has no setting {column!r}: there are {', '.join(known)}")
+        if not isinstance(value, str):
+            raise SettingsError(f"{name}.{column} = {value!r}: expected a text")
+    if kind is ListenerTls and "certificate" not in table:
+        raise SettingsError(f"{name} lacks certificate, the PEM file that clients are shown")
+    return kind(**table)

@@ -1,0 +1,60 @@
+"""Counters of one gateway's sockets: connections, bytes, and how long the gateway takes to pass bytes on."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+BOUNDS_S = (0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 1.0)
+"""Upper bounds of the histogram's buckets."""
+
+
+class Histogram:
+    """How many durations fell into each bucket, and their sum."""
+
+    __slots__ = ("counts", "total_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_S) + 1)
+        self.total_s = 0.0
+
+    def observe(self, duration_s: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(BOUNDS_S, duration_s)] += 1
+        self.total_s += duration_s
+
+
+class NodeTraffic:
+    """What has passed between clients and one node."""
+
+    __slots__ = ("bytes_from_broker", "bytes_from_clients", "connections", "failed", "opened", "refused")
+
+    def __init__(self) -> None:
+        self.connections = 0
+        """Connections that are open now."""
+        self.opened = 0
+        self.refused = 0
+        """Connections that were closed at once, since there were too many."""
+        self.failed = 0
+        """Connections that ended since the node could not be reached."""
+        self.bytes_from_clients = 0
+        self.bytes_from_broker = 0
+
+
+class TrafficCounters:
+    """The traffic of all nodes, by node id, and the time that passing took."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, NodeTraffic] = {}
+        self.passing = Histogram()
+        """From the arrival of bytes to their hand-over to the other side's socket."""
+        self.lag = Histogram()
+        """How late the event loop ran what was due."""
+
+    def node(self, node_id: int) -> NodeTraffic:
+        """Return the counters of a node."""
+        return self.nodes.setdefault(node_id, NodeTraffic())
+
+    @property
+    def connections(self) -> int:
+        """How many connections of clients are open."""
+        return sum(node.connections for node in self.nodes.values())

@@ -1,0 +1,97 @@
+"""Settings of a gateway: what they take, and the sentence for what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kohort.gateway.core.policies import Treatment
+from kohort.gateway.gateway_settings import GatewaySettings, ListenerTls, Mode, SettingsError, read_settings_file
+
+LEAST: dict[str, Any] = {
+    "bootstrap_servers": "kafka-1:9092",
+    "mode": Mode.LISTENER,
+    "advertised": ("gateway.example",),
+}
+
+
+def test_defaults_observe_and_change_nothing() -> None:
+    settings = GatewaySettings(**LEAST)
+    assert not settings.policies.parks
+    assert settings.events == "none"
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"mode": "proxy"}, "mode = 'proxy' is not one of listener, coordinators"),
+        ({"bootstrap_servers": "kafka-1"}, "bootstrap_servers = 'kafka-1' is not HOST:PORT"),
+        ({"bootstrap_servers": "kafka-1:9092,:1"}, "bootstrap_servers = ':1' is not HOST:PORT"),
+        ({"advertised": ()}, "advertised is empty: give the host name"),
+        ({"advertised": ("GW://gateway:9192",)}, "is no host name"),
+        ({"advertised": ("gateway:x",)}, "advertised = 'gateway:x' is not HOST:PORT"),
+        ({"drain_ms": -1}, "drain_ms = -1: expected a whole number from 0 to"),
+        ({"refresh_ms": 10}, "refresh_ms = 10: expected a whole number from 1000"),
+        ({"max_connections": 0}, "max_connections = 0: expected"),
+        ({"workers": True}, "workers = True: expected"),
+        ({"events": ""}, "events is empty: expected none, topic"),
+    ],
+)
+def test_a_setting_that_cannot_be_meant_is_refused(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(SettingsError, match=text):
+        GatewaySettings(**{**LEAST, **changes})
+
+
+def test_a_file_has_the_same_names(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(
+        """
+        bootstrap_servers = ["kafka-1:9092", "kafka-2:9092"]
+        mode = "coordinators"
+        advertised = "gateway.example"
+        metrics = "0.0.0.0:9404"
+        drain_ms = 5000
+
+        [listener_tls]
+        certificate = "gateway.pem"
+
+        [[policies]]
+        groups = "billing-*"
+        treatment = "park"
+        """
+    )
+    settings = GatewaySettings(**read_settings_file(file))
+    assert settings.bootstrap_servers == "kafka-1:9092,kafka-2:9092"
+    assert settings.mode is Mode.COORDINATORS
+    assert settings.metrics == ("0.0.0.0", 9404)
+    assert settings.listener_tls == ListenerTls(certificate="gateway.pem")
+    assert [(row.groups, row.treatment) for row in settings.policies.rows] == [("billing-*", Treatment.PARK)]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("mode = ", "gateway.toml: Invalid value"),
+        ("made = 1", "there is no setting 'made': there are advertised, "),
+        ("security = {}", "its place is the file of --command-config"),
+        ("mode = 'proxy'", "mode = 'proxy' is not one of"),
+        ("metrics = 9404", "metrics = '9404' is not HOST:PORT"),
+        ("listener_tls = 'x'", r"listener_tls is no table: write \[listener_tls\]"),
+        ("listener_tls = {key = 'x'}", "listener_tls lacks certificate"),
+        ("listener_tls = {cert = 'x'}", "listener_tls has no setting 'cert': there are certificate"),
+        ("events = 5", "events = 5: expected a text"),
+        ("[[policies]]\ntreatment = 'hold'", "policy 1: treatment is not one of"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=sentence):
+        read_settings_file(file)
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"cannot read .*gateway\.toml: No such file"):
+        read_settings_file(tmp_path / "gateway.toml")
