@@ -64,8 +64,12 @@ class NodeListeners:
     advertised: Mapping[str, Endpoint]
     protocols: Mapping[str, str]
     """By listener, its security protocol."""
-    is_cordoned: bool = False
-    """Whether no partition is placed on it any more (KIP-1066)."""
+    controllers: frozenset[str] = frozenset()
+    """The listeners of the controllers."""
+    between_brokers: str = ""
+    """The listener that brokers use among themselves."""
+    is_cordoned: bool | None = None
+    """Whether no partition is placed on it any more (KIP-1066); None before Kafka 4.3."""
 
     @staticmethod
     def read(broker: Broker, configs: Mapping[str, ConfigEntry]) -> NodeListeners:
@@ -86,8 +90,22 @@ class NodeListeners:
             listeners,
             advertised or listeners,  # Kafka's default
             protocols,
-            bool(value("cordoned.log.dirs")),
+            frozenset(name.strip().upper() for name in value("controller.listener.names").split(",") if name.strip()),
+            value("inter.broker.listener.name").upper(),
+            bool(value("cordoned.log.dirs")) if "cordoned.log.dirs" in configs else None,
         )
+
+    @property
+    def reached_by(self) -> str | None:
+        """The name of the listener by which the gateway reached the node."""
+        for endpoint in self.advertised.values():
+            if (endpoint.host, endpoint.port) == (self.host, self.port):
+                return endpoint.name
+        return None
+
+    def protocol(self, name: str) -> str:
+        """Return the security protocol of a listener."""
+        return self.protocols.get(name, name if name in _PROTOCOLS else "PLAINTEXT")
 
     def upstream(self, name: str) -> Upstream | None:
         """Return the real address of a listener, or None where `listeners` does not show it."""
@@ -95,8 +113,7 @@ class NodeListeners:
         if own is None:
             return None
         host = self.host if own.host in _EVERYWHERE else own.host
-        protocol = self.protocols.get(name, name if name in _PROTOCOLS else "PLAINTEXT")
-        return Upstream(self.node_id, host, own.port, is_tls=protocol.endswith("SSL"))
+        return Upstream(self.node_id, host, own.port, is_tls=self.protocol(name).endswith("SSL"))
 
     def __str__(self) -> str:
         return f"node {self.node_id} advertises {', '.join(map(str, self.advertised.values())) or 'nothing'}"
@@ -196,11 +213,11 @@ def coordinators_topology(facts: ClusterFacts) -> Topology:
     else:
         elsewhere = [view for view in offsets.partitions.values() if not coordinators.issuperset(view.replicas)]
         if len(elsewhere) == len(offsets.partitions):
-            raise TopologyError(
+            remarks.append(
                 f"no partition of {OFFSETS_TOPIC} is on nodes {_ids(coordinators)} alone, which advertise the gateway:"
-                " no group would be coordinated through it; reassign the topic (`kohort gateway plan` writes how)"
+                " no group is coordinated through it yet; reassign the topic (`kohort gateway plan` writes how)"
             )
-        if elsewhere:
+        elif elsewhere:
             others = {node for view in elsewhere for node in view.replicas} - coordinators
             remarks.append(
                 f"{len(elsewhere)} of {len(offsets.partitions)} partitions of {OFFSETS_TOPIC} have replicas on nodes"
@@ -224,7 +241,7 @@ def _coordinator_remarks(facts: ClusterFacts, node: NodeListeners) -> Iterator[s
             f"node {node.node_id} holds {held} partitions of other topics, whose data pass through the gateway too:"
             " move them to other nodes"
         )
-    if not node.is_cordoned:
+    if node.is_cordoned is False:
         yield (
             f"node {node.node_id} is not cordoned, so new partitions may be placed there: set cordoned.log.dirs=* on it"
             " (KIP-1066, Kafka 4.3)"

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kohort.cli.gateway import gateway_measure, gateway_plan
 from kohort.cli.terminal.options import add_cluster, add_json, duration_ms, number, verb
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     add_json(parser, "the ports as a JSON object once clients can connect, and log lines as JSON")
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
+    inner = parser.add_subparsers(metavar="VERB", title="before one decides")
+    gateway_plan.register(inner)
+    gateway_measure.register(inner)
 
 
 def add_mode(parser: argparse.ArgumentParser) -> None:

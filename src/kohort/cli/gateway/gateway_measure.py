@@ -1,0 +1,104 @@
+"""`kohort gateway measure`: how long one join and one leave take, directly and through a gateway."""
+
+from __future__ import annotations
+
+import argparse
+from statistics import median
+from typing import TYPE_CHECKING
+
+from kohort.cli.cluster import run_against
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import CommandFailed
+from kohort.cli.terminal.options import add_cluster, add_json, bootstrap, duration_ms, number, verb
+
+if TYPE_CHECKING:
+    from kohort.gateway.measure import MeasurePlan
+
+_EXAMPLES = """
+kohort gateway measure --bootstrap-server kafka-1:9092 --gateway gateway.example:9191
+kohort gateway measure --bootstrap-server kafka-1:9092 --gateway gateway.example:9191 --members 5 --runs 5 --json
+"""
+KINDS = ("eager", "cooperative", "consumer")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `measure` to the verbs of the gateway."""
+    summary = "join and leave a throwaway group directly and through a gateway, and print both"
+    parser = verb(verbs, "measure", summary, run=run, examples=_EXAMPLES)
+    add_cluster(parser, "--bootstrap-servers")
+    parser.add_argument(
+        "--gateway", metavar="HOST:PORT", type=bootstrap, required=True, help="a port of the gateway, as clients use it"
+    )
+    parser.add_argument(
+        "--members",
+        metavar="COUNT",
+        type=number(1, "a number of members"),
+        default=3,
+        help="in each group (default: 3)",
+    )
+    parser.add_argument(
+        "--runs", metavar="COUNT", type=number(1, "a number of runs"), default=3, help="joins and leaves (default: 3)"
+    )
+    parser.add_argument(
+        "--settle", metavar="TIME", type=duration_ms, default=8_000, help="the pause before each (default: 8s)"
+    )
+    parser.add_argument(
+        "--protocol", choices=KINDS, action="append", help="measure only this kind of group; may be repeated"
+    )
+    parser.add_argument(
+        "--group-prefix", metavar="TEXT", help="how the groups' names begin (default: kohort-measure); policies see it"
+    )
+    add_json(parser, "the figures as one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
+    from kohort.gateway.measure import PREFIX, Kind, MeasureFailed, MeasurePlan
+
+    plan = MeasurePlan(
+        bootstrap_servers=args.bootstrap_server,
+        gateway=args.gateway,
+        members=args.members,
+        partitions=max(12, args.members + 1),
+        settle_s=args.settle / 1000,
+        runs=args.runs,
+        kinds=tuple(map(Kind, args.protocol or KINDS)),
+        group_prefix=args.group_prefix or PREFIX,
+    )
+    try:
+        return run_against(args.bootstrap_server, lambda: _measure(plan, args))
+    except MeasureFailed as error:
+        raise CommandFailed(str(error)) from error
+
+
+async def _measure(plan: MeasurePlan, args: argparse.Namespace) -> int:
+    from kohort.gateway.measure import measure, steps
+
+    with output.Meter("measuring", total=steps(plan), unit="rebalances") as meter:
+        results = [measured async for measured in measure(plan, args.security, meter.advance)]
+    if args.json:
+        output.put_json(
+            {"members": plan.members, "runs": plan.runs, "results": [measured.to_json() for measured in results]}
+        )
+        return 0
+    rows = [
+        [
+            str(each.kind),
+            f"one {each.what}s",
+            f"{median(each.direct_ms):,.0f}",
+            f"{median(each.gateway_ms):,.0f}",
+            f"{each.ratio:.1f}×",
+        ]
+        for each in results
+    ]
+    output.put(output.table(["protocol", "what", "direct ms", "gateway ms", "faster"], rows))
+    output.remark(
+        f"medians of {output.counted(plan.runs, 'run')}, {output.counted(plan.members, 'member')}; a rebalance is over"
+        " when every partition has one owner again"
+    )
+    if all(each.ratio < 1.5 for each in results):
+        output.remark(
+            f"no gain: does the gateway park groups named {plan.group_prefix}-*? Start it with"
+            f" --park '{plan.group_prefix}-*'"
+        )
+    return 0

@@ -1,0 +1,55 @@
+"""A broker with a second listener that advertises a gateway, as an operator of Apache Kafka sets one up."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kohort.broker.embedded import EmbeddedBroker
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayCluster:
+    """A cluster of one broker that lets no heartbeat wait, and the port that it advertises for the gateway."""
+
+    broker: EmbeddedBroker
+    gateway_port: int
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where the broker is reached directly."""
+        return self.broker.bootstrap_servers
+
+    @property
+    def advertised(self) -> str:
+        """The gateway's address, as clients know it."""
+        return f"127.0.0.1:{self.gateway_port}"
+
+    def advertise_gateway(self) -> None:
+        """Let Metadata and FindCoordinator show the gateway's address, as they do on the gateway's listener."""
+        node = self.broker.broker.node
+        assert node is not None, "the broker runs"
+        node.context.advertised = ("127.0.0.1", self.gateway_port)
+
+
+def free_port() -> int:
+    """Return a port on which nothing listens at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def gateway_cluster() -> Iterator[GatewayCluster]:
+    """Run a broker until the block ends."""
+    settings = {"kohort_group_heartbeat_park": False, "kohort_group_sync_hold_ms": 0}
+    settings |= {"kohort_group_consumer_heartbeat_park_ms": 0, "group_initial_rebalance_delay_ms": 0}
+    with EmbeddedBroker(**settings) as broker:
+        cluster = GatewayCluster(broker, free_port())
+        own = f"PLAINTEXT://{broker.bootstrap_servers}"
+        broker.broker.config.note_static(
+            listeners=f"{own},GW://{broker.bootstrap_servers}", advertised_listeners=f"{own},GW://{cluster.advertised}"
+        )
+        yield cluster

@@ -1,0 +1,217 @@
+"""A gateway in front of a broker: it finds its ports, serves clients, and ends without cutting anything off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.gateway_cluster import GatewayCluster, free_port, gateway_cluster
+
+from kohort.client import Admin, Consumer, Producer
+from kohort.gateway.cluster_topology import TopologyError
+from kohort.gateway.core.policies import EVERYTHING_PARKED
+from kohort.gateway.gateway_server import GatewayServer, ListenFailed
+from kohort.gateway.gateway_settings import GatewaySettings, Mode
+from kohort.gateway.measure import Kind, MeasurePlan, measure
+from kohort.model.errors import KafkaError
+from kohort.net.connection import Connection
+from kohort.wire.messages import FetchRequest
+
+
+@pytest.fixture
+def cluster() -> Iterator[GatewayCluster]:
+    with gateway_cluster() as running:
+        yield running
+
+
+def settings(cluster: GatewayCluster, **changes: Any) -> GatewaySettings:
+    given = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "mode": Mode.LISTENER,
+        "advertised": (cluster.advertised,),
+        "listen_host": "127.0.0.1",
+        "metrics": ("127.0.0.1", free_port()),
+    }
+    return GatewaySettings(**{**given, **changes})  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def running(cluster: GatewayCluster, **changes: Any) -> AsyncIterator[GatewayServer]:
+    server = GatewayServer(settings(cluster, **changes))
+    await server.start()
+    cluster.advertise_gateway()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+def scraped(server: GatewayServer, path: str = "metrics") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.metrics_port}/{path}", timeout=5) as answer:
+        return str(answer.read().decode())
+
+
+def metric(text: str, name: str) -> float:
+    """Return the sum of a metric over its labels."""
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    return sum(float(value) for labelled, _, value in lines if labelled.partition("{")[0] == f"kohort_gateway_{name}")
+
+
+def test_groups_go_through_the_gateway_and_their_rebalances_are_counted(
+    cluster: GatewayCluster, tmp_path: Path
+) -> None:
+    events = tmp_path / "events.jsonl"
+
+    async def scenario() -> str:
+        async with running(cluster, events=str(events)) as server:
+            async with Admin(cluster.advertised) as admin, Producer(cluster.advertised) as producer:
+                await admin.create_topic("orders", 2)
+                await (await producer.send("orders", b"x", partition=0))
+            async with Consumer(
+                "orders", bootstrap_servers=cluster.advertised, group_id="billing", auto_offset_reset="earliest"
+            ) as consumer:
+                while not await consumer.poll(timeout_ms=200):
+                    pass
+            async with Admin(cluster.advertised) as admin:
+                await admin.list_topics()
+                return await asyncio.to_thread(scraped, server)
+
+    text = asyncio.run(scenario())
+    assert metric(text, "rebalances_total") >= 1
+    assert 'group="billing",cause="member_joined"' in text
+    assert metric(text, "bytes_total") > 1_000
+    assert metric(text, "heartbeats_held_total") == 0
+    assert {json.loads(line)["group"] for line in events.read_text().splitlines()} == {"billing"}
+
+
+def test_a_drain_ends_idle_connections_and_waits_for_the_others(cluster: GatewayCluster) -> None:
+    async def scenario() -> None:
+        async with running(cluster, drain_ms=20_000) as server:
+            idle = await Connection.open("127.0.0.1", cluster.gateway_port, "idle")
+            async with waiting_fetch(cluster, server, wait_ms=700) as fetched:
+                await server.drain()
+                await fetched
+            assert idle.is_closed
+            with pytest.raises(KafkaError):
+                await Connection.open("127.0.0.1", cluster.gateway_port, "late")
+
+    asyncio.run(scenario())
+
+
+def test_a_drain_ends_after_its_time(cluster: GatewayCluster) -> None:
+    async def scenario() -> None:
+        async with (
+            running(cluster, drain_ms=50) as server,
+            waiting_fetch(cluster, server, wait_ms=60_000) as fetched,
+        ):
+            await server.drain()
+            with pytest.raises(KafkaError):
+                await fetched
+
+    asyncio.run(scenario())
+
+
+@asynccontextmanager
+async def waiting_fetch(
+    cluster: GatewayCluster, server: GatewayServer, wait_ms: int
+) -> AsyncIterator[asyncio.Task[Any]]:
+    """Send a Fetch through the gateway whose answer takes this long; it is on its way within the block."""
+    async with Admin(cluster.bootstrap_servers) as admin:
+        await admin.create_topic("empty", 1)
+    connection = await Connection.open("127.0.0.1", cluster.gateway_port, "busy")
+    topic = FetchRequest.Topic(topic="empty", partitions=[FetchRequest.Topic.Partition(partition_max_bytes=1_000)])
+    fetch = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1_000, topics=[topic])
+    before = server.counters.node(1).bytes_from_clients
+    fetching = asyncio.create_task(connection.call(fetch, highest=11))
+    while server.counters.node(1).bytes_from_clients == before:
+        await asyncio.sleep(0)
+    try:
+        yield fetching
+    finally:
+        connection.close()
+
+
+def test_health_shows_a_drain(cluster: GatewayCluster) -> None:
+    async def scenario() -> None:
+        async with running(cluster) as server:
+            assert await asyncio.to_thread(scraped, server, "health") == "serving\n"
+            server.is_draining = True
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                await asyncio.to_thread(scraped, server, "health")
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                await asyncio.to_thread(scraped, server, "other")
+
+    asyncio.run(scenario())
+
+
+def test_a_port_in_use_is_named_with_its_node(cluster: GatewayCluster) -> None:
+    async def scenario() -> None:
+        first = GatewayServer(settings(cluster))
+        await first.start()
+        try:
+            with pytest.raises(
+                ListenFailed, match=rf"port {cluster.gateway_port} of 127.0.0.1, for node 1 at .* in use"
+            ):
+                await GatewayServer(settings(cluster)).start()
+        finally:
+            await first.stop()
+
+    asyncio.run(scenario())
+
+
+def test_bootstrap_servers_that_are_the_gateway_are_refused(cluster: GatewayCluster) -> None:
+    async def scenario() -> None:
+        async with running(cluster):
+            second = settings(cluster, bootstrap_servers=cluster.advertised)
+            with pytest.raises(TopologyError, match="lead to the gateway itself"):
+                await GatewayServer(second).start()
+
+    asyncio.run(scenario())
+
+
+def test_more_connections_than_allowed_are_refused_and_counted(cluster: GatewayCluster) -> None:
+    async def scenario() -> None:
+        async with running(cluster, max_connections=2) as server:
+            kept = [await Connection.open("127.0.0.1", cluster.gateway_port, "kept") for _ in range(2)]
+            with pytest.raises(KafkaError):
+                await Connection.open("127.0.0.1", cluster.gateway_port, "refused")
+            assert server.counters.node(1).refused == 1
+            kept.pop().close()
+            while server.counters.connections > 1:
+                await asyncio.sleep(0)
+            kept.append(await Connection.open("127.0.0.1", cluster.gateway_port, "kept"))
+            for connection in kept:
+                connection.close()
+
+    asyncio.run(scenario())
+
+
+def test_measure_shows_the_gain_and_leaves_nothing_behind(cluster: GatewayCluster) -> None:
+    async def scenario() -> None:
+        async with running(cluster, policies=EVERYTHING_PARKED):
+            direct = f"127.0.0.1:{cluster.broker.broker.address[1]}"
+            plan = MeasurePlan(
+                bootstrap_servers=direct,
+                gateway=cluster.advertised,
+                members=1,
+                settle_s=0.2,
+                runs=1,
+                kinds=(Kind.EAGER,),
+            )
+            measured = [each async for each in measure(plan, {})]
+            assert [(each.what, len(each.direct_ms), len(each.gateway_ms)) for each in measured] == [
+                ("join", 1, 1),
+                ("leave", 1, 1),
+            ]
+            async with Admin(direct) as admin:
+                assert await admin.list_groups() == []
+                assert [topic.name for topic in await admin.list_topics() if not topic.is_internal] == []
+
+    asyncio.run(scenario())
