@@ -13,7 +13,13 @@ from kohort.gateway.core.frame_cutter import LENGTH_BYTES, FrameCutter, Whole
 from kohort.gateway.core.relay import Sink
 from kohort.gateway.core.rewriting.awaited_answers import AwaitedAnswers, AwaitedRequest, UnclearAnswers
 from kohort.gateway.core.rewriting.broker_addresses import AddressOf, NoAddress, address_walker
-from kohort.gateway.core.rewriting.offered_apis import API_VERSIONS, PASSED_VERSIONS, is_passed, with_passed_versions
+from kohort.gateway.core.rewriting.offered_apis import (
+    API_VERSIONS,
+    PASSED_VERSIONS,
+    SASL_HANDSHAKE,
+    is_passed,
+    with_passed_versions,
+)
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage
 
@@ -45,6 +51,10 @@ class AddressRelay:
         self._answers = FrameCutter(_RESPONSE_HEAD.size, self._is_answer_read)
         self._reading: AwaitedRequest | None = None
         """The request whose answer is being read."""
+        self._sends_tokens = False
+        """Whether frames of the client may be SASL tokens without a header, as after SaslHandshake v0."""
+        self._tokens = 0
+        """Tokens of the client to which the broker has not sent one in return."""
 
     @property
     def held_bytes(self) -> int:
@@ -75,9 +85,9 @@ class AddressRelay:
             for piece in self._answers.feed(chunk):
                 if isinstance(piece, Whole):
                     self._take_answer(piece.frame)
-                elif piece.head is not None and len(piece.head) < _RESPONSE_HEAD.size:
-                    raise _Refusal("the broker sent an answer that is too short to have a correlation id")
                 else:
+                    if piece.head is not None and len(piece.head) < _RESPONSE_HEAD.size and not self._takes_token():
+                        raise _Refusal("the broker sent an answer that is too short to have a correlation id")
                     self._to_client(piece.data)
         except (_Refusal, NoAddress) as refusal:
             self._stop(str(refusal))
@@ -95,9 +105,20 @@ class AddressRelay:
     def _take_request(self, head: bytes, data: Buffer) -> None:
         """Pass the first bytes of a request on."""
         if len(head) < _REQUEST_HEAD.size:
-            raise _Refusal(f"the client sent a request of {len(head) - LENGTH_BYTES} bytes, which lacks a header")
+            if not self._sends_tokens:
+                raise _Refusal(f"the client sent a request of {len(head) - LENGTH_BYTES} bytes, which lacks a header")
+            self._tokens += 1
+            self._to_broker(data)
+            return
         length, api_key, version, correlation_id = _REQUEST_HEAD.unpack(head)
-        if not is_passed(api_key, version):
+        is_known = is_passed(api_key, version)
+        if self._sends_tokens and not is_known:
+            # No token of a mechanism begins like a request: where that has its version, tokens have text or a length.
+            self._tokens += 1
+            self._to_broker(data)
+            return
+        self._sends_tokens = api_key == SASL_HANDSHAKE and version == 0
+        if not is_known:
             if api_key != API_VERSIONS:
                 raise _Refusal(_not_passed(api_key, version))
             self._awaited.sent(api_key, 0, correlation_id)
@@ -109,6 +130,8 @@ class AddressRelay:
 
     def _is_answer_read(self, head: bytes, length: int) -> bool:
         _, correlation_id = _RESPONSE_HEAD.unpack(head)
+        if self._takes_token():
+            return False
         request = self._awaited.answered(correlation_id)
         if request is None:
             raise _Refusal(f"the broker sent an answer with the correlation id {correlation_id}, which no request has")
@@ -120,6 +143,13 @@ class AddressRelay:
                 f" no more than {READ_BYTES} are searched for addresses"
             )
         self._reading = request
+        return True
+
+    def _takes_token(self) -> bool:
+        """Whether a frame of the broker answers a SASL token, which has no correlation id either."""
+        if not self._tokens or len(self._awaited):
+            return False
+        self._tokens -= 1
         return True
 
     def _take_answer(self, frame: bytes) -> None:

@@ -13,7 +13,7 @@ from kohort.wire.codec import Buffer
 from kohort.wire.message_schemas import Versions
 from kohort.wire.primitives import MalformedMessage, read_length, skip_tags, varint
 
-API_VERSIONS = 18
+SASL_HANDSHAKE, API_VERSIONS = 17, 18
 
 PASSED_VERSIONS: Mapping[int, Versions] = {
     0: Versions(0, 13),  # Produce
@@ -31,7 +31,7 @@ PASSED_VERSIONS: Mapping[int, Versions] = {
     14: Versions(0, 5),  # SyncGroup
     15: Versions(0, 6),  # DescribeGroups
     16: Versions(0, 5),  # ListGroups
-    17: Versions(0, 1),  # SaslHandshake
+    SASL_HANDSHAKE: Versions(0, 1),
     API_VERSIONS: Versions(0, 5),
     19: Versions(0, 7),  # CreateTopics
     20: Versions(0, 6),  # DeleteTopics

@@ -16,7 +16,7 @@ from kohort.wire.frames import decode_response
 from kohort.wire.message import Message
 from kohort.wire.messages import ApiVersionsResponse, FindCoordinatorResponse, HeartbeatResponse, MetadataResponse
 
-PRODUCE, FETCH, METADATA, FIND_COORDINATOR, HEARTBEAT, API_VERSIONS = 0, 1, 3, 10, 12, 18
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR, HEARTBEAT, SASL_HANDSHAKE, API_VERSIONS = 0, 1, 3, 10, 12, 17, 18
 REAL = b"real-host"
 
 
@@ -180,6 +180,24 @@ def test_what_is_no_request_ends_the_connection(chunk: bytes) -> None:
     assert reason.startswith("the client sent")
     ends.relay.from_client(request(METADATA, 12, 1))
     assert not ends.broker
+
+
+@pytest.mark.parametrize("token", [b"", b"\0u\0p", b"\0alice\0secret", b"n,,n=alice,r=nonce", b"\x60\x82\1\2" * 3])
+def test_sasl_tokens_without_a_header_pass_after_a_handshake_of_version_0(token: bytes) -> None:
+    ends = Ends()
+    ends.relay.from_client(request(SASL_HANDSHAKE, 0, 1, b"\0\5PLAIN"))
+    ends.relay.from_broker(answer(1, b"\0\0\0\0\0\0"))
+    for reply in (b"r=nonce,s=salt", b""):
+        ends.client.clear()
+        ends.broker.clear()
+        frame = pack(">i", len(token)) + token
+        ends.relay.from_client(frame)
+        assert bytes(ends.broker) == frame
+        ends.relay.from_broker(pack(">i", len(reply)) + reply)
+        assert bytes(ends.client) == pack(">i", len(reply)) + reply
+    assert ends.answer(METADATA, 12, metadata("real-host", 9092)) == response(metadata("gateway", 9001), 12, 1)
+    ends.relay.from_client(pack(">i", len(token)) + token)
+    assert ends.reasons
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=6), st.sampled_from(["framed", "raw"]))
