@@ -11,6 +11,8 @@ import errno
 import logging
 import os
 import ssl
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,16 @@ from kohort.broker.descriptors import budget
 from kohort.client import Admin, Cluster, Producer
 from kohort.gateway.cluster_topology import Topology, TopologyError, look, unresolvable
 from kohort.gateway.core.gateway import Gateway
-from kohort.gateway.core.relay import Relay, Sink
+from kohort.gateway.core.relay import Sink
+from kohort.gateway.core.rewriting.rewriting_relay import RewritingRelay
 from kohort.gateway.event_stores import ClusterEvents, EventFile
 from kohort.gateway.gateway_metrics import exposition
-from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings
+from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, Mode
 from kohort.gateway.group_lookup import GroupLookup
 from kohort.gateway.metrics_endpoint import MetricsEndpoint
-from kohort.gateway.node_port import NodePort, Upstream
+from kohort.gateway.node_port import NodePort, Pipe, Upstream
 from kohort.gateway.rebalance_counts import NoStore, RebalanceCounts
+from kohort.gateway.rewritten_cluster import NamesOfNodes, PortsOfNodes, look_at_nodes
 from kohort.gateway.tls_contexts import RenewedContext, broker_context, listener_context
 from kohort.gateway.topic_names import TopicNames
 from kohort.gateway.traffic_counters import TrafficCounters
@@ -93,6 +97,9 @@ class GatewayServer:
         self.broker_tls = settings.security.get("tls")
         if self.broker_tls is None or settings.broker_tls is not None:
             self.broker_tls = self._renewing(broker_context(settings.broker_tls or BrokerTls()))
+        self.rewritten = self._rewritten_nodes()
+        """The nodes in mode `rewrite`."""
+        self._serving: set[asyncio.Task[None]] = set()
         self._vanished_ms: dict[int, int] = {}
         """By port, when its node was first missed."""
         self._said: tuple[str, ...] = ()
@@ -190,10 +197,16 @@ class GatewayServer:
 
     # Connections (`node_port.Connections`)
 
-    def new_relay(self, upstream: Upstream, client_address: str, to_client: Sink, to_broker: Sink) -> Relay:
+    def new_relay(self, client_address: str, to_client: Sink, to_broker: Sink, end: Callable[[str], None]) -> Pipe:
         """Return the relay of a new connection."""
-        del upstream
-        return self.gateway.open(client_address.rpartition(":")[0], to_client, to_broker)
+        open_relay = partial(self.gateway.open, client_address.rpartition(":")[0])
+        if self.rewritten is None:
+            return open_relay(to_client, to_broker)
+        return RewritingRelay(open_relay, self.rewritten.addresses.address_of, to_client, to_broker, end)
+
+    def upstream_of(self, port: NodePort, transport: asyncio.BaseTransport) -> Upstream:
+        """Return the node of a new connection."""
+        return port.upstream if self.rewritten is None else self.rewritten.upstream_of(port.port, transport)
 
     def admits(self) -> bool:
         """Whether one more connection of a client may be opened."""
@@ -224,6 +237,8 @@ class GatewayServer:
 
     async def _look(self) -> Topology:
         settings = self.settings
+        if self.rewritten is not None:
+            return await look_at_nodes(self._admin, self.rewritten)
         return await look(self._admin, settings.mode, settings.bootstrap_servers, settings.advertised)
 
     async def _follow(self) -> None:
@@ -255,22 +270,35 @@ class GatewayServer:
             self._vanished_ms.pop(port, None)
             await self.ports.pop(port).close("its node is gone from the cluster")
         for port, upstream in sorted(wanted.items()):
-            await self._serve(port, upstream)
+            try:
+                self._serve(port, upstream)
+            except OSError as error:
+                raise ListenFailed(_listen_failure(error, self.settings.listen_host, port, str(upstream))) from error
         for change in found.changes_since(self.topology):
             log.info("%s", change)
         self.topology = found
 
-    async def _serve(self, port: int, upstream: Upstream) -> None:
+    def _serve(self, port: int, upstream: Upstream) -> None:
+        """Listen on a port for a node, or lead it to another one. Raises OSError."""
         if port in self.ports:
             self.ports[port].upstream = upstream
             return
         node_port = NodePort(upstream, self)
-        host = self.settings.listen_host
-        try:
-            await node_port.listen(host, port, is_shared=self.settings.workers > 1)
-        except OSError as error:
-            raise ListenFailed(_listen_failure(error, host, port, str(upstream))) from error
+        node_port.bind(self.settings.listen_host, port, is_shared=self.settings.workers > 1)
         self.ports[port] = node_port
+        task = asyncio.get_running_loop().create_task(node_port.serve())
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    def _rewritten_nodes(self) -> PortsOfNodes | NamesOfNodes | None:
+        settings = self.settings
+        if settings.mode is not Mode.REWRITE:
+            return None
+        is_tls = settings.broker_tls is not None or settings.security.get("tls") is not None
+        if settings.node_names is None:
+            return PortsOfNodes(settings.bootstrap_address, self._serve, settings.node_ports, is_tls=is_tls)
+        assert self.listener_tls is not None, "the settings demand TLS for names of nodes"
+        return NamesOfNodes(settings.bootstrap_address, settings.node_names, self.listener_tls, is_tls=is_tls)
 
     def _say_once(self, remarks: tuple[str, ...]) -> None:
         """Log what was not logged the last time."""

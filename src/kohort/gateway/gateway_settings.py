@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 
 from kohort.gateway.core.fallbacks import FALLBACK_MS
 from kohort.gateway.core.policies import PolicyError, PolicyTable, read_policies
+from kohort.gateway.core.rewriting.node_addresses import NODE_ID_MARK
 from kohort.net.sasl import Sasl
 
 
@@ -26,6 +27,8 @@ class Mode(StrEnum):
     """Each broker has a listener of its own that advertises the gateway."""
     COORDINATORS = "coordinators"
     """Brokers that hold only `__consumer_offsets` advertise the gateway."""
+    REWRITE = "rewrite"
+    """Brokers stay as they are, and the gateway replaces their addresses by its own."""
 
 
 class SettingsError(ValueError):
@@ -77,7 +80,14 @@ class GatewaySettings:
     """Brokers, on a listener where they advertise their own addresses."""
     mode: Mode
     advertised: tuple[str, ...]
-    """Host names, or HOST:PORT, by which clients reach the gateway, as in the brokers' `advertised.listeners`."""
+    """Host names, or HOST:PORT, by which clients reach the gateway, as in the brokers' `advertised.listeners`.
+
+    In mode `rewrite` one HOST:PORT, at which clients begin: their `bootstrap.servers`.
+    """
+    node_ports: Mapping[int, int] = field(default_factory=dict)
+    """Mode `rewrite`: ports of some nodes, by id; node n has the bootstrap port + 1 + n else."""
+    node_names: str | None = None
+    """Mode `rewrite`: in place of ports a host name for each node, such as `broker-$(nodeId).kafka.example.com`."""
     listen_host: str = ""
     """The address that the gateway listens on; empty for all of the machine."""
     listener_tls: ListenerTls | None = None
@@ -118,8 +128,42 @@ class GatewaySettings:
                 continue
             if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
                 raise SettingsError(f"{name} = {number!r}: expected a whole number from {least} to {most}")
+        self._check_rewriting()
         if not self.events:
             raise SettingsError(f"events is empty: expected {EVENTS_FORMS}")
+
+    def _check_rewriting(self) -> None:
+        if self.mode is not Mode.REWRITE:
+            for name in ("node_ports", "node_names"):
+                if getattr(self, name):
+                    raise SettingsError(f"{name} is of use in mode rewrite only, not in mode {self.mode}")
+            return
+        if len(self.advertised) != 1 or not _has_port(self.advertised[0]):
+            raise SettingsError(
+                f"advertised = {', '.join(self.advertised)}: mode rewrite needs one HOST:PORT, at which clients begin,"
+                " such as gateway.example:9192"
+            )
+        _, bootstrap_port = self.bootstrap_address
+        for node_id, port in self.node_ports.items():
+            if not isinstance(port, int) or not 0 < port < 65_536 or port == bootstrap_port:
+                raise SettingsError(f"node_ports: {port!r} cannot be the port of node {node_id}")
+        if len(set(self.node_ports.values())) < len(self.node_ports):
+            raise SettingsError("node_ports: two nodes cannot have one port")
+        if self.node_names is not None:
+            if self.node_ports:
+                raise SettingsError("node_names and node_ports exclude each other: nodes have a name or a port")
+            if self.listener_tls is None:
+                raise SettingsError("node_names needs listener_tls: clients send host names only in TLS (SNI)")
+            if self.node_names.count(NODE_ID_MARK) != 1:
+                raise SettingsError(
+                    f"node_names = {self.node_names!r}: {NODE_ID_MARK} has to stand in it once, such as in"
+                    f" broker-{NODE_ID_MARK}.kafka.example.com"
+                )
+
+    @property
+    def bootstrap_address(self) -> tuple[str, int]:
+        """Host and port at which clients begin, in mode `rewrite`. Raises SettingsError."""
+        return split_address("advertised", self.advertised[0])
 
 
 def split_address(setting: str, text: str) -> tuple[str, int]:
@@ -129,6 +173,10 @@ def split_address(setting: str, text: str) -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
         raise SettingsError(f"{setting} = {text!r} is not HOST:PORT, such as kafka-1.example:9092")
     return host, int(port)
+
+
+def _has_port(name: str) -> bool:
+    return name.count(":") == 1 or "]:" in name
 
 
 def _check_advertised(name: object) -> None:
@@ -176,15 +224,23 @@ def _read_table(table: Mapping[str, Any]) -> dict[str, Any]:
             settings[name] = read_mode(value)
         elif name == "advertised":
             settings[name] = tuple(value) if isinstance(value, list) else (value,)
+        elif name == "node_ports":
+            settings[name] = _read_node_ports(value)
         elif name == "metrics":
             settings[name] = split_address(name, str(value))
         elif name == "bootstrap_servers":
             settings[name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-        elif name in ("listen_host", "events") and not isinstance(value, str):
+        elif name in ("listen_host", "events", "node_names") and not isinstance(value, str):
             raise SettingsError(f"{name} = {value!r}: expected a text")
         else:
             settings[name] = value
     return settings
+
+
+def _read_node_ports(table: object) -> dict[int, int]:
+    if not isinstance(table, Mapping) or not all(str(node).isascii() and str(node).isdigit() for node in table):
+        raise SettingsError("node_ports is no table of ports by node id: write 1 = 9201 below [node_ports]")
+    return {int(node): port for node, port in table.items()}
 
 
 def read_mode(text: object) -> Mode:

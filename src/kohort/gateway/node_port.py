@@ -10,13 +10,15 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol, cast
 
-from kohort.gateway.core.relay import Relay, Sink
+from kohort.gateway.core.relay import Sink
 from kohort.gateway.traffic_counters import TrafficCounters
 from kohort.net.clock import Clock
+from kohort.net.tls import tls_failure
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage
 
@@ -25,8 +27,13 @@ log = logging.getLogger("kohort.gateway")
 HIGH_WATER_BYTES = 1 << 20
 """A side with more unsent bytes than this pauses the reading of the other."""
 
+BACKLOG = 1024
+
 CONNECT_SECONDS = 10.0
 """How long a broker may take to accept a connection, and a client to complete its TLS handshake."""
+
+LINGER_SECONDS = 5.0
+"""How long a connection that ends may take to send what it still holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,36 @@ class Upstream:
         return f"node {self.node_id} at {self.host}:{self.port}"
 
 
+class Pipe(Protocol):
+    """What passes a connection's bytes on, as `Relay` does."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of the client awaits its answer."""
+        ...
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes this connection keeps in memory."""
+        ...
+
+    def from_client(self, chunk: Buffer, now_ms: int, /) -> None:
+        """Take bytes of the client. Raises `MalformedMessage`: the connection is to be closed."""
+        ...
+
+    def from_broker(self, chunk: Buffer, now_ms: int, /) -> None:
+        """Take bytes of the broker. Raises `MalformedMessage`: the connection is to be closed."""
+        ...
+
+    def release(self, now_ms: int, /) -> None:
+        """Let what waits pass now."""
+        ...
+
+    def closed(self, now_ms: int, /, *, is_by_client: bool) -> None:
+        """The connection has ended; `is_by_client`: neither gateway nor broker ended it."""
+        ...
+
+
 class Connections(Protocol):
     """What the ports of one gateway have in common."""
 
@@ -52,8 +89,12 @@ class Connections(Protocol):
     own_addresses: set[Any]
     """The addresses of the gateway's own connections to brokers: a client with one of them is the gateway."""
 
-    def new_relay(self, upstream: Upstream, client_address: str, to_client: Sink, to_broker: Sink, /) -> Relay:
-        """Return the relay of a connection to a node."""
+    def new_relay(self, client_address: str, to_client: Sink, to_broker: Sink, end: Callable[[str], None], /) -> Pipe:
+        """Return the relay of a connection, which may `end` it with a reason."""
+        ...
+
+    def upstream_of(self, port: NodePort, transport: asyncio.BaseTransport, /) -> Upstream:
+        """Return the node of a new connection to a port."""
         ...
 
     def admits(self) -> bool:
@@ -73,25 +114,48 @@ class NodePort:
         self.connections = connections
         self.links: set[Link] = set()
         self.is_draining = False
+        self.port = 0
+        """Where it listens."""
+        self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
 
-    async def listen(self, host: str, port: int, *, is_shared: bool = False) -> int:
-        """Listen, and return the port; `is_shared` with other processes of this machine. Raises OSError."""
-        loop = asyncio.get_running_loop()
+    def bind(self, host: str, port: int, *, is_shared: bool = False) -> int:
+        """Listen at once, and return the port; `is_shared` with other processes of this machine. Raises OSError.
+
+        Connections wait until `serve`.
+        """
+        if host:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family = min(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
+            is_dual = False
+        else:
+            is_dual = socket.has_dualstack_ipv6()
+            family = socket.AF_INET6 if is_dual else socket.AF_INET
+        self._socket = socket.create_server(
+            (host, port), family=family, backlog=BACKLOG, reuse_port=is_shared, dualstack_ipv6=is_dual
+        )
+        self.port = int(self._socket.getsockname()[1])
+        return self.port
+
+    async def serve(self) -> None:
+        """Take connections of clients."""
+        if self._socket is None:
+            return  # closed before it was served
         tls = self.connections.listener_tls
-        self._server = await loop.create_server(
+        listening, self._socket = self._socket, None
+        self._server = await asyncio.get_running_loop().create_server(
             lambda: Link(self),
-            host or None,
-            port,
-            reuse_port=is_shared or None,
-            backlog=1024,
+            sock=listening,
+            backlog=BACKLOG,
             ssl=tls,
             ssl_handshake_timeout=CONNECT_SECONDS if tls is not None else None,
         )
-        return int(self._server.sockets[0].getsockname()[1])
 
     async def stop_listening(self) -> None:
         """Refuse new connections; those that are open go on."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
         if self._server is not None:
             self._server.close()
 
@@ -135,6 +199,13 @@ class _Side(asyncio.Protocol):
     def write(self, data: Buffer) -> None:
         self.transport.write(data)
 
+    def end(self) -> None:
+        """Close the connection once what was written has left, or has not left for a while."""
+        if not self.transport.is_closing():
+            self.transport.close()
+            if self.transport.get_write_buffer_size():
+                asyncio.get_running_loop().call_later(LINGER_SECONDS, self.transport.abort)
+
 
 class _BrokerSide(_Side):
     """The connection to the broker."""
@@ -158,7 +229,7 @@ class Link(_Side):
         self._shared = port.connections
         self._upstream = port.upstream
         self._traffic = self._shared.counters.node(port.upstream.node_id)
-        self._relay: Relay | None = None
+        self._relay: Pipe | None = None
         self._opening: asyncio.Task[None] | None = None
         self._early: list[bytes] = []
         """What the client has sent before its broker was connected."""
@@ -167,11 +238,20 @@ class Link(_Side):
         """Whether the gateway or the broker ends the connection, and not the client."""
         self.address = ""
 
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes of the connection are kept in memory, those included that a socket does not take yet."""
+        sides = [self] if self.other is None else [self, self.other]
+        unsent = sum(side.transport.get_write_buffer_size() for side in sides)
+        return unsent + (self._relay.held_bytes if self._relay is not None else 0)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
         self.address = f"{peer[0]}:{peer[1]}" if peer else "unknown"
         self._port.links.add(self)
+        self._upstream = self._shared.upstream_of(self._port, transport)
+        self._traffic = self._shared.counters.node(self._upstream.node_id)
         self._traffic.connections += 1
         self._traffic.opened += 1
         self.transport.pause_reading()
@@ -202,7 +282,10 @@ class Link(_Side):
                 )
         except (OSError, TimeoutError, UnicodeError) as error:
             self._traffic.failed += 1
-            log.warning("client %s: no connection to %s: %s", self.address, upstream, error or "it does not answer")
+            reason: object = error
+            if isinstance(error, ssl.SSLError):
+                reason = tls_failure(f"{upstream.host}:{upstream.port}", error)
+            log.warning("client %s: no connection to %s: %s", self.address, upstream, reason or "it does not answer")
             self.transport.abort()
             return
         self._own_address = broker.transport.get_extra_info("sockname")
@@ -211,7 +294,7 @@ class Link(_Side):
         if self.transport.is_closing() or self._is_loop():
             self.transport.abort()
             return
-        self._relay = self._shared.new_relay(upstream, self.address, self.write, broker.write)
+        self._relay = self._shared.new_relay(self.address, self.write, broker.write, self.refuse)
         early, self._early = self._early, []
         for data in early:
             self.data_received(data)
@@ -253,7 +336,7 @@ class Link(_Side):
         if not self.transport.is_closing():
             log.info("client %s: %s closed the connection%s", self.address, self._upstream, _because(error))
         self._is_ending = True
-        self.transport.close()
+        self.end()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._port.links.discard(self)
@@ -263,7 +346,7 @@ class Link(_Side):
             self._relay.closed(self._shared.clock.now_ms(), is_by_client=not self._is_ending)
             self._shared.passed()
         if self.other is not None:
-            self.other.transport.close()
+            self.other.end()
 
     def drain(self) -> None:
         """Let pass what is held, and close the connection as soon as it is idle."""
@@ -281,7 +364,13 @@ class Link(_Side):
         if not self.transport.is_closing():
             log.info("client %s: the connection to %s is closed: %s", self.address, self._upstream, reason)
         self._is_ending = True
-        self.transport.close()
+        self.end()
+
+    def refuse(self, reason: str) -> None:
+        """Close both sides since something may not pass."""
+        log.warning("client %s: the connection to %s is closed: %s", self.address, self._upstream, reason)
+        self._is_ending = True
+        self.end()
 
 
 def _because(error: Exception | None) -> str:

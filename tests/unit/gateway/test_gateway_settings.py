@@ -26,7 +26,7 @@ def test_defaults_observe_and_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"mode": "proxy"}, "mode = 'proxy' is not one of listener, coordinators"),
+        ({"mode": "proxy"}, "mode = 'proxy' is not one of listener, coordinators, rewrite"),
         ({"bootstrap_servers": "kafka-1"}, "bootstrap_servers = 'kafka-1' is not HOST:PORT"),
         ({"bootstrap_servers": "kafka-1:9092,:1"}, "bootstrap_servers = ':1' is not HOST:PORT"),
         ({"advertised": ()}, "advertised is empty: give the host name"),
@@ -42,6 +42,42 @@ def test_defaults_observe_and_change_nothing() -> None:
 def test_a_setting_that_cannot_be_meant_is_refused(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(SettingsError, match=text):
         GatewaySettings(**{**LEAST, **changes})
+
+
+REWRITE = {"mode": Mode.REWRITE, "advertised": ("gateway.example:9192",)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"advertised": ("gateway.example",)}, "advertised = gateway.example: mode rewrite needs one HOST:PORT"),
+        ({"advertised": ("a:1", "b:1")}, "advertised = a:1, b:1: mode rewrite needs one HOST:PORT"),
+        ({"node_ports": {1: 70_000}}, "node_ports: 70000 cannot be the port of node 1"),
+        ({"node_ports": {1: 9192}}, "node_ports: 9192 cannot be the port of node 1"),
+        ({"node_ports": {1: 9300, 2: 9300}}, "two nodes cannot have one port"),
+        ({"node_names": "broker-$(nodeId).example"}, "node_names needs listener_tls"),
+        ({"node_names": "broker.example", "listener_tls": ListenerTls(certificate="x")}, "has to stand in it once"),
+        ({"node_names": "b-$(nodeId)", "node_ports": {1: 9300}}, "node_names and node_ports exclude each other"),
+        ({"mode": Mode.LISTENER, "node_ports": {1: 9300}}, "node_ports is of use in mode rewrite only"),
+    ],
+)
+def test_settings_of_mode_rewrite_fit_each_other(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(SettingsError, match=text):
+        GatewaySettings(**{**LEAST, **REWRITE, **changes})
+
+
+def test_clients_of_mode_rewrite_begin_at_the_advertised_address() -> None:
+    settings = GatewaySettings(**{**LEAST, **REWRITE, "advertised": ("[::1]:9192",)})
+    assert settings.bootstrap_address == ("::1", 9192)
+
+
+def test_ports_of_nodes_stand_in_a_table_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text("[node_ports]\n1 = 9201\n2 = 9202\n")
+    assert read_settings_file(file) == {"node_ports": {1: 9201, 2: 9202}}
+    file.write_text('node_ports = "9201"')
+    with pytest.raises(SettingsError, match="node_ports is no table of ports by node id"):
+        read_settings_file(file)
 
 
 def test_a_file_has_the_same_names(tmp_path: Path) -> None:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 _EXAMPLES = """
 kohort gateway --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example
 kohort gateway --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example --park 'billing-*'
+kohort gateway --bootstrap-server kafka-1:9092 --mode rewrite --advertised gateway.example:9192
 kohort gateway --config gateway.toml --metrics 0.0.0.0:9404 --events groups.jsonl
 """
-MODES = ("listener", "coordinators")
+MODES = ("listener", "coordinators", "rewrite")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -36,6 +37,14 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--config", metavar="FILE", type=Path, help="settings from a .toml file; options go before it")
     add_mode(parser)
     parser.add_argument("--listen", metavar="HOST", help="the address to listen on (default: all of this machine)")
+    parser.add_argument(
+        "--node-port", metavar="NODE=PORT", action="append", type=_node_port, help="rewrite: the port of one node"
+    )
+    parser.add_argument(
+        "--node-names",
+        metavar="PATTERN",
+        help="rewrite, with TLS: a host name for each node in place of a port: broker-$(nodeId).kafka.example.com",
+    )
     policies = parser.add_argument_group("policies, in the order given, before those of the file")
     for treatment, text in (
         ("park", "hold heartbeats of these groups for news"),
@@ -69,6 +78,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     gateway_measure.register(inner)
 
 
+def _node_port(text: str) -> tuple[int, int]:
+    node_id, _, port = text.partition("=")
+    if not (node_id.isascii() and node_id.isdigit() and port.isascii() and port.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NODE=PORT, such as 1=9201")
+    return int(node_id), int(port)
+
+
 def add_mode(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how clients reach the gateway."""
     parser.add_argument("--mode", choices=MODES, help="how clients come to the gateway")
@@ -76,7 +92,8 @@ def add_mode(parser: argparse.ArgumentParser) -> None:
         "--advertised",
         metavar="HOST[:PORT]",
         action="append",
-        help="the gateway's name in the brokers' advertised.listeners; may be repeated",
+        help="the gateway's name in the brokers' advertised.listeners, may be repeated; with --mode rewrite"
+        " HOST:PORT for clients to begin at: node n has PORT + 1 + n",
     )
 
 
@@ -128,6 +145,8 @@ def settings_from(args: argparse.Namespace) -> GatewaySettings:
         "mode": None if args.mode is None else read_mode(args.mode),
         "advertised": None if args.advertised is None else tuple(args.advertised),
         "listen_host": args.listen,
+        "node_ports": None if args.node_port is None else dict(args.node_port),
+        "node_names": args.node_names,
         "events": args.events,
         "metrics": None if args.metrics is None else split_address("metrics", args.metrics),
         "max_connections": args.max_connections,
@@ -143,7 +162,10 @@ def settings_from(args: argparse.Namespace) -> GatewaySettings:
     settings.update({name: value for name, value in given.items() if value is not None})
     if args.bootstrap_is_given or "bootstrap_servers" not in settings:
         settings["bootstrap_servers"] = args.bootstrap_server
-    for name, option in (("mode", "--mode listener"), ("advertised", "--advertised HOST")):
+    for name, option in (
+        ("mode", f"--mode {', '.join(MODES[:-1])} or {MODES[-1]}"),
+        ("advertised", "--advertised HOST"),
+    ):
         if name not in settings:
             raise SettingsError(f"{name} is not set: give {option}, or write it into the file of --config")
     return GatewaySettings(**settings, security=args.security)

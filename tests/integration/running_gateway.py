@@ -1,0 +1,77 @@
+"""A gateway in a thread and an event loop of its own, in front of a broker of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from kohort.gateway.gateway_server import GatewayServer
+from kohort.gateway.gateway_settings import GatewaySettings, Mode
+from kohort.gateway.node_port import NodePort
+from kohort.net.event_loop import new_event_loop
+
+
+def free_port() -> int:
+    """Return a loopback port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RunningGateway:
+    """A gateway in mode `rewrite`, with a port for node 1; `changes` are settings."""
+
+    def __init__(self, bootstrap_servers: str, **changes: Any) -> None:
+        self.port, self.node_port = free_port(), free_port()
+        settings: dict[str, Any] = {
+            "bootstrap_servers": bootstrap_servers,
+            "mode": Mode.REWRITE,
+            "advertised": (f"127.0.0.1:{self.port}",),
+            "listen_host": "127.0.0.1",
+            "node_ports": {1: self.node_port},
+            "drain_ms": 100,
+        }
+        self.settings = GatewaySettings(**{**settings, **changes})
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="gateway", daemon=True)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin."""
+        return self.settings.advertised[0]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self.server = self.call(self._made())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.call(self.server.stop())
+        self._end()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _made(self) -> GatewayServer:
+        server = GatewayServer(self.settings)
+        await server.start()
+        return server
+
+    def call(self, coroutine: Any) -> Any:
+        """Run a coroutine in the gateway's loop and return its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+    def ports(self) -> list[NodePort]:
+        """Return the ports that the gateway listens on."""
+        return list(self.server.ports.values())

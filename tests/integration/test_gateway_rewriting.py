@@ -1,0 +1,169 @@
+"""Clients behind a gateway in mode `rewrite`: what they see, and what neither side can do to the other."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from struct import pack
+
+import pytest
+from tests.integration.client_scenarios import SCENARIOS, Scenario, run
+from tests.integration.running_gateway import RunningGateway
+
+from kohort.broker.embedded import EmbeddedBroker
+from kohort.client import Admin, Sasl
+from kohort.gateway.cluster_topology import TopologyError
+from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
+from kohort.net.blocking_connection import BlockingConnection
+from kohort.wire.frames import encode_request
+from kohort.wire.messages import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+
+PARKING = PolicyTable((Policy(groups="*", treatment=Treatment.PARK),))
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def gateway(broker: EmbeddedBroker) -> Iterator[RunningGateway]:
+    with RunningGateway(broker.bootstrap_servers, policies=PARKING) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_our_client_does_behind_it_what_it_does_on_a_broker(scenario: Scenario, gateway: RunningGateway) -> None:
+    run(scenario, gateway.bootstrap_servers, scenario.__name__[:40])
+
+
+def test_clients_are_shown_the_gateway_and_no_broker(gateway: RunningGateway) -> None:
+    at_gateway = ("127.0.0.1", gateway.node_port)
+    with connected(gateway.port) as connection:
+        metadata = connection.call(MetadataRequest(topics=[]))
+        assert [(each.host, each.port) for each in metadata.brokers] == [at_gateway]
+        found = connection.call(FindCoordinatorRequest(key="g", coordinator_keys=["g"]))
+        assert [(each.host, each.port) for each in found.coordinators] == [at_gateway]
+        versions = connection.call(ApiVersionsRequest(client_software_name="test", client_software_version="1"))
+        offered = {each.api_key: each.max_version for each in versions.api_keys}
+    assert offered[1] == 15
+
+
+def connected(port: int) -> closing[BlockingConnection]:
+    return closing(BlockingConnection("127.0.0.1", port, "test"))
+
+
+def exchange(port: int, sent: bytes) -> bytes:
+    """Send bytes, and return what comes until the other side closes."""
+    with socket.create_connection(("127.0.0.1", port), 10) as client:
+        client.sendall(sent)
+        received = b""
+        while chunk := client.recv(65536):
+            received += chunk
+        return received
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n" * 4, "a request of API"),
+        (b"\xff" * 40, "a frame's length is -1"),
+        (pack(">i", 2) + b"xx", "lacks a header"),
+        (encode_request(MetadataRequest(), 13, 1, "c")[:4] + pack(">hh", 3, 99) + bytes(40), "version 99"),
+    ],
+)
+def test_rubbish_closes_its_connection_with_a_sentence_and_no_other(
+    sent: bytes, reason: str, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    with connected(gateway.port) as other:
+        assert exchange(gateway.port, sent) == b""
+        assert reason in caplog.text
+        assert other.call(MetadataRequest()).brokers
+
+
+def test_half_a_frame_of_100_mb_takes_no_memory(gateway: RunningGateway) -> None:
+    head = pack(">ihhi", 100 << 20, 0, 9, 1)
+    with socket.create_connection(("127.0.0.1", gateway.node_port), 10) as client:
+        client.sendall(head + bytes(64))
+        with connected(gateway.port) as other:
+            assert other.call(MetadataRequest()).brokers
+        links = [link for port in gateway.ports() for link in port.links]
+        assert all(link.held_bytes < 100 for link in links)
+
+
+def test_a_frame_of_100_mb_passes_to_the_broker_which_refuses_it(gateway: RunningGateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.node_port), 10) as client:
+        client.settimeout(10)
+        client.sendall(pack(">ihhi", (100 << 20) + 1, 0, 9, 1))
+        assert client.recv(100) == b""
+
+
+def test_a_node_that_moves_keeps_its_port_here() -> None:
+    with EmbeddedBroker() as first, EmbeddedBroker() as second, RunningGateway(first.bootstrap_servers) as gateway:
+        moved_to = second.broker.address
+
+        async def learn() -> tuple[str, int]:
+            assert gateway.server.rewritten is not None
+            return gateway.server.rewritten.addresses.address_of(1, *moved_to)
+
+        assert gateway.call(learn()) == ("127.0.0.1", gateway.node_port)
+        first.stop()
+        with connected(gateway.node_port) as connection:
+            assert connection.call(MetadataRequest()).brokers[0].port == gateway.node_port
+
+
+def test_a_broker_that_has_vanished_closes_connections_and_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
+    with EmbeddedBroker() as broker, RunningGateway(broker.bootstrap_servers) as gateway:
+        with socket.create_connection(("127.0.0.1", gateway.node_port), 10) as idle:
+            broker.kill()
+            assert exchange(gateway.node_port, b"") == b""
+            assert "no connection to node 1" in caplog.text
+            idle.settimeout(10)
+            assert idle.recv(1) == b""
+        broker.start()
+        with connected(gateway.node_port) as connection:
+            assert connection.call(MetadataRequest()).brokers
+
+
+def test_a_gateway_in_front_of_itself_does_not_start() -> None:
+    with EmbeddedBroker() as broker, RunningGateway(broker.bootstrap_servers) as gateway:
+        own = f"127.0.0.1:{gateway.node_port}"
+        with (
+            pytest.raises(TopologyError, match="which is the gateway itself"),
+            RunningGateway(gateway.bootstrap_servers, advertised=(own,), node_ports={}),
+        ):
+            pass
+
+
+def test_a_client_that_does_not_read_stops_the_broker_s_side_and_holds_no_more_than_a_buffer(
+    gateway: RunningGateway,
+) -> None:
+    request = encode_request(MetadataRequest(), 12, 1, "c")
+    with socket.create_connection(("127.0.0.1", gateway.node_port), 10) as client:
+        client.setblocking(False)
+        sent = 0
+        with suppress(BlockingIOError):
+            while sent < 200 << 20:
+                sent += client.send(request * 1000)
+        assert sent < 200 << 20
+        assert all(link.held_bytes < 16 << 20 for port in gateway.ports() for link in port.links)
+
+
+def test_sasl_passes_between_client_and_broker() -> None:
+    with (
+        EmbeddedBroker(kohort_sasl_plain_users="ann:secret") as broker,
+        RunningGateway(broker.bootstrap_servers, security={"sasl": Sasl("PLAIN", "ann", "secret")}) as gateway,
+    ):
+
+        async def names(password: str) -> list[str]:
+            async with Admin(gateway.bootstrap_servers, sasl=Sasl("PLAIN", "ann", password)) as admin:
+                await admin.create_topic("t", 1)
+                return [topic.name for topic in await admin.list_topics()]
+
+        assert "t" in asyncio.run(names("secret"))
+        with pytest.raises(Exception, match="refused user 'ann'"):
+            asyncio.run(names("wrong"))
