@@ -8,6 +8,7 @@ nodes in turn.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -17,9 +18,12 @@ from kohort.gateway.cluster_topology import Topology, TopologyError
 from kohort.gateway.core.rewriting.broker_addresses import NoAddress
 from kohort.gateway.core.rewriting.node_addresses import NamePerNode, NodeAddresses, PortPerNode
 from kohort.gateway.node_port import Upstream
+from kohort.model.printable import printable
 
 if TYPE_CHECKING:
     from kohort.client import Admin
+
+log = logging.getLogger("kohort.gateway")
 
 Serve = Callable[[int, Upstream], None]
 """Listens on a port for a node at once, or leads the port there if it is listened on already. Raises OSError."""
@@ -107,6 +111,7 @@ class NamesOfNodes:
             return None
         node_id = self._names.node_of(server_name)
         if node_id is None or self._nodes.get(node_id) is None:
+            log.warning("a client connects to %s, which is the name of no node seen so far", printable(server_name))
             return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
         self._chosen[connection] = node_id
         return None
