@@ -286,9 +286,10 @@ def _nothing_advertised(facts: ClusterFacts, which: str) -> str:
     direct = [(node, endpoint) for node in facts.nodes for endpoint in _named(facts, node)]
     if direct and (direct[0][1].host, direct[0][1].port) == (direct[0][0].host, direct[0][0].port):
         return (
-            f"bootstrap_servers = {facts.bootstrap_servers} lead to the gateway itself: node {direct[0][0].node_id}"
-            f" advertises {direct[0][1]} there; name brokers on a listener where they advertise their own addresses,"
-            f" such as that of inter.broker.listener.name, and let {which} have one that advertises {_names(facts)}"
+            f"node {direct[0][0].node_id} advertises {_names(facts)} only as {direct[0][1]}, by which"
+            f" bootstrap_servers = {facts.bootstrap_servers} lead to it: if that is the gateway itself, name brokers on"
+            " another listener, such as that of inter.broker.listener.name; if it is the broker,"
+            f" {which} must have a listener more whose advertised.listeners entry is the gateway's"
         )
     if direct:
         node, endpoint = direct[0]

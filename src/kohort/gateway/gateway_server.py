@@ -102,7 +102,10 @@ class GatewayServer:
         self._serving: set[asyncio.Task[None]] = set()
         self._vanished_ms: dict[int, int] = {}
         """By port, when its node was first missed."""
-        self._said: tuple[str, ...] = ()
+        self._remarks: tuple[str, ...] = ()
+        """What was logged about the cluster as it is."""
+        self._failure = ""
+        """Why the cluster could not be followed the last time, or empty."""
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -233,6 +236,11 @@ class GatewayServer:
         self.gateway.tick(self.clock.now_ms())
         self.passed()
 
+    def renew_certificates(self) -> None:
+        """Read certificates again whose files have changed, for the connections from now on."""
+        for renewed in self._renewed:
+            renewed.renew()
+
     # The cluster
 
     async def _look(self) -> Topology:
@@ -245,13 +253,14 @@ class GatewayServer:
         """Look at the cluster again and again."""
         while True:
             await asyncio.sleep(self.settings.refresh_ms / 1000)
-            for renewed in self._renewed:
-                renewed.renew()
+            self.renew_certificates()
             try:
                 await self._apply(await self._look())
-                self._say_once(())
+                self._failure = ""
             except (KafkaError, TopologyError, ListenFailed, OSError) as error:
-                self._say_once((f"the ports stay as they are: {error}",))
+                if str(error) != self._failure:
+                    self._failure = str(error)
+                    log.warning("the ports stay as they are: %s", error)
 
     async def _apply(self, topology: Topology, *, is_first: bool = False) -> None:
         wanted = dict(topology.upstreams)
@@ -265,7 +274,7 @@ class GatewayServer:
         unknown = await unresolvable(found)
         if is_first and unknown and len(unknown) == len(wanted):
             raise TopologyError("; ".join(unknown))
-        self._say_once((*topology.remarks, *unknown))
+        self._log_remarks((*topology.remarks, *unknown))
         for port in self.topology.upstreams.keys() - wanted.keys():
             self._vanished_ms.pop(port, None)
             await self.ports.pop(port).close("its node is gone from the cluster")
@@ -300,12 +309,12 @@ class GatewayServer:
         assert self.listener_tls is not None, "the settings demand TLS for names of nodes"
         return NamesOfNodes(settings.bootstrap_address, settings.node_names, self.listener_tls, is_tls=is_tls)
 
-    def _say_once(self, remarks: tuple[str, ...]) -> None:
-        """Log what was not logged the last time."""
+    def _log_remarks(self, remarks: tuple[str, ...]) -> None:
+        """Log the remarks that are new."""
         for remark in remarks:
-            if remark not in self._said:
+            if remark not in self._remarks:
                 log.warning("%s", remark)
-        self._said = remarks
+        self._remarks = remarks
 
     async def _measure_lag(self) -> None:
         loop = asyncio.get_running_loop()

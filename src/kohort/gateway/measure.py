@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
@@ -21,7 +21,6 @@ from typing import Any
 from kohort.assign import CooperativeStickyAssignor, RangeAssignor
 from kohort.client import Admin, Consumer
 from kohort.gateway.gateway_settings import ClusterSecurity
-from kohort.model.errors import KafkaError
 
 log = logging.getLogger("kohort.gateway")
 
@@ -128,10 +127,9 @@ class _Group:
         await member.stop()
 
     async def remove_all(self) -> None:
-        """Stop every member, whatever their state."""
-        while self._members:
-            with suppress(KafkaError, OSError):
-                await self.remove()
+        """Stop every member at once, whatever their state."""
+        leaving = [self.remove() for _ in range(len(self._members))]
+        await asyncio.gather(*leaving, return_exceptions=True)
 
     async def settled(self, partitions: int) -> None:
         """Wait until every member has some of the partitions and each has one owner. Raises MeasureFailed."""
@@ -169,6 +167,11 @@ async def measure(
                 continue
             for each in await _measure_kind(plan, admin, topic, kind, security, progress):
                 yield each
+
+
+def duration_s(plan: MeasurePlan) -> float:
+    """Return about how long it takes, where every kind is offered."""
+    return len(plan.kinds) * (10 + plan.runs * 2 * (plan.settle_s + 4))
 
 
 def steps(plan: MeasurePlan) -> int:
@@ -210,13 +213,11 @@ async def _measure_kind(
                     taken.append((perf_counter() - began_s) * 1000)
                     progress()
     finally:
-        for group in groups:
-            await group.remove_all()
-        for group_id in ids:
-            try:
-                await admin.delete_group(group_id)
-            except KafkaError as error:
-                log.info("group %s is not deleted: %s", group_id, error)
+        await asyncio.gather(*[group.remove_all() for group in groups])
+        deletions = await asyncio.gather(*map(admin.delete_group, ids), return_exceptions=True)
+        for group_id, failure in zip(ids, deletions, strict=True):
+            if failure is not None:
+                log.info("group %s is not deleted: %s", group_id, failure)
     return (
         Measured(kind, "join", tuple(joins[0]), tuple(joins[1])),
         Measured(kind, "leave", tuple(leaves[0]), tuple(leaves[1])),

@@ -111,7 +111,9 @@ def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
     steps: list[Step] = []
     data = _moved_away(facts.topics, ids, others)
     if data:
-        title = f"Move {sum(map(len, data.values()))} partitions of other topics away from {_nodes(chosen)}"
+        title = f"Move {sum(map(len, data.values()))} partitions away from {_nodes(chosen)}"
+        if OFFSETS_TOPIC in data:
+            title += f"; those of {OFFSETS_TOPIC} come back when the gateway runs"
         steps.append(Step(title, _reassign("move-data.json", data, server)))
     for node, port in zip(chosen, range(wishes.first_port, wishes.first_port + len(chosen)), strict=True):
         steps.append(_advertise_step(facts, node, Endpoint("", wishes.gateway, port)))
@@ -125,6 +127,9 @@ def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
         today = {view.partition: view.replicas for view in _views(offsets)}
         title = f"Move {OFFSETS_TOPIC} to {_nodes(chosen)}; from now on groups go through the gateway"
         steps.append(Step(title, _reassign("move-offsets.json", {OFFSETS_TOPIC: there}, server)))
+        clients = _clients_address(facts, chosen, others)
+        if clients:
+            steps.append(_measure_step(facts, clients))
         back = [
             Step(f"Move {OFFSETS_TOPIC} back", _reassign("offsets-back.json", {OFFSETS_TOPIC: today}, server)),
         ]
@@ -164,10 +169,12 @@ def _gateway_steps(facts: ClusterFacts, wishes: Wishes, mode: str, servers: str,
         (f"{command} --park '{PREFIX}-*' --metrics 127.0.0.1:9404",),
     )
     if servers:
-        yield Step(
-            "Measure what it gains on this cluster",
-            (f"kohort gateway measure --bootstrap-server {facts.bootstrap_servers} --gateway {servers.split(',')[0]}",),
-        )
+        yield _measure_step(facts, servers.split(",")[0])
+
+
+def _measure_step(facts: ClusterFacts, clients_address: str) -> Step:
+    command = f"kohort gateway measure --bootstrap-server {facts.bootstrap_servers} --gateway {clients_address}"
+    return Step("Measure what it gains on this cluster", (command,))
 
 
 def _park_step(facts: ClusterFacts, wishes: Wishes, mode: str) -> Step:
@@ -178,8 +185,25 @@ def _park_step(facts: ClusterFacts, wishes: Wishes, mode: str) -> Step:
     )
 
 
+def _clients_address(facts: ClusterFacts, chosen: Sequence[NodeListeners], others: Sequence[int]) -> str | None:
+    """Return where clients reach a node that holds data."""
+    name = _clients_listener(facts, chosen[0])
+    endpoints = (node.advertised.get(name) for node in facts.nodes if node.node_id in others)
+    return next((f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints if endpoint is not None), None)
+
+
 def _advertise_step(facts: ClusterFacts, node: NodeListeners, at_gateway: Endpoint) -> Step:
     """Return the step in which a coordinator's clients' listener advertises the gateway."""
+    name = _clients_listener(facts, node)
+    advertised = {**node.advertised, name: Endpoint(name, at_gateway.host, at_gateway.port)}
+    return Step(
+        f"Let listener {name} of node {node.node_id} advertise the gateway: in its server.properties",
+        (f"advertised.listeners={_listed(advertised.values())}",),
+    )
+
+
+def _clients_listener(facts: ClusterFacts, node: NodeListeners) -> str:
+    """Return the name of a node's listener for clients. Raises PlanError where it has none of their own."""
     between = node.between_brokers or "PLAINTEXT"
     candidates = [name for name in node.advertised if name not in (between, *node.controllers)]
     if not candidates:
@@ -195,12 +219,7 @@ def _advertise_step(facts: ClusterFacts, node: NodeListeners, at_gateway: Endpoi
                 f"{facts.bootstrap_servers} is the listener {node.reached_by}, which shall advertise the gateway: name"
                 f" brokers on another one in --bootstrap-server, such as {between}"
             )
-    name = candidates[0]
-    advertised = {**node.advertised, name: Endpoint(name, at_gateway.host, at_gateway.port)}
-    return Step(
-        f"Let listener {name} of node {node.node_id} advertise the gateway: in its server.properties",
-        (f"advertised.listeners={_listed(advertised.values())}",),
-    )
+    return candidates[0]
 
 
 def _with_listener(node: NodeListeners, at_gateway: Endpoint) -> Iterator[str]:
@@ -290,7 +309,7 @@ def _moved_away(
     moved: dict[str, dict[int, tuple[int, ...]]] = {}
     for topic in sorted(topics, key=lambda each: each.name):
         for view in _views(topic):
-            if topic.name == OFFSETS_TOPIC or not set(ids).intersection(view.replicas):
+            if not set(ids).intersection(view.replicas):
                 continue
             replicas = [node for node in view.replicas if node not in ids]
             while len(replicas) < len(view.replicas) and len(replicas) < len(others):

@@ -72,11 +72,12 @@ def test_a_listener_of_the_same_name_is_not_replaced() -> None:
 def test_coordinators_are_emptied_and_advertised_before_groups_move_to_them() -> None:
     plan = coordinators_plan(cluster((3,), (1, 3)), coordinators(3))
     assert titles(plan) == [
-        "Move 2 partitions of other topics away from node 3",
+        "Move 2 partitions away from node 3",
         "Let listener CLIENTS of node 3 advertise the gateway: in its server.properties",
         "Restart node 3; no group is there yet",
         "Start the gateway on gateway.example. It observes all groups, and holds heartbeats of throwaway groups only",
         "Move __consumer_offsets to node 3; from now on groups go through the gateway",
+        "Measure what it gains on this cluster",
         "Cordon node 3, so that nothing else is placed there (KIP-1066)",
         "Hold heartbeats of the first groups, such as billing-*, and of more while kohort_gateway_fallbacks_total is 0",
     ]
@@ -116,3 +117,10 @@ def test_a_cluster_with_one_listener_is_refused_with_what_it_needs() -> None:
     single = facts(*[node(number, f"PLAINTEXT://kafka-{number}:9092", "PLAINTEXT://:9092") for number in (1, 2)])
     with pytest.raises(PlanError, match=r"has one listener for clients and brokers, PLAINTEXT"):
         coordinators_plan(single, coordinators(2))
+
+
+def test_groups_on_a_node_that_shall_coordinate_leave_it_until_the_gateway_runs() -> None:
+    plan = coordinators_plan(cluster((1,)), coordinators(2))
+    assert plan.steps[0].title == (
+        "Move 1 partitions away from node 2; those of __consumer_offsets come back when the gateway runs"
+    )

@@ -72,8 +72,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _measure(plan: MeasurePlan, args: argparse.Namespace) -> int:
-    from kohort.gateway.measure import measure, steps
+    from kohort.gateway.measure import duration_s, measure, steps
 
+    output.remark(f"this takes about {max(1, round(duration_s(plan) / 60))} min; it removes its groups and its topic")
     with output.Meter("measuring", total=steps(plan), unit="rebalances") as meter:
         results = [measured async for measured in measure(plan, args.security, meter.advance)]
     if args.json:

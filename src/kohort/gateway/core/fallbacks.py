@@ -1,21 +1,21 @@
 """Groups that fall back to being observed, for a while, since parking went wrong there.
 
 Signs of harm: a client gives its connection up while its heartbeat is held and sends from another one under the same
-member id, a member is evicted while its heartbeat is held back, or members of one group disconnect one after another
-while theirs are held. One disconnect alone is none: a process that ends without closing its client looks the same.
+member id, a member is evicted while its heartbeat is held back, or members of one group on several hosts disconnect
+one after another while theirs are held. One host alone is none: a process that is killed looks the same.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeVar
 
 FALLBACK_MS = 600_000
 """For how long a group falls back."""
 
-DISCONNECTS = 3
-"""So many disconnects of members whose heartbeats were held are harm ..."""
+HOSTS = 3
+"""Disconnects of members on so many hosts whose heartbeats were held are harm ..."""
 
 WITHIN_MS = 60_000
 """... if they happen within this time."""
@@ -43,8 +43,8 @@ class Fallbacks:
         """By group, until when it is observed only."""
         self._disconnected_ms: OrderedDict[tuple[str, str], int] = OrderedDict()
         """By group and member, when its connection ended while its heartbeat was held."""
-        self._recent: OrderedDict[str, deque[int]] = OrderedDict()
-        """By group, the times of such disconnects."""
+        self._recent: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
+        """By group and host, the last time of such a disconnect."""
 
     def is_fallen(self, group_id: str, now_ms: int) -> bool:
         """Whether a group is observed only, for now."""
@@ -60,16 +60,20 @@ class Fallbacks:
         """Return how many groups have fallen back."""
         return sum(now_ms < until_ms for until_ms in self._until_ms.values())
 
-    def disconnected(self, group_id: str, member_id: str, now_ms: int) -> None:
+    def disconnected(self, group_id: str, member_id: str, host: str, now_ms: int) -> None:
         """A client's connection ended while a heartbeat of its member was held, and the client ended it."""
         _remember(self._disconnected_ms, (group_id, member_id), now_ms)
         recent = self._recent.get(group_id)
         if recent is None:
-            recent = deque(maxlen=DISCONNECTS)
+            recent = OrderedDict()
             _remember(self._recent, group_id, recent)
-        recent.append(now_ms)
-        if len(recent) == DISCONNECTS and now_ms - recent[0] <= WITHIN_MS:
-            self._fall(group_id, f"{DISCONNECTS} members disconnected while their heartbeats were held", now_ms)
+        recent.pop(host, None)
+        recent[host] = now_ms
+        while now_ms - next(iter(recent.values())) > WITHIN_MS:
+            recent.popitem(last=False)
+        if len(recent) >= HOSTS:
+            harm = f"members on {HOSTS} hosts disconnected while their heartbeats were held"
+            self._fall(group_id, harm, now_ms)
 
     def seen(self, group_id: str, member_id: str, now_ms: int) -> None:
         """A member sends a request."""

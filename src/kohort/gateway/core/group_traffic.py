@@ -256,7 +256,7 @@ class ConnectionTraffic:
         elif parked is not None and parked.parking is not None:
             waiting = parked.heartbeat
         if waiting is not None and is_by_client:
-            self._policies.fallbacks.disconnected(waiting.group_id, waiting.member_id, now_ms)
+            self._policies.fallbacks.disconnected(waiting.group_id, waiting.member_id, self.client_host, now_ms)
         if held is not None:
             held.drop()
         if parked is not None:
