@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.integration.gateway_cluster import gateway_cluster
+
+from kohort.wire.frames import encode_request
+from kohort.wire.messages import ApiVersionsRequest
 
 COMMAND = [sys.executable, "-m", "kohort.cli", "gateway"]
 
@@ -42,6 +46,29 @@ def test_a_signal_drains_the_gateway(number: signal.Signals) -> None:
             _, errors = process.communicate(timeout=20)
             assert process.returncode == 0
             assert {json.loads(line)["level"] for line in errors.splitlines()} == {"info"}
+
+
+def test_a_second_signal_ends_the_gateway_at_once() -> None:
+    with gateway_cluster() as cluster:
+        options = ["--bootstrap-server", cluster.bootstrap_servers, "--mode", "listener", "--drain-time", "60s"]
+        options += ["--advertised", cluster.advertised, "--listen", "127.0.0.1"]
+        with subprocess.Popen(
+            [*COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline().startswith(
+                f"kohort gateway ready: port {cluster.gateway_port} for node 1 at"
+            )
+            with socket.create_connection(("127.0.0.1", cluster.gateway_port)) as client:
+                request = encode_request(ApiVersionsRequest(), 0, 1, "client")
+                client.sendall(request + request[:3])
+                assert client.recv(1)  # so it has read the half request too, which keeps the connection busy
+                process.send_signal(signal.SIGINT)
+                while "the gateway ends: " not in process.stderr.readline():
+                    pass
+                process.send_signal(signal.SIGINT)
+                assert process.wait(timeout=10) == -signal.SIGINT
 
 
 def test_a_cluster_that_advertises_no_gateway_is_refused_with_the_setting() -> None:

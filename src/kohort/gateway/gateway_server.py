@@ -169,11 +169,13 @@ class GatewayServer:
         After the drain time the others are closed too.
         """
         self.is_draining = True
+        drain_s = self.settings.drain_ms / 1000
+        log.info("the gateway ends: %d connections have %g s to become idle", self.counters.connections, drain_s)
         self.gateway.policies.stop_parking()
         for port in self.ports.values():
             await port.drain()
         self.passed()
-        deadline_s = asyncio.get_running_loop().time() + self.settings.drain_ms / 1000
+        deadline_s = asyncio.get_running_loop().time() + drain_s
         while (open_now := self.counters.connections) and asyncio.get_running_loop().time() < deadline_s:
             await asyncio.sleep(0.02)
         if open_now:

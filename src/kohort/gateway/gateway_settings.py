@@ -128,6 +128,11 @@ class GatewaySettings:
                 continue
             if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
                 raise SettingsError(f"{name} = {number!r}: expected a whole number from {least} to {most}")
+        if self.workers > 1:
+            raise SettingsError(
+                f"workers = {self.workers}: a gateway is one process, since members of a group behind several would not"
+                " learn of its rounds together; leave it at 1, and give each gateway clusters or nodes of its own"
+            )
         self._check_rewriting()
         if not self.events:
             raise SettingsError(f"events is empty: expected {EVENTS_FORMS}")

@@ -36,6 +36,7 @@ def test_defaults_observe_and_change_nothing() -> None:
         ({"refresh_ms": 10}, "refresh_ms = 10: expected a whole number from 1000"),
         ({"max_connections": 0}, "max_connections = 0: expected"),
         ({"workers": True}, "workers = True: expected"),
+        ({"workers": 4}, "workers = 4: a gateway is one process"),
         ({"events": ""}, "events is empty: expected none, topic"),
     ],
 )
