@@ -27,6 +27,7 @@ from bench.coordinator import coordinator
 from bench.first_query import first_query
 from bench.fleet_decode import fleet_decode
 from bench.fleet_pipeline import fleet_pipeline
+from bench.gateway_traffic import gateway_traffic
 from bench.group_stream import group_stream
 from bench.large_group import large_group
 from bench.rebalance import rebalance
@@ -50,6 +51,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     **{f"roll-{protocol}": partial(rolls, protocol=protocol) for protocol in MAKES},
     "parked": parked,
     "throughput": throughput,
+    "gateway-traffic": gateway_traffic,
     "codec": codec,
     "assignors": assignors,
     "server-assignors": server_rows,
