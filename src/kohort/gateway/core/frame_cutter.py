@@ -46,14 +46,15 @@ class FrameCutter:
         """The first bytes of a frame, fewer than its head."""
         self._passing = 0
         """How many bytes of a frame that passes are still to come."""
-        self._gathered: list[bytes] = []
+        self._gathered = bytearray()
+        """The first bytes of a frame that is read: in one piece, since each byte may come alone."""
         self._missing = 0
         """How many bytes the frame in `_gathered` lacks."""
 
     @property
     def held_bytes(self) -> int:
         """How many bytes wait here for the rest of their frame."""
-        return len(self._start) + sum(map(len, self._gathered))
+        return len(self._start) + len(self._gathered)
 
     @property
     def is_between_frames(self) -> bool:
@@ -75,10 +76,9 @@ class FrameCutter:
             elif self._missing:
                 stop = min(end, position + self._missing)
                 self._missing -= stop - position
-                self._gathered.append(bytes(view[position:stop]))
+                self._gathered += view[position:stop]
                 if not self._missing:
-                    frame = b"".join(self._gathered)
-                    self._gathered = []
+                    frame, self._gathered = bytes(self._gathered), bytearray()
                     yield Whole(frame)
             else:
                 if end - position < LENGTH_BYTES:
@@ -96,7 +96,7 @@ class FrameCutter:
                     if stop <= end:
                         yield Whole(bytes(view[position:stop]))
                     else:
-                        self._gathered.append(bytes(view[position:]))
+                        self._gathered += view[position:]
                         self._missing = stop - end
                         return
                 else:

@@ -19,7 +19,7 @@ from kohort.gateway.core.relay import Exchange, RequestHead
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Leaving, Sync
 from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
 from kohort.model.cause import MAX_REASON_LENGTH
-from kohort.model.errors import ErrorCode
+from kohort.model.errors import ErrorCode, error_for
 from kohort.model.id_partitions import id_partitions
 from kohort.parking.parked_heartbeat import MARGIN_MS, OTHERS_MARGIN_MS, Follower, ParkedHeartbeat
 from kohort.wire.apis import VERSIONS, Api
@@ -192,7 +192,7 @@ class ConnectionTraffic:
                     self._held = self._holding.hold_sync(exchange, command, frame)
                     return None
                 if isinstance(command, Heartbeat) and isinstance(message, HeartbeatResponse):
-                    return self._hold(exchange, command, frame, ErrorCode(message.error_code), now_ms)
+                    return self._hold(exchange, command, frame, error_for(message.error_code), now_ms)
         return frame
 
     def _consumer_answered(
@@ -296,7 +296,7 @@ def _join_answered(
 ) -> None:
     del version
     result = JoinResult(
-        error=ErrorCode(message.error_code),
+        error=error_for(message.error_code),
         member_id=message.member_id,
         generation=message.generation_id,
         protocol_type=message.protocol_type,
@@ -328,7 +328,7 @@ def _sync_answered(
     groups: ObservedGroups, command: Sync, message: SyncGroupResponse, version: int, now_ms: int
 ) -> bool:
     del version
-    return groups.sync_answered(command, ErrorCode(message.error_code), bytes(message.assignment), now_ms)
+    return groups.sync_answered(command, error_for(message.error_code), bytes(message.assignment), now_ms)
 
 
 def _heartbeat(message: HeartbeatRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Heartbeat:
@@ -340,7 +340,7 @@ def _heartbeat_answered(
     groups: ObservedGroups, command: Heartbeat, message: HeartbeatResponse, version: int, now_ms: int
 ) -> None:
     del version
-    groups.heartbeat_answered(command, ErrorCode(message.error_code), now_ms)
+    groups.heartbeat_answered(command, error_for(message.error_code), now_ms)
 
 
 def _commit(message: OffsetCommitRequest, version: int, connection: ConnectionTraffic, client_id: str) -> CommitOffsets:
@@ -374,7 +374,7 @@ def _consumer_heartbeat(
 def _consumer_result(message: ConsumerGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
     assignment = message.assignment
     return ConsumerHeartbeatResult(
-        error=ErrorCode(message.error_code),
+        error=error_for(message.error_code),
         error_message=message.error_message,
         member_id=message.member_id,
         member_epoch=message.member_epoch,
