@@ -20,6 +20,7 @@ from kohort.gateway.core.policies import EVERYTHING_PARKED
 from kohort.gateway.gateway_server import GatewayServer, ListenFailed
 from kohort.gateway.gateway_settings import GatewaySettings, Mode
 from kohort.gateway.measure import Kind, MeasurePlan, measure
+from kohort.gateway.node_port import NodePort, Upstream
 from kohort.model.errors import KafkaError
 from kohort.net.connection import Connection
 from kohort.wire.messages import FetchRequest
@@ -174,6 +175,25 @@ def test_bootstrap_servers_that_are_the_gateway_are_refused(cluster: GatewayClus
                 await GatewayServer(second).start()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", ""])
+def test_a_node_that_is_the_gateway_itself_gets_no_connections(
+    cluster: GatewayCluster, host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with running(cluster) as server:
+            circle = free_port()
+            port = NodePort(Upstream(9, "127.0.0.1", circle), server)
+            port.bind(host, circle)
+            await port.serve()
+            with pytest.raises(KafkaError):
+                await Connection.open("127.0.0.1", circle, "client")
+            await port.close("the test ends")
+            assert server.counters.node(9).opened < 50
+
+    asyncio.run(scenario())
+    assert "is this gateway itself: correct the address" in caplog.text
 
 
 def test_more_connections_than_allowed_are_refused_and_counted(cluster: GatewayCluster) -> None:

@@ -247,7 +247,7 @@ class Link(_Side):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        peer = transport.get_extra_info("peername")
+        peer = _address_of(transport, "peername")
         self.address = f"{peer[0]}:{peer[1]}" if peer else "unknown"
         self._port.links.add(self)
         self._upstream = self._shared.upstream_of(self._port, transport)
@@ -263,7 +263,7 @@ class Link(_Side):
 
     def _is_loop(self) -> bool:
         """Whether the client is the gateway itself."""
-        is_loop = self.transport.get_extra_info("peername") in self._shared.own_addresses
+        is_loop = _address_of(self.transport, "peername") in self._shared.own_addresses
         if is_loop:
             log.error("%s is this gateway itself: correct the address of that node's listener", self._upstream)
         return is_loop
@@ -288,7 +288,7 @@ class Link(_Side):
             log.warning("client %s: no connection to %s: %s", self.address, upstream, reason or "it does not answer")
             self.transport.abort()
             return
-        self._own_address = broker.transport.get_extra_info("sockname")
+        self._own_address = _address_of(broker.transport, "sockname")
         self._shared.own_addresses.add(self._own_address)
         self.other = broker
         if self.transport.is_closing() or self._is_loop():
@@ -334,7 +334,8 @@ class Link(_Side):
     def broker_lost(self, error: Exception | None) -> None:
         """The broker has closed its side, or is gone."""
         if not self.transport.is_closing():
-            log.info("client %s: %s closed the connection%s", self.address, self._upstream, _because(error))
+            level = logging.DEBUG if error is None else logging.INFO
+            log.log(level, "client %s: %s closed the connection%s", self.address, self._upstream, _because(error))
         self._is_ending = True
         self.end()
 
@@ -371,6 +372,15 @@ class Link(_Side):
         log.warning("client %s: the connection to %s is closed: %s", self.address, self._upstream, reason)
         self._is_ending = True
         self.end()
+
+
+def _address_of(transport: asyncio.BaseTransport, which: str) -> tuple[str, int] | None:
+    """Return host and port of one end of a connection; an IPv4 address that a socket of IPv6 shows as it is known."""
+    address = transport.get_extra_info(which)
+    if not address:
+        return None
+    host = str(address[0])
+    return host.removeprefix("::ffff:") if "." in host else host, int(address[1])
 
 
 def _because(error: Exception | None) -> str:
