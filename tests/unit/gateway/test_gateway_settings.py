@@ -129,6 +129,14 @@ def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, sente
         read_settings_file(file)
 
 
+def test_the_file_in_the_guide_is_understood(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "guide" / "gateway.md").read_text(encoding="utf-8")
+    file = tmp_path / "gateway.toml"
+    file.write_text(guide.partition("```toml\n")[2].partition("```")[0])
+    settings = GatewaySettings(**read_settings_file(file))
+    assert [row.treatment for row in settings.policies.rows] == [Treatment.PARK, Treatment.OFF]
+
+
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cannot read .*gateway\.toml: No such file"):
         read_settings_file(tmp_path / "gateway.toml")
