@@ -30,6 +30,9 @@ _LENGTH = Struct(">i")
 READ_BYTES = 64 << 20
 """An answer with addresses that is longer than this ends the connection."""
 
+_WORTH_A_BUFFER = 65_536
+"""A shorter answer is copied to be written at once."""
+
 _UNKNOWN_VERSION = 0x7FFF
 """A version of ApiVersions that no broker knows: it answers in version 0 and names those that it does (KIP-511)."""
 
@@ -161,8 +164,12 @@ class AddressRelay:
             walker = address_walker(*request)
             assert walker is not None, "an answer is read for its addresses"
             parts = walker.replaced(frame, _RESPONSE_HEAD.size, self._address_of)
-        body = b"".join(parts)
-        self._to_client(_LENGTH.pack(len(body) - LENGTH_BYTES) + memoryview(body)[LENGTH_BYTES:])
+        length = _LENGTH.pack(sum(map(len, parts)) - LENGTH_BYTES)
+        parts[:1] = [length, memoryview(parts[0])[LENGTH_BYTES:]]
+        if len(frame) < _WORTH_A_BUFFER:
+            parts = [b"".join(parts)]
+        for part in parts:
+            self._to_client(part)
 
 
 class _Refusal(ValueError):

@@ -62,6 +62,22 @@ def test_an_address_is_replaced_and_the_length_of_the_frame_follows() -> None:
     assert seen == response(metadata("gateway", 9001), 12, 1)
 
 
+def test_a_large_answer_is_not_copied_to_be_changed() -> None:
+    pieces: list[object] = []
+    relay = AddressRelay(lambda *_: ("gateway", 9001), pieces.append, lambda _: None, pieces.append)
+    topics = [MetadataResponse.Topic(name=f"topic-{number}" * 20) for number in range(1000)]
+    message = metadata("real-host", 9092)
+    message.topics = topics
+    relay.from_client(request(METADATA, 12, 1))
+    relay.from_broker(response(message, 12, 1))
+    *_, rest = pieces
+    assert isinstance(rest, memoryview)
+    assert len(rest) > 100_000
+    expected = metadata("gateway", 9001)
+    expected.topics = topics
+    assert b"".join(pieces) == response(expected, 12, 1)  # type: ignore[arg-type]
+
+
 def test_an_answer_without_addresses_leaves_as_it_comes() -> None:
     ends = Ends()
     ends.relay.from_client(request(FETCH, 12, 1))
