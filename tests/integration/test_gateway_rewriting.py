@@ -153,6 +153,85 @@ def test_a_client_that_does_not_read_stops_the_broker_s_side_and_holds_no_more_t
         assert all(link.held_bytes < 16 << 20 for port in gateway.ports() for link in port.links)
 
 
+@pytest.fixture(scope="module")
+def played(broker: EmbeddedBroker) -> Iterator[RunningGateway]:
+    """Return a gateway of whose nodes one is played by the test: its first port may lead there too."""
+    with RunningGateway(broker.bootstrap_servers) as gateway:
+        yield gateway
+
+
+class Upstream:
+    """A node 7 that a test plays, and a client that is connected to it through the gateway."""
+
+    def __init__(self, played: RunningGateway) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        address = self._listening.getsockname()
+
+        async def learn() -> tuple[str, int]:
+            assert played.server.rewritten is not None
+            return played.server.rewritten.addresses.address_of(7, *address)
+
+        self.client = socket.create_connection(played.call(learn()), 10)
+        self.broker, _ = self._listening.accept()
+        self.broker.settimeout(10)
+
+    def __enter__(self) -> Upstream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in (self.client, self.broker, self._listening):
+            each.close()
+
+    def send(self, request: bytes) -> None:
+        """Send a request, and see it arrive."""
+        self.client.sendall(request)
+        assert self.broker.recv(len(request), socket.MSG_WAITALL) == request
+
+
+METADATA = encode_request(MetadataRequest(topics=[]), 12, 5, "test")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (pack(">ii", 40, 5) + b"\xff" * 36, "cannot be read, and could hold its own address"),
+        (pack(">ii", 40, 6) + bytes(36), "the correlation id 6, which no request has"),
+        (pack(">ii", 100 << 20, 5), "no more than"),
+        (b"\xff\xff\xff\xff" + bytes(8), "a frame's length is -1"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "which no request has"),
+    ],
+)
+def test_an_answer_that_is_none_closes_its_connection_with_a_sentence(
+    answer: bytes, reason: str, played: RunningGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Upstream(played) as upstream, connected(played.node_port) as other:
+        upstream.send(METADATA)
+        upstream.broker.sendall(answer)
+        assert upstream.client.recv(100) == b""
+        assert upstream.broker.recv(100) == b"", "the broker's side is closed too"
+        assert reason in caplog.text
+        assert other.call(MetadataRequest()).brokers
+
+
+def test_a_broker_that_answers_late_or_never_holds_up_its_own_client_only(played: RunningGateway) -> None:
+    with Upstream(played) as upstream, connected(played.node_port) as other:
+        upstream.send(METADATA)
+        assert other.call(MetadataRequest()).brokers
+        upstream.broker.sendall(pack(">ii", 4 + 14, 5) + bytes(5) + b"\1" + bytes(8))
+        assert len(upstream.client.recv(100)) == 22
+        upstream.send(METADATA)
+        upstream.client.close()
+        assert upstream.broker.recv(100) == b"", "no client waits for the answer any more"
+
+
+def test_a_broker_that_vanishes_within_an_answer_leaves_no_half_of_it_that_is_read(played: RunningGateway) -> None:
+    with Upstream(played) as upstream:
+        upstream.send(METADATA)
+        upstream.broker.sendall(pack(">ii", 400, 5) + bytes(100))
+        upstream.broker.close()
+        assert upstream.client.recv(100) == b""
+
+
 def test_sasl_passes_between_client_and_broker() -> None:
     with (
         EmbeddedBroker(kohort_sasl_plain_users="ann:secret") as broker,

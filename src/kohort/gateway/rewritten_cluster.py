@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -34,11 +34,17 @@ class NodesInTurn:
 
     def __init__(self) -> None:
         self._nodes: dict[int, Upstream] = {}
+        self._absent: frozenset[int] = frozenset()
         self._last = -1
 
     def learn(self, upstream: Upstream) -> None:
         """Take a node, or its new address."""
         self._nodes[upstream.node_id] = upstream
+        self._absent -= {upstream.node_id}
+
+    def keep(self, node_ids: Collection[int]) -> None:
+        """Pass over the nodes that the cluster no longer shows, unless there are no others."""
+        self._absent = frozenset(self._nodes.keys() - node_ids)
 
     def get(self, node_id: int) -> Upstream | None:
         """Return a node."""
@@ -50,8 +56,9 @@ class NodesInTurn:
 
     def next(self) -> Upstream:
         """Return the next node."""
-        behind = [node_id for node_id in self._nodes if node_id > self._last]
-        self._last = min(behind or self._nodes)
+        present = self._nodes.keys() - self._absent or self._nodes.keys()
+        behind = [node_id for node_id in present if node_id > self._last]
+        self._last = min(behind or present)
         return self._nodes[self._last]
 
 
@@ -64,7 +71,7 @@ class PortsOfNodes:
         self._serve = serve
         self._is_tls = is_tls
         self._bootstrap_port = bootstrap[1]
-        self._nodes = NodesInTurn()
+        self.nodes = NodesInTurn()
         self._upstreams: dict[int, Upstream] = {}
         placement = PortPerNode(bootstrap[0], bootstrap[1] + 1, self._listen, node_ports)
         self.addresses = NodeAddresses(bootstrap, placement)
@@ -72,17 +79,17 @@ class PortsOfNodes:
     def _listen(self, own_port: int, node_id: int, host: str, port: int) -> None:
         upstream = Upstream(node_id, host, port, self._is_tls)
         self._serve(own_port, upstream)
-        self._nodes.learn(upstream)
+        self.nodes.learn(upstream)
         self._upstreams[own_port] = upstream
 
     def upstreams(self) -> dict[int, Upstream]:
         """Return what every port leads to."""
-        return {self._bootstrap_port: self._nodes.first(), **self._upstreams}
+        return {self._bootstrap_port: self.nodes.first(), **self._upstreams}
 
     def upstream_of(self, port: int, transport: asyncio.BaseTransport) -> Upstream:
         """Return the node of a new connection to a port of the gateway."""
         del transport
-        return self._upstreams.get(port) or self._nodes.next()
+        return self._upstreams.get(port) or self.nodes.next()
 
 
 class NamesOfNodes:
@@ -94,7 +101,7 @@ class NamesOfNodes:
     def __init__(self, bootstrap: tuple[str, int], pattern: str, context: ssl.SSLContext, *, is_tls: bool) -> None:
         self._is_tls = is_tls
         self._bootstrap = bootstrap
-        self._nodes = NodesInTurn()
+        self.nodes = NodesInTurn()
         self._names = NamePerNode(pattern, bootstrap[1], self._learn)
         self._chosen: WeakKeyDictionary[ssl.SSLObject, int] = WeakKeyDictionary()
         """By connection, the node that its client has named."""
@@ -102,7 +109,7 @@ class NamesOfNodes:
         context.sni_callback = self._select
 
     def _learn(self, node_id: int, host: str, port: int) -> None:
-        self._nodes.learn(Upstream(node_id, host, port, self._is_tls))
+        self.nodes.learn(Upstream(node_id, host, port, self._is_tls))
 
     def _select(self, connection: ssl.SSLObject, server_name: str | None, context: ssl.SSLContext) -> int | None:
         """Take a client's server name; return an alert for one that means no node."""
@@ -110,7 +117,7 @@ class NamesOfNodes:
         if server_name is None or server_name.lower() == self._bootstrap[0].lower():
             return None
         node_id = self._names.node_of(server_name)
-        if node_id is None or self._nodes.get(node_id) is None:
+        if node_id is None or self.nodes.get(node_id) is None:
             log.warning("a client connects to %s, which is the name of no node seen so far", printable(server_name))
             return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
         self._chosen[connection] = node_id
@@ -118,14 +125,14 @@ class NamesOfNodes:
 
     def upstreams(self) -> dict[int, Upstream]:
         """Return what the port leads to."""
-        return {self._bootstrap[1]: self._nodes.first()}
+        return {self._bootstrap[1]: self.nodes.first()}
 
     def upstream_of(self, port: int, transport: asyncio.BaseTransport) -> Upstream:
         """Return the node of a new connection."""
         del port
         node_id = self._chosen.get(transport.get_extra_info("ssl_object"))
-        named = None if node_id is None else self._nodes.get(node_id)
-        return named or self._nodes.next()
+        named = None if node_id is None else self.nodes.get(node_id)
+        return named or self.nodes.next()
 
 
 async def look_at_nodes(admin: Admin, nodes: PortsOfNodes | NamesOfNodes) -> Topology:
@@ -139,4 +146,5 @@ async def look_at_nodes(admin: Admin, nodes: PortsOfNodes | NamesOfNodes) -> Top
             nodes.addresses.address_of(node_id, broker.host, broker.port)
         except NoAddress as error:
             raise TopologyError(str(error)) from error
+    nodes.nodes.keep(view.brokers)
     return Topology(nodes.upstreams())

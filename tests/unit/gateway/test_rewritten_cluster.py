@@ -40,6 +40,19 @@ def test_a_node_that_moves_is_reached_where_it_is() -> None:
     assert nodes.upstream_of(9002, ANY) == nodes.upstream_of(9000, ANY) == Upstream(1, "new", 9093, is_tls=True)
 
 
+def test_nodes_that_the_cluster_no_longer_shows_are_passed_over_until_an_answer_shows_them() -> None:
+    nodes = ports_of_nodes()
+    for node_id in (1, 2, 3):
+        nodes.addresses.address_of(node_id, f"b{node_id}", 9092)
+    nodes.nodes.keep({1, 3})
+    assert [nodes.upstream_of(9000, ANY).node_id for _ in range(3)] == [1, 3, 1]
+    assert nodes.upstream_of(9003, ANY).node_id == 2, "its own port stays"
+    nodes.addresses.address_of(2, "elsewhere", 9092)
+    assert [nodes.upstream_of(9000, ANY).node_id for _ in range(3)] == [2, 3, 1]
+    nodes.nodes.keep(())
+    assert nodes.upstream_of(9000, ANY).node_id == 2
+
+
 def test_there_is_no_next_of_no_nodes() -> None:
     with pytest.raises(ValueError, match="empty"):
         NodesInTurn().next()
