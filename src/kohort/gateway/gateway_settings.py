@@ -6,6 +6,7 @@ names, and `[[policies]]` in the order in which they are tried.
 
 from __future__ import annotations
 
+import re
 import ssl
 import tomllib
 from collections.abc import Mapping
@@ -121,7 +122,7 @@ class GatewaySettings:
                 " as in the brokers' advertised.listeners"
             )
         for name in self.advertised:
-            _check_advertised(name)
+            check_advertised(name)
         for name, (least, most) in _LEAST_MOST.items():
             number = getattr(self, name)
             if number is None:
@@ -171,6 +172,10 @@ class GatewaySettings:
         return split_address("advertised", self.advertised[0])
 
 
+_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\](:\d+)?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+|[A-Za-z0-9_.-]+(:[^:]*)?")
+"""An address of IPv6, or a host name, with a port or without."""
+
+
 def split_address(setting: str, text: str) -> tuple[str, int]:
     """Return host and port of HOST:PORT. Raises SettingsError."""
     host, _, port = text.rpartition(":")
@@ -184,8 +189,9 @@ def _has_port(name: str) -> bool:
     return name.count(":") == 1 or "]:" in name
 
 
-def _check_advertised(name: object) -> None:
-    if not isinstance(name, str) or not name or "://" in name or "," in name:
+def check_advertised(name: object) -> None:
+    """Check a name under which clients reach the gateway. Raises SettingsError."""
+    if not isinstance(name, str) or _HOST.fullmatch(name) is None:
         raise SettingsError(
             f"advertised = {name!r} is no host name: give it as the brokers' advertised.listeners do,"
             " without the listener's name, such as gateway.example or gateway.example:9192"

@@ -21,6 +21,7 @@ from typing import Any
 from kohort.assign import CooperativeStickyAssignor, RangeAssignor
 from kohort.client import Admin, Consumer
 from kohort.gateway.gateway_settings import ClusterSecurity
+from kohort.model.errors import KafkaError
 
 log = logging.getLogger("kohort.gateway")
 
@@ -116,7 +117,10 @@ class _Group:
             **_SETTINGS[self._kind](),
             **self._security,
         )
-        await member.start()
+        try:
+            await member.start()
+        except KafkaError as error:
+            raise MeasureFailed(f"no member can start at {self._bootstrap}: {error.text}") from error
         self._members[member] = asyncio.get_running_loop().create_task(_poll(member))
 
     async def remove(self) -> None:

@@ -14,6 +14,7 @@ from itertools import islice
 
 from kohort.client.cluster.metadata import PartitionView, TopicView
 from kohort.gateway.cluster_topology import OFFSETS_TOPIC, ClusterFacts, Endpoint, NodeListeners, matching
+from kohort.gateway.gateway_settings import SettingsError, check_advertised
 from kohort.gateway.measure import PREFIX
 
 LISTENER = "GATEWAY"
@@ -68,6 +69,16 @@ class Wishes:
     gateway: str
     first_port: int = FIRST_PORT
     coordinators: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        try:
+            check_advertised(self.gateway)
+        except SettingsError as error:
+            raise PlanError(str(error)) from None
+        if self.gateway.count(":") == 1:
+            raise PlanError(
+                f"advertised = {self.gateway!r}: give the host name alone; the port is that of --first-port"
+            )
 
 
 def listener_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:

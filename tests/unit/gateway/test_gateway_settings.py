@@ -31,6 +31,7 @@ def test_defaults_observe_and_change_nothing() -> None:
         ({"bootstrap_servers": "kafka-1:9092,:1"}, "bootstrap_servers = ':1' is not HOST:PORT"),
         ({"advertised": ()}, "advertised is empty: give the host name"),
         ({"advertised": ("GW://gateway:9192",)}, "is no host name"),
+        ({"advertised": ("gate way",)}, "advertised = 'gate way' is no host name"),
         ({"advertised": ("gateway:x",)}, "advertised = 'gateway:x' is not HOST:PORT"),
         ({"drain_ms": -1}, "drain_ms = -1: expected a whole number from 0 to"),
         ({"refresh_ms": 10}, "refresh_ms = 10: expected a whole number from 1000"),

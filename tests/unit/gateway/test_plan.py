@@ -113,6 +113,12 @@ def test_coordinators_that_cannot_be_are_refused(ids: tuple[int, ...], text: str
         coordinators_plan(cluster(), coordinators(*ids))
 
 
+@pytest.mark.parametrize(("name", "text"), [("x\ny", "is no host name"), ("g:9191", "give the host name alone")])
+def test_a_name_that_cannot_be_advertised_is_refused(name: str, text: str) -> None:
+    with pytest.raises(PlanError, match=text):
+        Wishes(name)
+
+
 def test_a_cluster_with_one_listener_is_refused_with_what_it_needs() -> None:
     single = facts(*[node(number, f"PLAINTEXT://kafka-{number}:9092", "PLAINTEXT://:9092") for number in (1, 2)])
     with pytest.raises(PlanError, match=r"has one listener for clients and brokers, PLAINTEXT"):

@@ -49,8 +49,8 @@ async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     from kohort.gateway.plan import PlanError, Wishes, coordinators_plan, listener_plan
 
     is_listener = args.mode == "listener"
-    wishes = Wishes(args.advertised, args.first_port, args.coordinators)
     try:
+        wishes = Wishes(args.advertised, args.first_port, args.coordinators)
         facts = await cluster_facts(admin, args.bootstrap_server, (args.advertised,), needs_topics=not is_listener)
         plan = listener_plan(facts, wishes) if is_listener else coordinators_plan(facts, wishes)
     except (PlanError, TopologyError) as error:
