@@ -50,6 +50,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     add("--plan", action="store_true", help="print what the seed decides, and run nothing")
     add("--only", metavar="STEPS", type=steps, help="leave out all steps but these, such as 3,7,9 or none")
     add("--until", metavar="SECONDS", type=seconds_us, help="end the faults then")
+    parser.add_argument(
+        "--gateways",
+        metavar="N",
+        type=number(0, "a number of gateways"),
+        default=0,
+        help="put so many gateways, which may be killed, between the members and the brokers (0)",
+    )
     batch = parser.add_argument_group("many seeds")
     batch.add_argument("--from", dest="first", metavar="N", type=number(0, "a seed"), default=0, help="the first (0)")
     batch.add_argument(
@@ -134,7 +141,7 @@ def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:
     """Return the plan of a seed, whole and as the options want it."""
     from kohort.sim.swarm.seed_plan import draw_plan
 
-    whole = plan = draw_plan(args.seed)
+    whole = plan = draw_plan(args.seed, args.gateways)
     if args.only is not None:
         known = {step.number for step in whole.steps}
         if strange := [step for step in args.only if step not in known]:
@@ -218,7 +225,7 @@ def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
     if args.spark is None:
         from kohort.sim.swarm.seed_batch import run_seeds
 
-        yield from run_seeds(seeds, args.jobs or os.cpu_count() or 1)
+        yield from run_seeds(seeds, args.jobs or os.cpu_count() or 1, args.gateways)
         return
     from kohort.spark.spark_session import SparkMissing, build
 
@@ -229,7 +236,7 @@ def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
     from kohort.sim.swarm.seed_batch import spread
 
     try:
-        yield from spread(session, seeds)
+        yield from spread(session, seeds, gateways=args.gateways)
     finally:
         session.stop()
 
@@ -243,14 +250,17 @@ def smaller_of(tally: Tally) -> dict[int, str]:
         if outcome.broken is not None and len(first) < SHRUNK:
             first.setdefault(outcome.broken.invariant, (outcome.seed, outcome.broken))
     found: dict[int, str] = {}
+    gateways = tally.broken[0].gateways if tally.broken else 0
     for seed, broken in first.values():
-        whole = draw_plan(seed)
+        whole = draw_plan(seed, gateways)
         found[seed] = smallest(whole, whole, broken)
     return found
 
 
 def summary(tally: Tally, replays: dict[int, str]) -> Iterator[str]:
     """Yield the summary of many worlds: by fault, by invariant, and each failure with its replay."""
+    from kohort.sim.swarm.seed_batch import replay_of
+
     yield output.table(("fault", "worlds", "drawn", "met"), tally.faults())
     yield ""
     yield output.table(("invariant", "worlds", "compared", "broken"), tally.held())
@@ -262,5 +272,5 @@ def summary(tally: Tally, replays: dict[int, str]) -> Iterator[str]:
         assert broken is not None, "only broken worlds are kept"
         yield ""
         yield f"seed {outcome.seed}: {broken.invariant} at {broken.at_us / 1e6:.6f} s: {broken.sentence}"
-        yield f"  {replays.get(outcome.seed, f'kohort sim --seed {outcome.seed}')}"
+        yield f"  {replays.get(outcome.seed, replay_of(outcome))}"
     yield ""

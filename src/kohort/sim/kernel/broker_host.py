@@ -38,10 +38,13 @@ class NodeHost:
         observer: Observer,
         settings: Mapping[str, str],
         disk: MemoryDisk | None = None,
+        advertised: Address | None = None,
     ) -> None:
         self.name = host.name
         self.host = host
         self.address = address
+        self.advertised = advertised or address
+        """Where clients connect to."""
         self.node: Node | None = None
         self.disk = MemoryDisk() if disk is None else disk
         self.settings = dict(settings)
@@ -63,7 +66,7 @@ class NodeHost:
         now_ms = self.host.now_ms()
         try:
             node = Node(Config(self.settings), self.disk, self._random.randbytes, now_ms, observer=self)
-            node.context.advertised = self.address
+            node.context.advertised = self.advertised
             node.start(now_ms)
         except StorageError as error:
             self.failure = error

@@ -133,6 +133,8 @@ class Network:
         self.cut = 0.0
         """How likely a chunk arrives in two pieces."""
         self._random = random
+        self.names: dict[Address, tuple[Address, ...]] = {}
+        """Addresses behind which stand others: each connection goes to one of them."""
         self._listeners: dict[Address, tuple[Host, Callable[[End], None]]] = {}
         self._blocked: dict[tuple[str, str], None] = {}
         self._ends: dict[End, None] = {}
@@ -151,6 +153,8 @@ class Network:
         self, host: Host, address: Address, opened: Callable[[End], None], failed: Callable[[str], None]
     ) -> None:
         """Connect: `opened` gets the near end, or `failed` the reason, later."""
+        if address in self.names:
+            address = self._random.choice(self.names[address])
         listener = self._listeners.get(address)
         to = listener[0].name if listener is not None else address[0]
         if self.is_blocked(host.name, to) or self.is_blocked(to, host.name):

@@ -13,6 +13,7 @@ from random import Random
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
+from kohort.sim.kernel.gateway_host import GatewayHost
 from kohort.sim.peers.client_kinds import KINDS
 from kohort.sim.scenario.simulated_cluster import MemberSlot, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, Step
@@ -76,6 +77,9 @@ class FaultInjector:
             cluster.node_host.end("stop")
         if cluster.node_host.node is None:
             self._boot(cluster.place)
+        for gateway in cluster.gateways.values():
+            if gateway.gateway is None:
+                gateway.start()
         cluster.count_topics()
         for slot in cluster.slots.values():
             if slot.plan.kind.name == "cooperative-v0":
@@ -245,19 +249,44 @@ class FaultInjector:
         is_lost = any(node.coordinator.load_error(group) is ErrorCode.NOT_COORDINATOR for group in groups)
         return is_lost or node.state.failure is not None or any(log.failure is not None for log in logs)
 
+    # -- gateways
+
+    def _kill_gateway(self, step: Step, _: Random) -> bool:
+        gateway = self._cluster.gateways[step.subject]
+        if gateway.gateway is None:
+            return False
+        gateway.end()
+        self._later(min(step.get("down_us"), 12 * SECOND_US), self._boot_gateway, gateway)
+        return True
+
+    def _boot_gateway(self, gateway: GatewayHost) -> None:
+        if gateway.gateway is None:
+            gateway.start()
+
+    def _freeze_gateway(self, step: Step, _: Random) -> bool:
+        gateway = self._cluster.gateways[step.subject]
+        if gateway.gateway is None:
+            return False
+        gateway.host.freeze(self._end_of(step))
+        return True
+
     # -- network
 
     def _partition(self, step: Step, _: Random) -> bool:
-        for node in self._cluster.nodes:
+        for node in self._peers_of_members():
             self._block(step.subject, node, step)
             self._block(node, step.subject, step)
         return self._slot(step).is_running
 
     def _one_way(self, step: Step, random: Random) -> bool:
         is_towards = random.random() < 0.5
-        for node in self._cluster.nodes:
+        for node in self._peers_of_members():
             self._block(*((step.subject, node) if is_towards else (node, step.subject)), step)
         return self._slot(step).is_running
+
+    def _peers_of_members(self) -> tuple[str, ...]:
+        """Return the hosts that members connect to."""
+        return tuple(self._cluster.gateways) or tuple(self._cluster.nodes)
 
     def _block(self, source: str, destination: str, step: Step) -> None:
         network = self._cluster.network

@@ -30,6 +30,7 @@ class Sketch(NamedTuple):
     topics: tuple[TopicPlan, ...]
     nodes: tuple[str, ...]
     members: tuple[MemberPlan, ...]
+    gateways: tuple[str, ...] = ()
 
 
 def always(_: Sketch) -> bool:
@@ -77,6 +78,10 @@ def _host(sketch: Sketch) -> str:
 
 def _node(_: Sketch) -> str:
     return "node"
+
+
+def _gateway(sketch: Sketch) -> str:
+    return sketch.random.choice(sketch.gateways)
 
 
 def _network(_: Sketch) -> str:
@@ -147,6 +152,10 @@ def _has_two_nodes(sketch: Sketch) -> bool:
     return len(sketch.nodes) > 1
 
 
+def _has_gateway(sketch: Sketch) -> bool:
+    return bool(sketch.gateways)
+
+
 def _has_native(sketch: Sketch) -> bool:
     return any(member.kind.protocol == "consumer" for member in sketch.members)
 
@@ -185,6 +194,8 @@ MENU = (
     FaultKind("reset offsets", 0.1, _of(_group, "reset offsets"), 2),
     FaultKind("configure group", 0.15, _configure, 2, fits=_has_native),
     FaultKind("storm", 0.25, _of(_network, "storm", *_STORM), 3),
+    FaultKind("kill gateway", 0.7, _of(_gateway, "kill gateway", _down), 4, fits=_has_gateway),
+    FaultKind("freeze gateway", 0.3, _of(_gateway, "freeze gateway", _lasts), 2, fits=_has_gateway),
     FaultKind("impersonate", 0.1, _of(_member, "impersonate"), 2),
 )  # fmt: skip
 

@@ -88,6 +88,8 @@ def shrink(plan: Plan, broken: Broken, runs: Runs, tries: int = TRIES) -> Shrunk
 def replay(plan: Plan, whole: Plan) -> str:
     """Return the command line that runs a plan which was cut out of the whole one of its seed."""
     words = ["kohort sim --seed", str(plan.seed)]
+    if plan.gateways:
+        words += ["--gateways", str(len(plan.gateways))]
     if plan.steps != whole.steps:
         words += ["--only", ",".join(str(step.number) for step in plan.steps) or "none"]
     if plan.end_us != whole.end_us:

@@ -9,8 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from kohort.group.classic.group import Phase
+from kohort.group.events import StoredMember
 from kohort.model.ids import TopicPartition
+from kohort.node.configuration.config import Config
+from kohort.node.groups.settings_from_config import group_settings
 from kohort.sim.kernel.broker_host import NodeHost
+from kohort.sim.kernel.gateway_host import GatewayHost
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, Network
 from kohort.sim.kernel.rng import Rng
@@ -22,6 +27,12 @@ from kohort.sim.peers.peer_producer import Feeder
 from kohort.sim.scenario.world_plan import MemberPlan, Plan
 
 PORT = 9092
+GATEWAY = "gateway"
+"""The name that all gateways share, as clients resolve it."""
+SESSION_MS = 10_000
+"""The longest session timeout of a member."""
+LOOK_UP_US = 2_000
+"""What a gateway's DescribeGroups takes."""
 
 
 class SimulatedCluster:
@@ -39,15 +50,22 @@ class SimulatedCluster:
         self.observer = observer
         self.rng = Rng(plan.seed)
         self.network = Network(scheduler, self.rng.stream("network"))
-        self.addresses: tuple[Address, ...] = tuple((name, PORT) for name in plan.nodes)
+        self.addresses: tuple[Address, ...] = tuple(
+            (GATEWAY, PORT + number) if plan.gateways else (name, PORT) for number, name in enumerate(plan.nodes, 1)
+        )
+        """Where clients connect to."""
         self._drifts = {step.subject: step for step in plan.steps if step.what == "drift"}
         self.nodes: dict[str, NodeHost] = {}
         for number, name in enumerate(plan.nodes, 1):
             settings = {**dict(plan.settings), "node.id": str(number)}
             disk = self.nodes[plan.nodes[0]].disk if self.nodes else None
+            advertised = (GATEWAY, PORT + number) if plan.gateways else None
             self.nodes[name] = NodeHost(
-                self.host(name), self.network, (name, PORT), self.rng.stream(name), observer, settings, disk
+                self.host(name), self.network, (name, PORT), self.rng.stream(name), observer, settings, disk, advertised
             )
+        self.gateways = {name: self._gateway(name) for name in plan.gateways}
+        for number in range(1, len(plan.nodes) + 1 if plan.gateways else 1):
+            self.network.names[GATEWAY, PORT + number] = tuple((name, PORT + number) for name in plan.gateways)
         self.place = plan.nodes[0]
         """The node that has the disk now, whether it runs or not."""
         self.topics = {topic.name: topic.partitions for topic in plan.topics}
@@ -68,11 +86,36 @@ class SimulatedCluster:
     def open(self, *, is_fed: bool = True) -> None:
         """Boot the broker with the plan's topics, and start the producer; if not `is_fed` it only writes on request."""
         self.node_host.start()
+        for gateway in self.gateways.values():
+            gateway.start()
         node = self.node_host.node
         assert node is not None, "a new disk has no objections"
         for topic in self.plan.topics:
             node.topics.create(topic.name, topic.partitions, {}, self.node_host.host.now_ms())
         self.feeder.start(is_feeding=is_fed)
+
+    def _gateway(self, name: str) -> GatewayHost:
+        routes = {(name, PORT + number): (node, PORT) for number, node in enumerate(self.plan.nodes, 1)}
+        hold = group_settings(Config({"kohort.group.sync.hold.ms": "1000"}))
+        return GatewayHost(self.host(name), self.network, routes, hold, self._described)
+
+    def _described(self, gateway: GatewayHost, group_id: str, generation: int) -> None:
+        """Answer a gateway's look-up of a group, as DescribeGroups would, a moment later."""
+
+        def answer() -> None:
+            node = self.node_host.node
+            group = None if node is None else node.coordinator.describe(group_id)
+            if gateway.gateway is None or group is None or group.state is not Phase.STABLE:
+                return
+            members = tuple(
+                StoredMember(*member[:4], SESSION_MS, SESSION_MS, member.metadata, member.assignment)
+                for member in group.members
+            )
+            gateway.gateway.groups.described(
+                group_id, generation, group.protocol_type, group.protocol_name, members, gateway.host.now_ms()
+            )
+
+        gateway.host.after_us(LOOK_UP_US, answer)
 
     def host(self, name: str) -> Host:
         """Return a new host with the clock that the plan gives it."""

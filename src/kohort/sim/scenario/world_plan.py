@@ -72,6 +72,8 @@ class Plan(NamedTuple):
     steps: tuple[Step, ...]
     end_us: int
     """When the faults end and the world is healed."""
+    gateways: tuple[str, ...] = ()
+    """Gateways between the members and the brokers; without any, members connect to the brokers."""
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """Return the plan with these steps alone."""
@@ -124,6 +126,8 @@ def show(plan: Plan) -> Iterator[str]:
     yield f"seed {plan.seed}: {len(plan.steps)} steps, healed after {plan.end_us / SECOND_US:.1f} s"
     yield "topics   " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in plan.topics)
     yield "nodes    " + ", ".join(plan.nodes)
+    if plan.gateways:
+        yield "gateways " + ", ".join(plan.gateways)
     for name, value in plan.settings:
         yield f"setting  {name}={value}"
     for member, variants in zip(plan.members, plan.variants, strict=True):
@@ -193,3 +197,5 @@ class Outcome(NamedTuple):
     """Members that failed, by error."""
     unowned_us: int = 0
     """How long partitions were without an owner, summed over all of them."""
+    gateways: int = 0
+    """How many gateways the world has."""

@@ -10,6 +10,7 @@ import json
 import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
@@ -34,27 +35,27 @@ SWEEP = 16
 """After so many worlds what is left of them is swept up, and not before: that is a fifth of the time."""
 
 
-def run_seed(seed: int) -> Outcome:
-    """Let the world of a seed happen."""
-    return run(draw_plan(seed))
+def run_seed(seed: int, gateways: int = 0) -> Outcome:
+    """Let the world of a seed happen, with so many gateways."""
+    return run(draw_plan(seed, gateways))
 
 
-def run_seeds(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
+def run_seeds(seeds: Iterable[int], jobs: int, gateways: int = 0) -> Iterator[Outcome]:
     """Yield the outcomes of many worlds as they end; with one job in this process, in the order of the seeds."""
     if jobs <= 1:
-        yield from run_in_order(seeds)
+        yield from run_in_order(seeds, gateways)
         return
     with get_context().Pool(jobs, _begin_process) as pool:
-        yield from pool.imap_unordered(_run_and_sweep, seeds, chunksize=CHUNK)
+        yield from pool.imap_unordered(partial(_run_and_sweep, gateways), seeds, chunksize=CHUNK)
 
 
-def run_in_order(seeds: Iterable[int]) -> Iterator[Outcome]:
+def run_in_order(seeds: Iterable[int], gateways: int = 0) -> Iterator[Outcome]:
     """Yield the outcomes of worlds that run in this process, one after the other."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         for seed in seeds:
-            yield _run_and_sweep(seed)
+            yield _run_and_sweep(gateways, seed)
     finally:
         if was_enabled:
             gc.enable()
@@ -63,8 +64,8 @@ def run_in_order(seeds: Iterable[int]) -> Iterator[Outcome]:
 _worlds = count(1)
 
 
-def _run_and_sweep(seed: int) -> Outcome:
-    outcome = run_seed(seed)
+def _run_and_sweep(gateways: int, seed: int) -> Outcome:
+    outcome = run_seed(seed, gateways)
     if next(_worlds) % SWEEP == 0:
         gc.collect()
     return outcome
@@ -77,23 +78,25 @@ def _begin_process() -> None:
     gc.disable()
 
 
-def spread(spark: SparkSession, seeds: range, seeds_per_task: int = SEEDS_PER_TASK) -> Iterator[Outcome]:
+def spread(
+    spark: SparkSession, seeds: range, seeds_per_task: int = SEEDS_PER_TASK, gateways: int = 0
+) -> Iterator[Outcome]:
     """Yield the outcomes of a range of seeds, wave by wave in their order."""
     wave = seeds_per_task * spark.sparkContext.defaultParallelism
     for first in range(seeds.start, seeds.stop, wave):
         stop = min(first + wave, seeds.stop)
         tasks = -(-(stop - first) // seeds_per_task)
-        frame = spark.range(first, stop, 1, tasks).toDF("seed").mapInArrow(_outcomes, SCHEMA)
+        frame = spark.range(first, stop, 1, tasks).toDF("seed").mapInArrow(partial(_outcomes, gateways), SCHEMA)
         for row in sorted(frame.collect()):
             yield read_outcome(row["outcome"])
 
 
-def _outcomes(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+def _outcomes(gateways: int, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow
 
     for batch in batches:
         seeds = batch.column("seed").to_pylist()
-        rows = [json.dumps(outcome) for outcome in run_in_order(seeds)]
+        rows = [json.dumps(outcome) for outcome in run_in_order(seeds, gateways)]
         yield pyarrow.RecordBatch.from_arrays(
             [pyarrow.array(seeds, pyarrow.int64()), pyarrow.array(rows)], ["seed", "outcome"]
         )
@@ -205,5 +208,11 @@ def failure_as_json(outcome: Outcome) -> dict[str, Any]:
         "sentence": broken.sentence,
         "at_s": round(broken.at_us / 1e6, 6),
         "event": broken.event,
-        "replay": f"kohort sim --seed {outcome.seed}",
+        "replay": replay_of(outcome),
     }
+
+
+def replay_of(outcome: Outcome) -> str:
+    """Return the command that runs a world again."""
+    gateways = f" --gateways {outcome.gateways}" if outcome.gateways else ""
+    return f"kohort sim --seed {outcome.seed}{gateways}"

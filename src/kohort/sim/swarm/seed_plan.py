@@ -59,8 +59,16 @@ MIXES = (
 """`rolling` members offer what cooperative ones do and an eager assignor, and give everything up before a round."""
 
 
-def draw_plan(seed: int) -> Plan:
-    """Return the world of a seed."""
+LIKE_KAFKA = {
+    "kohort.group.heartbeat.park": "false",
+    "kohort.group.sync.hold.ms": "0",
+    "kohort.group.consumer.heartbeat.park.ms": "0",
+}
+"""Settings of a broker that does as Apache Kafka does what a gateway does for it."""
+
+
+def draw_plan(seed: int, gateways: int = 0) -> Plan:
+    """Return the world of a seed, with so many gateways between its members and its brokers."""
     random = Rng(seed).stream("plan")
     topics = draw_topics(random)
     nodes = ("n1", "n2") if random.random() < 0.3 else ("n1",)
@@ -80,8 +88,11 @@ def draw_plan(seed: int) -> Plan:
     commits = Rng(seed).stream("plan/auto-commit")
     members = [_committing(commits, member) for member in members]
     variants = [tuple(_committing(commits, member) for member in each) for each in variants]
-    steps = draw_steps(Rng(seed), Sketch(random, end_us, topics, nodes, tuple(members)))
-    return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us)
+    names = tuple(f"gw{number}" for number in range(1, gateways + 1))
+    if names and Rng(seed).stream("plan/gateways").random() < 0.8:
+        settings = tuple(sorted({**dict(settings), **LIKE_KAFKA}.items()))
+    steps = draw_steps(Rng(seed), Sketch(random, end_us, topics, nodes, tuple(members), names))
+    return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names)
 
 
 def draw_topics(random: Random) -> tuple[TopicPlan, ...]:

@@ -63,6 +63,7 @@ def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = N
         coverage=_coverage(checkers, world),
         failures=dict(sorted(world.census.failures.items())),
         unowned_us=sum(each.unowned_us for each in checkers if isinstance(each, StandstillChecker)),
+        gateways=len(plan.gateways),
     )
 
 

@@ -1,0 +1,129 @@
+"""A gateway of a world: `kohort.gateway` on a host, between the clients and the brokers of the simulated network.
+
+It listens for each broker at an address of its own, and opens a connection to that broker for each client's. A process
+that is killed loses what it held; the clients connect again, perhaps to another gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kohort.gateway.core.gateway import Gateway
+from kohort.gateway.core.relay import Relay
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.events import Event
+from kohort.group.shard import Shard
+from kohort.sim.kernel.host import Alarm, Host
+from kohort.sim.kernel.network import Address, End, Network
+from kohort.wire.codec import Buffer
+from kohort.wire.primitives import MalformedMessage
+
+LookUp = Callable[["GatewayHost", str, int], None]
+"""Takes a gateway, a group that it does not know, and the group's generation."""
+
+
+class GatewayHost:
+    """One gateway. `routes` are the brokers' addresses by the address at which the gateway stands for each."""
+
+    def __init__(
+        self,
+        host: Host,
+        network: Network,
+        routes: Mapping[Address, Address],
+        settings: GroupSettings,
+        look_up: LookUp,
+    ) -> None:
+        self.name = host.name
+        self.host = host
+        self.gateway: Gateway | None = None
+        self._network = network
+        self._routes = routes
+        self._settings = settings
+        self._look_up = look_up
+        self._alarm = Alarm(host, self._tick)
+
+    def start(self) -> None:
+        """Boot the process and listen."""
+        assert self.gateway is None, "a gateway runs once"
+        self.host.boot()
+        self.gateway = Gateway(self._settings, _ignore, self._looked_up, parks=True)
+        self._alarm.forget()
+        for address, broker in self._routes.items():
+            self._network.listen(address, self.host, self._acceptor(broker))
+
+    def end(self) -> None:
+        """Kill the process, if it runs."""
+        if self.gateway is not None:
+            self.gateway = None
+            self._network.close_all(self.host)
+            self.host.kill()
+
+    def _looked_up(self, group_id: str, generation: int) -> None:
+        self._look_up(self, group_id, generation)
+
+    def _acceptor(self, broker: Address) -> Callable[[End], None]:
+        return lambda end: self._accept(end, broker)
+
+    def _accept(self, client: End, broker: Address) -> None:
+        if self.gateway is None or not client.is_open:
+            return
+        client.pause_reading()
+        self._network.connect(
+            self.host, broker, lambda upstream: self._connected(client, upstream), lambda _: client.abort()
+        )
+
+    def _connected(self, client: End, upstream: End) -> None:
+        gateway, now_ms = self.gateway, self.host.now_ms
+        assert gateway is not None, "a process that has ended connects to nothing"
+        if not client.is_open:
+            upstream.close()
+            return
+
+        def to_client(data: Buffer) -> None:
+            client.send(bytes(data))
+
+        def to_broker(data: Buffer) -> None:
+            upstream.send(bytes(data))
+
+        relay: Relay = gateway.open(client.peer_host, to_client, to_broker)
+
+        def from_client(chunk: bytes) -> None:
+            gateway.clock.advance(now_ms())
+            try:
+                relay.from_client(chunk, now_ms())
+            except MalformedMessage:
+                client_lost("")
+                client.abort()
+            self._watch()
+
+        def from_broker(chunk: bytes) -> None:
+            gateway.clock.advance(now_ms())
+            relay.from_broker(chunk, now_ms())
+            self._watch()
+
+        def client_lost(_: str) -> None:
+            relay.closed(now_ms())
+            upstream.close()
+            self._watch()
+
+        def broker_lost(_: str) -> None:
+            relay.closed(now_ms())
+            client.close()
+            self._watch()
+
+        client.on_bytes, client.on_closed = from_client, client_lost
+        upstream.on_bytes, upstream.on_closed = from_broker, broker_lost
+        client.resume_reading()
+
+    def _watch(self) -> None:
+        if self.gateway is not None:
+            self._alarm.set(self.gateway.next_deadline_ms())
+
+    def _tick(self) -> None:
+        if self.gateway is not None:
+            self.gateway.tick(self.host.now_ms())
+            self._watch()
+
+
+def _ignore(_: Shard, __: Event, ___: int) -> None:
+    """Drop an event: what a gateway reports is not read in a world."""
