@@ -1,4 +1,4 @@
-"""Groups that were there before the gateway: asked of their coordinator with DescribeGroups, once."""
+"""Groups of which a gateway does not know all: asked of their coordinator with a describe request."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from collections.abc import Callable
 from kohort.client.cluster.cluster import Cluster
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.group.classic.group import Phase
-from kohort.group.events import StoredMember
-from kohort.model.errors import ErrorCode, KafkaError
-from kohort.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.group.consumer.group import GroupState
+from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup, DescribedMember
+from kohort.group.events import ClassicPhase
+from kohort.model.errors import KafkaError
+from kohort.model.id_partitions import NOTHING, id_partitions
+from kohort.wire.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 
 log = logging.getLogger("kohort.gateway")
 
 MOST_WAITING = 10_000
 """How many groups wait to be looked up; more are looked up when they are seen again."""
 
-TIMEOUT_MS = 45_000
-"""The session and the rebalance timeout that are assumed, since DescribeGroups does not show them: a client's default
-session timeout."""
+CLASSIC_MEMBER = 0
+"""The type of a member that speaks the classic protocol, in ConsumerGroupDescribe."""
 
 
 class GroupLookup:
@@ -52,24 +59,57 @@ class GroupLookup:
                     )
 
     async def _describe(self, group_id: str, generation: int) -> None:
-        response: DescribeGroupsResponse = await self._cluster.call_coordinator(
-            group_id, DescribeGroupsRequest(groups=[group_id]), lambda found: found.groups[0].error_code
-        )
-        group = response.groups[0]
-        if group.error_code != ErrorCode.NONE or group.group_state != Phase.STABLE:
-            return
-        members = tuple(
-            StoredMember(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                TIMEOUT_MS,
-                TIMEOUT_MS,
-                bytes(member.member_metadata),
-                bytes(member.member_assignment),
+        call, now_ms = self._cluster.call_coordinator, self._now_ms
+        if generation >= 0:
+            classic: DescribeGroupsResponse = await call(
+                group_id, DescribeGroupsRequest(groups=[group_id]), lambda found: found.groups[0].error_code
             )
-            for member in sorted(group.members, key=lambda each: each.member_id)
+            found = classic.groups[0]
+            if not found.error_code and found.group_state in tuple(Phase):
+                self._groups().described(_classic(found), generation, now_ms())
+            return
+        consumer: ConsumerGroupDescribeResponse = await call(
+            group_id, ConsumerGroupDescribeRequest(group_ids=[group_id]), lambda found: found.groups[0].error_code
         )
-        protocol_type, protocol = group.protocol_type, group.protocol_data
-        self._groups().described(group_id, generation, protocol_type, protocol, members, self._now_ms())
+        group = consumer.groups[0]
+        if not group.error_code and group.group_state in tuple(GroupState):
+            self._groups().consumer.described(_consumer(group), now_ms())
+
+
+def _classic(group: DescribeGroupsResponse.Group) -> DescribedGroup:
+    members = tuple(
+        DescribedMember(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            bytes(member.member_metadata),
+            bytes(member.member_assignment),
+        )
+        for member in group.members
+    )
+    return DescribedGroup(group.group_id, Phase(group.group_state), group.protocol_type, group.protocol_data, members)
+
+
+def _consumer(group: ConsumerGroupDescribeResponse.Group) -> DescribedConsumerGroup:
+    members = tuple(
+        DescribedConsumerMember(
+            member.member_id,
+            member.instance_id,
+            member.rack_id,
+            member.member_epoch,
+            member.client_id,
+            member.client_host,
+            tuple(sorted(member.subscribed_topic_names)),
+            member.subscribed_topic_regex or "",
+            id_partitions((each.topic_id, each.partitions) for each in member.assignment.topic_partitions),
+            id_partitions((each.topic_id, each.partitions) for each in member.target_assignment.topic_partitions),
+            NOTHING,
+            ClassicPhase.STABLE if member.member_type == CLASSIC_MEMBER else None,
+        )
+        for member in group.members
+    )
+    state = GroupState(group.group_state)
+    return DescribedConsumerGroup(
+        group.group_id, state, group.group_epoch, group.assignment_epoch, group.assignor_name, members
+    )

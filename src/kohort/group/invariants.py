@@ -162,6 +162,13 @@ EVERY_PARKED_REPLY_ANSWERED = Invariant(
     (Moment.STATE, Moment.ANSWER, Moment.END),
     classic=classic.stalled,
 )
+OBSERVED_EQUALS_SERVED = Invariant(
+    "ObservedEqualsServed",
+    "At the end of a healed world a group as a gateway derives it from the traffic is the group of its coordinator: "
+    "its members, its generation or epoch, and what each member was assigned.",
+    "kohort's gateway",
+    (Moment.END,),
+)
 CONVERGES_AFTER_HEALING = Invariant(
     "ConvergesAfterHealing",
     "After the last fault, within a stated time, every live member is stable, every subscribed partition has one "

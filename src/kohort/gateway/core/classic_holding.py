@@ -67,8 +67,9 @@ class HeldAnswer:
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
         """A request arrived behind it: return whether the answer goes on being held."""
-        if self.parked is not None and self.is_parked:
-            return self.parked.followed(follower, now_ms)
+        if self.parked is not None and self.parked.followed(follower, now_ms):
+            return True
+        # If there is news, the coordinator sends it with the answer to the next heartbeat.
         self._holding.timers.disarm(self)
         self.exchange.answer(self._frame)
         return False

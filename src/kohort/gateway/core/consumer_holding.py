@@ -111,8 +111,7 @@ class ConsumerHolding:
         """Take the answer to a heartbeat; return it with the interval for its member."""
         group = self._groups.setdefault(heartbeat.group_id, _Group())
         if result.error or result.member_epoch < 0:
-            self._parking.forget(heartbeat.group_id, heartbeat.member_id)
-            group.sent_ms.pop(heartbeat.member_id, None)
+            self.removed(heartbeat.group_id, heartbeat.member_id, now_ms)
             return frame
         if result.member_epoch > group.epoch:
             group.epoch = result.member_epoch
@@ -128,6 +127,15 @@ class ConsumerHolding:
         if answer.heartbeat_interval_ms == result.heartbeat_interval_ms:
             return frame
         return with_interval(frame, answer.heartbeat_interval_ms)
+
+    def removed(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """A member is out of its group: a heartbeat of it that waits is sent on, for its coordinator to refuse."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            group.sent_ms.pop(member_id, None)
+        parked = self._parking.forget(group_id, member_id)
+        if parked is not None:
+            parked.release(now_ms)
 
     def _changed(self, group_id: str, now_ms: int) -> None:
         group = self._groups.setdefault(group_id, _Group())

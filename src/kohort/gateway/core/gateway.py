@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from kohort.gateway.core.classic_holding import ClassicHolding
 from kohort.gateway.core.consumer_holding import ConsumerHolding
@@ -14,7 +15,7 @@ from kohort.gateway.core.policies import OBSERVED, PolicyTable
 from kohort.gateway.core.relay import Relay, Sink
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Announce
-from kohort.group.events import Event, MemberRemoved, StaticMemberReplaced
+from kohort.group.events import ConsumerMemberDeleted, Event, MemberRemoved, StaticMemberReplaced
 from kohort.group.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import NodeClock, Timers
@@ -23,9 +24,10 @@ Noted = Callable[[Shard, Event, int], None]
 """Takes an event that has been applied to a group of a shard, and the time."""
 
 LookUp = Callable[[str, int], None]
-"""Takes a group that was there before the gateway, and its generation: `ObservedGroups.described` gets the answer."""
+"""Takes a group of which not all is known, and its generation, -1 for a consumer group: what DescribeGroups or
+ConsumerGroupDescribe shows goes to `ObservedGroups.described` or `ObservedConsumerGroups.described`."""
 
-LOOK_UP_AGAIN_MS = 30_000
+LOOK_UP_AGAIN_MS = 2_000
 """How long to wait until the same group is looked up again."""
 
 MOST_LOOKED_UP = 10_000
@@ -52,8 +54,8 @@ class Gateway:
         self.groups = ObservedGroups(settings, self, self.timers)
         self._noted = noted
         self._look_up = look_up
-        self._looked_up: dict[str, int] = {}
-        """By group that is not known, when it was looked up last."""
+        self._looked_up: dict[tuple[str, bool], int] = {}
+        """By group of which not all is known, and whether it is a classic one, when it was looked up last."""
         self._holding = (
             ClassicHolding(self.groups, self.timers, self.clock, self._announced) if policies.parks else None
         )
@@ -96,6 +98,8 @@ class Gateway:
                 self._holding.removed(event.group_id, event.member_id)
             elif isinstance(event, StaticMemberReplaced):
                 self._holding.removed(event.group_id, event.old_member_id)
+        if self._consumer_holding is not None and isinstance(event, ConsumerMemberDeleted):
+            self._consumer_holding.removed(event.group_id, event.member_id, now_ms)
 
     def member_joined(self, group_id: str, member_id: str, /) -> None:
         """A member's JoinGroup was sent."""
@@ -123,9 +127,13 @@ class Gateway:
             self._holding.group_changed(group_id, now_ms)
 
     def group_unknown(self, group_id: str, generation: int, now_ms: int, /) -> None:
-        """A member of a group that is not known is well."""
-        if now_ms - self._looked_up.get(group_id, -LOOK_UP_AGAIN_MS) >= LOOK_UP_AGAIN_MS:
-            if len(self._looked_up) >= MOST_LOOKED_UP:
-                self._looked_up.clear()
-            self._looked_up[group_id] = now_ms
-            self._look_up(group_id, generation)
+        """Not all of a group is known."""
+        key = group_id, generation >= 0
+        due_ms = self._looked_up.get(key, -LOOK_UP_AGAIN_MS) + LOOK_UP_AGAIN_MS
+        if due_ms > now_ms:
+            self.timers.arm(("look up", key), due_ms, partial(self.group_unknown, group_id, generation))
+            return
+        if len(self._looked_up) >= MOST_LOOKED_UP:
+            self._looked_up.clear()
+        self._looked_up[key] = now_ms
+        self._look_up(group_id, generation)

@@ -247,8 +247,11 @@ class ConnectionTraffic:
             follower = Follower.HEARTBEAT if isinstance(command, Heartbeat) else Follower.COMMIT
         return held.followed(follower, now_ms)
 
-    def closed(self, now_ms: int, *, is_by_client: bool) -> None:
+    def closed(self, unanswered: tuple[Exchange, ...], now_ms: int, *, is_by_client: bool) -> None:
         """The connection has ended."""
+        for exchange in unanswered:
+            if isinstance(exchange.context, Join):
+                self._groups.join_abandoned(exchange.context, now_ms)
         held, parked = self._held, self._parked
         waiting: Heartbeat | ConsumerHeartbeat | None = None
         if isinstance(held, HeldAnswer) and held.is_parked:

@@ -7,14 +7,16 @@ gets its cause from the requests that came before it. Targets are not in the tra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
 
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerHeartbeat, Leave
+from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerHeartbeat, Join, Leave
 from kohort.group.consumer.exit import session_timeout_ms
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.join import change_of, member_record
 from kohort.group.consumer.reconcile import epochs_of, held_of
+from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
 from kohort.group.effects import Append, Note
 from kohort.group.events import (
     ConsumerGroupDeleted,
@@ -30,6 +32,7 @@ from kohort.group.events import (
     MemberAssignmentStored,
     MemberState,
     MemberTargetDeleted,
+    MemberTargetStored,
     TargetStored,
 )
 from kohort.group.join_refusals import REFUSALS
@@ -44,12 +47,26 @@ SILENT_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout when its group changes counts as evicted."""
 
 
-class ObservedConsumerGroups:
-    """The consumer groups of one shard. `applied` gets each event after it has been applied, and the time."""
+QUIET_MS = 6_000
+"""A group in which a member has sent nothing for so long is looked up when its epoch grows."""
 
-    def __init__(self, shard: Shard, applied: Callable[[Shard, Event, int], None]) -> None:
+
+class ConsumerGroupObserver(Protocol):
+    """Who learns what happened to consumer groups."""
+
+    def event_applied(self, shard: Shard, event: Event, now_ms: int, /) -> None:
+        """An event has changed a group."""
+
+    def group_unknown(self, group_id: str, generation: int, now_ms: int, /) -> None:
+        """Not all of a group is known: `described` takes what a look-up finds. `generation` is -1 where it is none."""
+
+
+class ObservedConsumerGroups:
+    """The consumer groups of one shard."""
+
+    def __init__(self, shard: Shard, observer: ConsumerGroupObserver) -> None:
         self._shard = shard
-        self._applied = applied
+        self._observer = observer
         self._last_sent_ms: dict[tuple[str, str], int] = {}
         """By group and member, when it last sent a heartbeat."""
         self._change: dict[str, Cause] = {}
@@ -127,6 +144,9 @@ class ObservedConsumerGroups:
     ) -> None:
         """A member of a group that was there before: its state is taken up, as a coordinator loads it."""
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms, member_id)
+        old_id = None if command.instance_id is None else group.static_members.get(command.instance_id)
+        if old_id is not None:
+            self._delete(group, group.members[old_id], replace(cause, kind=CauseKind.STATIC_MEMBER_REPLACED), now_ms)
         member = ConsumerMember(group.group_id, member_id)
         apply(self._shard, member_record(group, member, member_id, command, cause))
         if result.member_epoch > group.epoch:
@@ -139,7 +159,8 @@ class ObservedConsumerGroups:
             self._shard,
             MemberAssignmentStored(group.group_id, member_id, epoch, epoch, MemberState.STABLE, held, (), cause),
         )
-        self._applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
+        self._observer.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
+        self._observer.group_unknown(group.group_id, -1, now_ms)
 
     def _subscribed(self, group: ConsumerGroup, member_id: str, command: ConsumerHeartbeat, now_ms: int) -> None:
         """Store what a heartbeat contains about its sender, and note the change that it makes to the group."""
@@ -170,6 +191,14 @@ class ObservedConsumerGroups:
         self._apply(record, now_ms)
         stable = MemberState.STABLE
         self._apply(MemberAssignmentStored(group.group_id, member_id, 0, 0, stable, assigned, (), cause), now_ms)
+
+    def classic_joined(self, command: Join, member_id: str, now_ms: int) -> None:
+        """A classic member has joined a consumer group. What it owns is not read; its instance may replace a member."""
+        group = self.group(command.group_id)
+        old_id = None if group is None else group.static_members.get(command.instance_id or "")
+        if group is not None and old_id is not None and old_id != member_id:
+            cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, command.reason)
+            self._delete(group, group.members[old_id], cause, now_ms)
 
     def _paused(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
         """A static member leaves for a while (-2)."""
@@ -214,10 +243,50 @@ class ObservedConsumerGroups:
             self._apply(tombstone(group.group_id, member.member_id, cause), now_ms)
         self._last_sent_ms.pop((group.group_id, member.member_id), None)
 
-    def has_natives(self, group_id: str) -> bool:
-        """Whether members of the consumer protocol are in a group."""
-        group = self.group(group_id)
-        return group is not None and group.natives > 0
+    def described(self, group: DescribedConsumerGroup, now_ms: int) -> None:
+        """Correct a group by what its coordinator describes. A member that has gone on since is left as it is."""
+        known = self.group(group.group_id)
+        if known is None or group.epoch < known.epoch:
+            return
+        cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
+        if group.epoch > known.epoch:
+            apply(self._shard, ConsumerGroupStored(group.group_id, group.epoch, 0, cause))
+        if group.assignment_epoch > known.assignment_epoch:
+            apply(self._shard, TargetStored(group.group_id, group.assignment_epoch, now_ms, cause))
+        listed = {member.member_id: member for member in group.members}
+        for member_id in sorted(known.members.keys() - listed.keys()):
+            member = known.members[member_id]
+            self._remove(known, member, self._cause_of_absence(known, member, now_ms), now_ms)
+        for _, shown in sorted(listed.items()):
+            if shown.classic_phase is None:
+                self._described_member(known, shown, cause)
+        self._observer.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
+
+    def _described_member(self, group: ConsumerGroup, shown: DescribedConsumerMember, cause: Cause) -> None:
+        member_id, group_id = shown.member_id, group.group_id
+        member = group.members.get(member_id) or ConsumerMember(group_id, member_id)
+        if member.epoch > shown.epoch:
+            return
+        command = ConsumerHeartbeat(
+            group_id,
+            member_id,
+            shown.epoch,
+            instance_id=shown.instance_id,
+            rack_id=shown.rack_id,
+            subscribed_topic_names=shown.subscribed_topic_names,
+            subscribed_topic_regex=shown.subscribed_topic_regex,
+            client_id=shown.client_id,
+            client_host=shown.client_host,
+        )
+        apply(self._shard, member_record(group, member, member_id, command, cause))
+        apply(self._shard, MemberTargetStored(group_id, member_id, shown.target, cause))
+        state = MemberState.UNREVOKED_PARTITIONS if shown.pending else MemberState.STABLE
+        assigned, pending = (held_of(dict.fromkeys(each(held), 0)) for held in (shown.assignment, shown.pending))
+        before = member.previous_epoch
+        apply(
+            self._shard,
+            MemberAssignmentStored(group_id, member_id, shown.epoch, before, state, assigned, pending, cause),
+        )
 
     def left(self, command: Leave, now_ms: int) -> None:
         """LeaveGroup has removed members, by whichever protocol they joined."""
@@ -249,23 +318,30 @@ class ObservedConsumerGroups:
         if epoch <= group.epoch:
             return
         cause = self._change.pop(group.group_id, None)
-        for member in [] if cause is not None else self._silent_members(group, now_ms):
-            cause = self._cause_of_absence(group, member, now_ms)
-            self._remove(group, member, cause, now_ms)
+        if cause is None or self._silent_members(group, QUIET_MS, now_ms):
+            self._observer.group_unknown(group.group_id, -1, now_ms)
+        for member in self._evicted_members(group, now_ms):
+            absence = self._cause_of_absence(group, member, now_ms)
+            cause = cause or absence
+            self._remove(group, member, absence, now_ms)
         self._change.pop(group.group_id, None)
         cause = cause or Cause(CauseKind.NOT_OBSERVED, now_ms)
         if epoch > group.epoch:
             self._apply(ConsumerGroupStored(group.group_id, epoch, 0, cause), now_ms)
             self._apply(TargetStored(group.group_id, epoch, now_ms, cause), now_ms)
 
-    def _silent_members(self, group: ConsumerGroup, now_ms: int) -> list[ConsumerMember]:
-        timeouts = self._shard.settings
+    def _evicted_members(self, group: ConsumerGroup, now_ms: int) -> list[ConsumerMember]:
+        """Return the members that have been silent for nearly their session timeout."""
         return [
             member
             for _, member in sorted(group.members.items())
             if self._silence_ms(group, member, now_ms)
-            >= SILENT_SHARE * session_timeout_ms(member, timeouts, group.group_id)
+            >= SILENT_SHARE * session_timeout_ms(member, self._shard.settings, group.group_id)
         ]
+
+    def _silent_members(self, group: ConsumerGroup, silent_ms: int, now_ms: int) -> bool:
+        """Whether any member has sent nothing for so long."""
+        return any(self._silence_ms(group, member, now_ms) >= silent_ms for member in group.members.values())
 
     def _reconciled(
         self,
@@ -319,7 +395,7 @@ class ObservedConsumerGroups:
 
     def _apply(self, event: Event, now_ms: int) -> None:
         apply(self._shard, event)
-        self._applied(self._shard, event, now_ms)
+        self._observer.event_applied(self._shard, event, now_ms)
 
 
 def _count(held: tuple[Held, ...]) -> int:

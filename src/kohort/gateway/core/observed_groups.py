@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from kohort.gateway.core.observed_consumer_groups import ObservedConsumerGroups
+from kohort.gateway.core.observed_consumer_groups import ConsumerGroupObserver, ObservedConsumerGroups
 from kohort.group.classic.group import ClassicGroup, Phase, stored, stored_member
 from kohort.group.commands import (
     Command,
@@ -31,6 +31,7 @@ from kohort.group.commands import (
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
+from kohort.group.describe import DescribedGroup
 from kohort.group.effects import Announce, Append, Arm, Decision, Note, Park, ParkedKind, Reply, Then
 from kohort.group.events import (
     Event,
@@ -41,6 +42,7 @@ from kohort.group.events import (
     MemberAdded,
     MemberIdIssued,
     MemberRemoved,
+    PendingMemberDropped,
     StaticMemberReplaced,
     StoredMember,
     SyncReceived,
@@ -55,15 +57,15 @@ from kohort.node.timers import Timers
 SILENT_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout, when a round opens, is taken for evicted."""
 
+UNKNOWN_MS = 45_000
+"""The session and the rebalance timeout that are assumed of a member that DescribeGroups shows: Java's defaults."""
+
 _GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
 REFUSALS = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED})
 
 
-class GroupObserver(Protocol):
+class GroupObserver(ConsumerGroupObserver, Protocol):
     """Who learns what happened to the groups."""
-
-    def event_applied(self, shard: Shard, event: Event, now_ms: int, /) -> None:
-        """An event has changed a group."""
 
     def member_joined(self, group_id: str, member_id: str, /) -> None:
         """A member's JoinGroup was sent, and waits for its round."""
@@ -80,16 +82,13 @@ class GroupObserver(Protocol):
     def group_changed(self, group_id: str, now_ms: int, /) -> None:
         """All events of one request or answer have happened."""
 
-    def group_unknown(self, group_id: str, generation: int, now_ms: int, /) -> None:
-        """A member of a group that is not known is well: `ObservedGroups.described` takes what a look-up finds."""
-
 
 class ObservedGroups:
     """The classic groups behind one gateway."""
 
     def __init__(self, settings: GroupSettings, observer: GroupObserver, timers: Timers) -> None:
         self.shard = Shard(settings)
-        self.consumer = ObservedConsumerGroups(self.shard, observer.event_applied)
+        self.consumer = ObservedConsumerGroups(self.shard, observer)
         self._observer = observer
         self._timers = timers
         self._seen_ms: dict[str, int] = {}
@@ -98,6 +97,8 @@ class ObservedGroups:
         """By group, JoinGroups without an id that are not answered yet, and will be when the generation forms."""
         self._unformed: dict[str, tuple[Join, JoinResult]] = {}
         """By group, the first answer of a generation of which not all members are known yet."""
+        self._uncertain: set[str] = set()
+        """Groups of which not all members may be known."""
         self._handed_in: dict[str, Sync] = {}
         """By group, the leader's SyncGroup that is not answered yet."""
 
@@ -116,6 +117,8 @@ class ObservedGroups:
         """A member sends JoinGroup. Who sends one without an id is known once it is answered."""
         group = self.group(command.group_id)
         if group is None:
+            if _is_let_in(command):
+                self._nameless.setdefault(command.group_id, []).append(command)
             return
         self.member_seen(command.member_id, now_ms)
         if self._is_new(group, command):
@@ -128,15 +131,19 @@ class ObservedGroups:
 
     def _is_new(self, group: ClassicGroup, command: Join) -> bool:
         """Whether a sender without an id is let in at once: it is static, or need not come back with an id."""
-        is_let_in = command.instance_id is not None or not command.is_two_step
         is_supported = group.is_supporting(command.protocol_type, command.protocols)
-        return not command.member_id and is_let_in and is_supported and command.instance_id not in group.static_members
+        return _is_let_in(command) and is_supported and command.instance_id not in group.static_members
+
+    def join_abandoned(self, command: Join, now_ms: int) -> None:
+        """The connection of a JoinGroup ended before its answer came."""
+        self._named(command, now_ms)
 
     def join_answered(self, command: Join, result: JoinResult, now_ms: int) -> None:
         """A JoinGroup is answered; `command` is as it was sent."""
         group_id = command.group_id
-        if self.consumer.has_natives(group_id):
-            return  # a classic member of a consumer group: what it owns is not read
+        if not result.error and not result.leader:
+            self.consumer.classic_joined(command, result.member_id, now_ms)
+            return
         match result.error:
             case ErrorCode.NONE:
                 self._joined(command, result, now_ms)
@@ -210,6 +217,10 @@ class ObservedGroups:
 
     def _form(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
         """The first answer of a generation: those who sent no JoinGroup are not in it, as far as we see them."""
+        if not group.generation and result.generation > 1:
+            # The group may be no newer than this gateway, and the answer no news but to a static member that returns.
+            self._uncertain.add(group.group_id)
+            self._observer.group_unknown(group.group_id, result.generation, now_ms)
         if result.generation != group.generation + 1:
             # Generations are dense in a log, but some may have formed unseen.
             missed = _synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
@@ -220,14 +231,13 @@ class ObservedGroups:
             member = group.members[member_id]
             if member.instance_id is None and member_id != result.leader:
                 self._remove(group, member_id, Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, member_id), now_ms)
-        if result.leader not in group.members:
-            unseen = replace(
-                command, member_id=result.leader, instance_id=None, client_id="", client_host="", protocols=()
-            )
-            not_observed = Cause(CauseKind.NOT_OBSERVED, now_ms, result.leader)
-            self._apply(MemberAdded(group.group_id, result.leader, unseen, not_observed), now_ms)
+        leader = result.member_id if _is_former_id(command, result.leader) else result.leader
+        if leader not in group.members:
+            unseen = replace(command, member_id=leader, instance_id=None, client_id="", client_host="", protocols=())
+            not_observed = Cause(CauseKind.NOT_OBSERVED, now_ms, leader)
+            self._apply(MemberAdded(group.group_id, leader, unseen, not_observed), now_ms)
         cause = Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)
-        formed = GenerationFormed(group.group_id, result.generation, result.protocol_name or "", result.leader, cause)
+        formed = GenerationFormed(group.group_id, result.generation, result.protocol_name or "", leader, cause)
         self._apply(formed, now_ms)
 
     def _name(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
@@ -247,6 +257,9 @@ class ObservedGroups:
         missing = listed.keys() - group.members.keys()
         if not missing:
             return
+        for member_id in sorted(missing & group.pending):
+            dropped = Cause(CauseKind.NOT_OBSERVED, now_ms, member_id)
+            self._apply(PendingMemberDropped(group.group_id, member_id, dropped), now_ms)
         timeouts = command.rebalance_timeout_ms, command.session_timeout_ms
         unseen = tuple(
             StoredMember(member_id, instance_id, "", "", *timeouts, metadata, b"")
@@ -261,6 +274,7 @@ class ObservedGroups:
 
     def sync_sent(self, command: Sync, now_ms: int) -> None:
         """A member asks for its assignment; the leader hands all of them in."""
+        self._instance_shown(command, now_ms)
         self.member_seen(command.member_id, now_ms)
         self._form_at_last(command.group_id, now_ms)
         group = self.group(command.group_id)
@@ -287,8 +301,8 @@ class ObservedGroups:
                 handed_in = self._handed_in.pop(command.group_id, None)
                 if handed_in is not None and handed_in.generation == group.generation:
                     self._predict(decide(self.shard, handed_in, now_ms), now_ms)
-                else:
-                    self._store(group, {}, now_ms)
+                if group.phase is Phase.COMPLETING_REBALANCE:
+                    self._store(group, dict(handed_in.assignments) if handed_in is not None else {}, now_ms)
             group.members[command.member_id].assignment = assignment
         elif error is ErrorCode.REBALANCE_IN_PROGRESS:
             if group.phase in _GATHERED and command.generation == group.generation:
@@ -303,6 +317,7 @@ class ObservedGroups:
 
     def heartbeat_sent(self, command: Heartbeat, now_ms: int) -> None:
         """A member sends a heartbeat."""
+        self._instance_shown(command, now_ms)
         self.member_seen(command.member_id, now_ms)
 
     def heartbeat_answered(self, command: Heartbeat, error: ErrorCode, now_ms: int) -> None:
@@ -310,7 +325,8 @@ class ObservedGroups:
         group_id, member_id = command.group_id, command.member_id
         group = self.group(group_id)
         if group is None or member_id not in group.members:
-            if error is ErrorCode.NONE and (group is None or not group.members):
+            known = self.shard.groups.get(group_id)
+            if error is ErrorCode.NONE and (known is None or not known.members):
                 self._observer.group_unknown(group_id, command.generation, now_ms)
             return
         if error is ErrorCode.REBALANCE_IN_PROGRESS and group.phase in _GATHERED:
@@ -321,27 +337,26 @@ class ObservedGroups:
             return
         self._observer.group_changed(group_id, now_ms)
 
-    def described(
-        self,
-        group_id: str,
-        generation: int,
-        protocol_type: str,
-        protocol_name: str,
-        members: tuple[StoredMember, ...],
-        now_ms: int,
-    ) -> None:
+    def described(self, group: DescribedGroup, generation: int, now_ms: int) -> None:
         """Take up a group that was there before, as its coordinator describes it when it is stable."""
-        known = self.shard.groups.get(group_id)
-        if not members or (known is not None and known.members) or isinstance(known, ConsumerGroup):
+        known = self.shard.groups.get(group.group_id)
+        if group.state is not Phase.STABLE or isinstance(known, ConsumerGroup):
             return
+        if known is not None and known.members:
+            if group.group_id not in self._uncertain or known.generation != generation:
+                self._uncertain.discard(group.group_id)
+                return
+            if known.phase not in _GATHERED:
+                self._observer.group_unknown(group.group_id, generation, now_ms)
+                return
+            self._uncertain.discard(group.group_id)
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
-        apply(
-            self.shard,
-            GroupStored(group_id, protocol_type, generation, protocol_name, None, now_ms, members, cause),
-        )
+        members = tuple(StoredMember(*each[:4], UNKNOWN_MS, UNKNOWN_MS, *each[4:]) for each in sorted(group.members))
+        stored_then = generation, group.protocol_name, None, now_ms, members, cause
+        apply(self.shard, GroupStored(group.group_id, group.protocol_type, *stored_then))
         for member in members:
             self._seen_ms[member.member_id] = now_ms
-        self._observer.event_applied(self.shard, GroupLoaded(group_id, cause), now_ms)
+        self._observer.event_applied(self.shard, GroupLoaded(group.group_id, cause), now_ms)
 
     def left(self, command: Leave, now_ms: int) -> None:
         """Members have left: `command` has those whose leaving was answered without an error."""
@@ -351,6 +366,23 @@ class ObservedGroups:
             return
         self._predict(decide(self.shard, command, now_ms), now_ms)
         self._observer.group_changed(command.group_id, now_ms)
+
+    def _instance_shown(self, command: Heartbeat | Sync, now_ms: int) -> None:
+        """A leader is first seen in others' answers, which do not contain its instance: its own requests do."""
+        group = self.group(command.group_id)
+        member = None if group is None else group.members.get(command.member_id)
+        is_shown = member is not None and member.instance_id is None and command.instance_id is not None
+        if group is None or not is_shown or group.phase not in _GATHERED:
+            return
+        known = _synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
+        known = replace(known, is_synced=group.phase is Phase.STABLE)
+        others = tuple(each for each in known.members if each.member_id != command.member_id)
+        corrected = tuple(
+            each._replace(instance_id=command.instance_id) if each.member_id == command.member_id else each
+            for each in known.members
+        )
+        for members in (others, corrected):
+            apply(self.shard, replace(known, members=members))
 
     def _evicted(self, group_id: str, member_id: str, now_ms: int) -> None:
         """The coordinator does not know a member any more."""
@@ -442,6 +474,16 @@ class ObservedGroups:
     def _apply(self, event: Event, now_ms: int) -> None:
         apply(self.shard, event)
         self._observer.event_applied(self.shard, event, now_ms)
+
+
+def _is_let_in(command: Join) -> bool:
+    """Whether a sender without an id is let in at once: it is static, or need not come back with an id."""
+    return not command.member_id and (command.instance_id is not None or not command.is_two_step)
+
+
+def _is_former_id(command: Join, leader: str) -> bool:
+    """Whether a leader's id is one that the sender's instance had before: a returning leader is shown it (KIP-345)."""
+    return command.instance_id is not None and leader.startswith(f"{command.instance_id}-")
 
 
 def _synced(group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int, cause: Cause) -> GroupStored:

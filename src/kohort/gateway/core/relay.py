@@ -96,8 +96,11 @@ class TrafficReader(Protocol):
         """
         ...
 
-    def closed(self, now_ms: int, *, is_by_client: bool) -> None:
-        """The connection has ended; what waits is dropped. `is_by_client`: neither gateway nor broker ended it."""
+    def closed(self, unanswered: tuple[Exchange, ...], now_ms: int, *, is_by_client: bool) -> None:
+        """The connection has ended before these requests were answered; what waits is dropped.
+
+        `is_by_client`: neither gateway nor broker ended it.
+        """
         ...
 
     def oversized(self, head: RequestHead) -> None:
@@ -152,7 +155,9 @@ class Relay:
         """The connection has ended; `is_by_client`: neither gateway nor broker ended it."""
         self._waiting = None
         self._behind.clear()
-        self._reader.closed(now_ms, is_by_client=is_by_client)
+        unanswered = tuple(self._open.values())
+        self._open.clear()
+        self._reader.closed(unanswered, now_ms, is_by_client=is_by_client)
 
     # From the client
 

@@ -9,6 +9,7 @@ from kohort.sim.checks.commit_checks import ClosingChecker, CommitChecker
 from kohort.sim.checks.convergence_checks import EndChecker, StandstillChecker
 from kohort.sim.checks.delivery_checks import ReadingChecker
 from kohort.sim.checks.fault_history import FaultsSeen
+from kohort.sim.checks.gateway_checks import GatewayChecker
 from kohort.sim.checks.group_ledger import Ledgers
 from kohort.sim.checks.membership_checks import EpochChecker, MembershipChecker
 from kohort.sim.checks.ownership_checks import ConversionChecker, OwnershipChecker, TargetChecker
@@ -42,4 +43,5 @@ def all_checkers(seed: int) -> list[Checker]:
         ReplayChecker(ledgers, rng.stream("checks/replay")),
         CauseChecker(ledgers, faults),
         StateChecker(ledgers, rng.stream("checks/state")),
+        GatewayChecker(ledgers),
     ]

@@ -7,7 +7,8 @@ from kohort.sim.checks.checker import Checker
 _FAULTS = {
     "cluster": (
         "kill node", "power loss", "stop node", "move node", "freeze node", "slow disk", "full disk", "failing disk",
-        "storm", "boot failed", "compact failed", "delete offsets", "reset offsets", "delete group",
+        "storm", "boot failed", "compact failed", "delete offsets", "reset offsets", "delete group", "kill gateway",
+        "freeze gateway",
     ),
     "slow": ("packets", "drift"),
     "member": ("freeze", "partition", "one way", "vanish", "break", "expel", "impersonate"),

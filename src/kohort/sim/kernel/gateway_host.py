@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kohort.gateway.core.gateway import Gateway
+from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
 from kohort.gateway.core.relay import Relay
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import Event
 from kohort.group.shard import Shard
 from kohort.sim.kernel.host import Alarm, Host
 from kohort.sim.kernel.network import Address, End, Network
+from kohort.sim.kernel.world_observer import Observer
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage
+
+_PARKED = PolicyTable((Policy(client_ids="m*", treatment=Treatment.PARK),))
+"""Every member is parked, also where its client does not name itself."""
 
 LookUp = Callable[["GatewayHost", str, int], None]
 """Takes a gateway, a group that it does not know, and the group's generation."""
@@ -32,6 +37,7 @@ class GatewayHost:
         routes: Mapping[Address, Address],
         settings: GroupSettings,
         look_up: LookUp,
+        observer: Observer,
     ) -> None:
         self.name = host.name
         self.host = host
@@ -40,16 +46,18 @@ class GatewayHost:
         self._routes = routes
         self._settings = settings
         self._look_up = look_up
+        self._observer = observer
         self._alarm = Alarm(host, self._tick)
 
     def start(self) -> None:
         """Boot the process and listen."""
         assert self.gateway is None, "a gateway runs once"
         self.host.boot()
-        self.gateway = Gateway(self._settings, _ignore, self._looked_up, parks=True)
+        self.gateway = Gateway(self._settings, _ignore, self._looked_up, policies=_PARKED)
         self._alarm.forget()
         for address, broker in self._routes.items():
             self._network.listen(address, self.host, self._acceptor(broker))
+        self._observer.gateway_started(self)
 
     def end(self) -> None:
         """Kill the process, if it runs."""
@@ -102,12 +110,12 @@ class GatewayHost:
             self._watch()
 
         def client_lost(_: str) -> None:
-            relay.closed(now_ms())
+            relay.closed(now_ms(), is_by_client=True)
             upstream.close()
             self._watch()
 
         def broker_lost(_: str) -> None:
-            relay.closed(now_ms())
+            relay.closed(now_ms(), is_by_client=False)
             client.close()
             self._watch()
 

@@ -19,6 +19,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
+    from kohort.gateway.core.gateway import Gateway
     from kohort.node.groups.offsets_partition import OffsetsPartition
     from kohort.node.node import Node
     from kohort.sim.kernel.scheduler import Scheduler
@@ -65,6 +66,18 @@ class SeenNode(Protocol):
         """The running node, None while the process is down."""
 
 
+class SeenGateway(Protocol):
+    """A gateway as observers know it: it has a name, and while it runs a `Gateway`."""
+
+    @property
+    def name(self) -> str:
+        """What the world calls it."""
+
+    @property
+    def gateway(self) -> Gateway | None:
+        """The running gateway, None while the process is down."""
+
+
 class Observer:
     """Sees a world; override what matters."""
 
@@ -98,6 +111,9 @@ class Observer:
 
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
         """See an event that has been applied to a shard of a node by a decision (not by replay)."""
+
+    def gateway_started(self, gateway: SeenGateway) -> None:
+        """See a gateway that listens."""
 
     # -- members
 

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from kohort.group.classic.group import Phase
-from kohort.group.events import StoredMember
 from kohort.model.ids import TopicPartition
 from kohort.node.configuration.config import Config
 from kohort.node.groups.settings_from_config import group_settings
@@ -24,13 +22,11 @@ from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_admin import Operator
 from kohort.sim.peers.peer_producer import Feeder
-from kohort.sim.scenario.world_plan import MemberPlan, Plan
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan
 
 PORT = 9092
 GATEWAY = "gateway"
 """The name that all gateways share, as clients resolve it."""
-SESSION_MS = 10_000
-"""The longest session timeout of a member."""
 LOOK_UP_US = 2_000
 """What a gateway's DescribeGroups takes."""
 
@@ -96,24 +92,27 @@ class SimulatedCluster:
 
     def _gateway(self, name: str) -> GatewayHost:
         routes = {(name, PORT + number): (node, PORT) for number, node in enumerate(self.plan.nodes, 1)}
-        hold = group_settings(Config({"kohort.group.sync.hold.ms": "1000"}))
-        return GatewayHost(self.host(name), self.network, routes, hold, self._described)
+        settings = group_settings(Config({**dict(self.plan.settings), "kohort.group.sync.hold.ms": "1000"}))
+        return GatewayHost(self.host(name), self.network, routes, settings, self._described, self.observer)
 
     def _described(self, gateway: GatewayHost, group_id: str, generation: int) -> None:
-        """Answer a gateway's look-up of a group, as DescribeGroups would, a moment later."""
+        """Answer a gateway's look-up of a group, as a describe request would, a moment later."""
 
         def answer() -> None:
-            node = self.node_host.node
-            group = None if node is None else node.coordinator.describe(group_id)
-            if gateway.gateway is None or group is None or group.state is not Phase.STABLE:
+            node, process, now_ms = self.node_host.node, gateway.gateway, gateway.host.now_ms()
+            if process is None:
                 return
-            members = tuple(
-                StoredMember(*member[:4], SESSION_MS, SESSION_MS, member.metadata, member.assignment)
-                for member in group.members
-            )
-            gateway.gateway.groups.described(
-                group_id, generation, group.protocol_type, group.protocol_name, members, gateway.host.now_ms()
-            )
+            if node is None:
+                gateway.host.after_us(SECOND_US, answer)
+                return
+            if generation >= 0:
+                classic = node.coordinator.describe(group_id)
+                if classic is not None:
+                    process.groups.described(classic, generation, now_ms)
+            else:
+                consumer = node.coordinator.describe_consumer(group_id)
+                if consumer is not None:
+                    process.groups.consumer.described(consumer, now_ms)
 
         gateway.host.after_us(LOOK_UP_US, answer)
 

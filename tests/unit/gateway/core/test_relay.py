@@ -71,7 +71,7 @@ class Reader:
             assert isinstance(waiting.context, bytes)
             waiting.answer(waiting.context)
 
-    def closed(self, now_ms: int, *, is_by_client: bool) -> None:
+    def closed(self, unanswered: tuple[Exchange, ...], now_ms: int, *, is_by_client: bool) -> None:
         pass
 
     def oversized(self, head: RequestHead) -> None:

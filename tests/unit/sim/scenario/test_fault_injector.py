@@ -11,6 +11,6 @@ from kohort.sim.scenario.world_plan import MemberPlan, TopicPlan
 
 def test_each_fault_of_the_menu_has_its_method() -> None:
     member = MemberPlan("m1", KINDS["cooperative"], PeerConfig("g", ("t",)))
-    sketch = Sketch(Rng(1).stream("menu"), 1, (TopicPlan("t", 1),), ("n1",), (member,))
+    sketch = Sketch(Rng(1).stream("menu"), 1, (TopicPlan("t", 1),), ("n1",), (member,), ("gw1",))
     for what in ("start", *(fault.draw(sketch)[0] for fault in MENU)):
         assert callable(getattr(FaultInjector, "_" + what.replace(" ", "_")))

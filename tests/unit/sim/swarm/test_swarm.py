@@ -22,12 +22,20 @@ def test_every_broker_setting_that_is_drawn_is_one_that_brokers_take() -> None:
 
 
 def test_every_kind_of_step_and_member_is_drawn() -> None:
-    plans = [draw_plan(seed) for seed in SEEDS]
+    plans = [draw_plan(seed, gateways=seed % 3) for seed in SEEDS]
     drawn = {step.what for plan in plans for step in plan.steps}
     carried_out = {"start", "kill", "close", "freeze"} | {fault.name for fault in MENU if " member" not in fault.name}
     assert drawn == carried_out
     kinds = {member.kind.name for plan in plans for group in (plan.members, *plan.variants) for member in group}
     assert kinds == set(KINDS) - {"cooperative-v0"}, "that one is what a step makes of a member"
+
+
+def test_gateways_change_neither_the_members_of_a_seed_nor_what_else_happens() -> None:
+    plain, with_gateways = draw_plan(7), draw_plan(7, gateways=2)
+    assert with_gateways.gateways == ("gw1", "gw2")
+    assert with_gateways.members == plain.members
+    others = [step[1:] for step in with_gateways.steps if "gateway" not in step.what]
+    assert others == [step[1:] for step in plain.steps]
 
 
 def test_members_of_one_group_begin_with_kinds_that_may_be_together() -> None:

@@ -1,0 +1,63 @@
+"""What a gateway derives from the traffic, held against the coordinator's own groups once a world has converged.
+
+One gateway sees all requests of all members; of several each sees a part, and is not held against anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.consumer.reconcile import ids_of
+from kohort.group.invariants import OBSERVED_EQUALS_SERVED
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.group_ledger import Ledgers, active_in
+from kohort.sim.kernel.world_observer import SeenGateway
+
+Shown = Mapping[str, object]
+
+
+class GatewayChecker(Checker):
+    """ObservedEqualsServed."""
+
+    invariants = (OBSERVED_EQUALS_SERVED,)
+
+    def __init__(self, ledgers: Ledgers) -> None:
+        super().__init__()
+        self._ledgers = ledgers
+        self._gateways: dict[str, SeenGateway] = {}
+
+    def gateway_started(self, gateway: SeenGateway) -> None:
+        """Note a gateway."""
+        self._gateways[gateway.name] = gateway
+
+    def ended(self) -> None:
+        """Compare every group that the gateway knows with the coordinator's."""
+        if len(self._gateways) != 1:
+            return
+        (seen,) = self._gateways.values()
+        assert seen.gateway is not None, "a healed world has its gateway"
+        observed = seen.gateway.groups.shard.groups
+        for node in self._ledgers.nodes:
+            for hosted in active_in(node.node):
+                for group_id, group in sorted(hosted.shard.groups.items()):
+                    if group_id in observed and group.members:
+                        self.count(OBSERVED_EQUALS_SERVED)
+                        ours, theirs = _shown(observed[group_id]), _shown(group)
+                        text = f"{seen.name} takes {group_id} for {ours}, and its coordinator has {theirs}"
+                        self.require(ours == theirs, OBSERVED_EQUALS_SERVED, text)
+
+
+def _shown(group: ClassicGroup | ConsumerGroup) -> Shown:
+    """Return what of a group is in the traffic."""
+    if isinstance(group, ConsumerGroup):
+        members = {
+            member_id: (member.epoch, ids_of(member.assigned))
+            for member_id, member in sorted(group.members.items())
+            if member.classic is None
+        }
+        return {"members": members}
+    held = {member_id: member.assignment.hex() for member_id, member in sorted(group.members.items())}
+    is_stable = group.phase is Phase.STABLE
+    return {"generation": group.generation, "state": group.phase.value, "members": held if is_stable else sorted(held)}
