@@ -27,6 +27,13 @@ class GatewayCluster:
         """The gateway's address, as clients know it."""
         return f"127.0.0.1:{self.gateway_port}"
 
+    def advertise(self, port: int) -> None:
+        """Let a second listener advertise a port of the gateway."""
+        own = f"PLAINTEXT://{self.bootstrap_servers}"
+        self.broker.broker.config.note_static(
+            listeners=f"{own},GW://{self.bootstrap_servers}", advertised_listeners=f"{own},GW://127.0.0.1:{port}"
+        )
+
     def advertise_gateway(self) -> None:
         """Let Metadata and FindCoordinator show the gateway's address, as they do on the gateway's listener."""
         node = self.broker.broker.node
@@ -48,8 +55,5 @@ def gateway_cluster() -> Iterator[GatewayCluster]:
     settings |= {"kohort_group_consumer_heartbeat_park_ms": 0, "group_initial_rebalance_delay_ms": 0}
     with EmbeddedBroker(**settings) as broker:
         cluster = GatewayCluster(broker, free_port())
-        own = f"PLAINTEXT://{broker.bootstrap_servers}"
-        broker.broker.config.note_static(
-            listeners=f"{own},GW://{broker.bootstrap_servers}", advertised_listeners=f"{own},GW://{cluster.advertised}"
-        )
+        cluster.advertise(cluster.gateway_port)
         yield cluster

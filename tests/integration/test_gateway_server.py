@@ -166,6 +166,23 @@ def test_a_port_in_use_is_named_with_its_node(cluster: GatewayCluster) -> None:
     asyncio.run(scenario())
 
 
+def test_a_port_that_a_broker_advertises_later_is_served_beside_the_one_before(cluster: GatewayCluster) -> None:
+    async def scenario() -> None:
+        server = GatewayServer(settings(cluster, advertised=("127.0.0.1",), refresh_ms=1_000))
+        await server.start()
+        try:
+            later = free_port()
+            cluster.advertise(later)
+            while later not in server.ports:
+                await asyncio.sleep(0)
+            for port in (later, cluster.gateway_port):
+                (await Connection.open("127.0.0.1", port, "client")).close()
+        finally:
+            await server.stop()
+
+    asyncio.run(scenario())
+
+
 def test_bootstrap_servers_that_are_the_gateway_are_refused(cluster: GatewayCluster) -> None:
     async def scenario() -> None:
         async with running(cluster):
