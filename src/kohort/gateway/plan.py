@@ -94,9 +94,11 @@ def listener_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
     if todo:
         steps.append(Step(f"Restart {_nodes(todo)}{_one_by_one(todo)}; clients go on as before"))
     protocols = {node.protocol(node.reached_by or "") for node in nodes}
-    steps += _gateway_steps(facts, wishes, "listener", servers, is_tls=any(each.endswith("SSL") for each in protocols))
+    steps += _gateway_steps(
+        facts, wishes.gateway, "listener", servers, is_tls=any(each.endswith("SSL") for each in protocols)
+    )
     steps.append(Step("Move clients, one group after the other: in their settings", (f"bootstrap.servers={servers}",)))
-    steps.append(_park_step(facts, wishes, "listener"))
+    steps.append(_park_step(facts, wishes.gateway, "listener"))
     back = [
         Step("At once, for every group: start the gateway without --park; it then changes nothing"),
         Step("Move clients back: in their settings", (f"bootstrap.servers={facts.bootstrap_servers}",)),
@@ -110,6 +112,32 @@ def listener_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
         back.append(Step(f"Restart {_nodes(todo)}{_one_by_one(todo)}"))
     remarks = () if todo else ("every node has a listener that advertises the gateway already",)
     return Plan(tuple(steps), tuple(back), remarks)
+
+
+def rewrite_plan(bootstrap_servers: str, node_ids: Iterable[int], wishes: Wishes) -> Plan:
+    """Return the plan for mode `rewrite`, in which brokers stay as they are. Raises PlanError."""
+    address = f"{wishes.gateway}:{wishes.first_port}"
+    last = wishes.first_port + 1 + max(node_ids)
+    if last > 65_535:
+        raise PlanError(
+            f"a node would have port {last}: give another --first-port, or ports of nodes to the gateway (--node-port)"
+        )
+    facts = ClusterFacts(bootstrap_servers, (wishes.gateway,), ())
+    steps = [
+        Step(
+            f"Let clients reach port {wishes.first_port} of {wishes.gateway}, where they begin, and"
+            f" {wishes.first_port + 1} to {last}, where node n has {wishes.first_port + 1} + n"
+        ),
+        *_gateway_steps(facts, address, "rewrite", address, is_tls=False),
+        Step("Move clients, one group after the other: in their settings", (f"bootstrap.servers={address}",)),
+        _park_step(facts, address, "rewrite"),
+    ]
+    back = (
+        Step("At once, for every group: start the gateway without --park; it then holds nothing"),
+        Step("Move clients back: in their settings", (f"bootstrap.servers={bootstrap_servers}",)),
+        Step("Stop the gateway with SIGTERM when kohort_gateway_connections is 0"),
+    )
+    return Plan(tuple(steps), back)
 
 
 def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
@@ -129,7 +157,7 @@ def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
     for node, port in zip(chosen, range(wishes.first_port, wishes.first_port + len(chosen)), strict=True):
         steps.append(_advertise_step(facts, node, Endpoint("", wishes.gateway, port)))
     steps.append(Step(f"Restart {_nodes(chosen)}{_one_by_one(chosen)}; no group is there yet"))
-    steps += _gateway_steps(facts, wishes, "coordinators", "", is_tls=False)
+    steps += _gateway_steps(facts, wishes.gateway, "coordinators", "", is_tls=False)
     if offsets is None or not offsets.partitions:
         steps.append(Step(f"Create {OFFSETS_TOPIC} on {_nodes(chosen)}", _create_offsets(ids, server)))
         back = []
@@ -147,7 +175,7 @@ def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
     steps.append(
         Step(f"Cordon {_nodes(chosen)}, so that nothing else is placed there (KIP-1066)", _cordon(ids, server))
     )
-    steps.append(_park_step(facts, wishes, "coordinators"))
+    steps.append(_park_step(facts, wishes.gateway, "coordinators"))
     back = [
         Step("At once, for every group: start the gateway without --park; it then changes nothing"),
         Step(f"Take the cordon off {_nodes(chosen)}", _cordon(ids, server, is_on=False)),
@@ -170,13 +198,13 @@ def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
 # -- the steps
 
 
-def _gateway_steps(facts: ClusterFacts, wishes: Wishes, mode: str, servers: str, *, is_tls: bool) -> Iterator[Step]:
+def _gateway_steps(facts: ClusterFacts, advertised: str, mode: str, servers: str, *, is_tls: bool) -> Iterator[Step]:
     tls = " --tls-certificate gateway.pem" if is_tls else ""
     command = (
-        f"kohort gateway --bootstrap-server {facts.bootstrap_servers} --mode {mode} --advertised {wishes.gateway}{tls}"
+        f"kohort gateway --bootstrap-server {facts.bootstrap_servers} --mode {mode} --advertised {advertised}{tls}"
     )
     yield Step(
-        f"Start the gateway on {wishes.gateway}. It observes all groups, and holds heartbeats of throwaway groups only",
+        f"Start the gateway on {advertised}. It observes all groups, and holds heartbeats of throwaway groups only",
         (f"{command} --park '{PREFIX}-*' --metrics 127.0.0.1:9404",),
     )
     if servers:
@@ -188,8 +216,8 @@ def _measure_step(facts: ClusterFacts, clients_address: str) -> Step:
     return Step("Measure what it gains on this cluster", (command,))
 
 
-def _park_step(facts: ClusterFacts, wishes: Wishes, mode: str) -> Step:
-    command = f"kohort gateway --bootstrap-server {facts.bootstrap_servers} --mode {mode} --advertised {wishes.gateway}"
+def _park_step(facts: ClusterFacts, advertised: str, mode: str) -> Step:
+    command = f"kohort gateway --bootstrap-server {facts.bootstrap_servers} --mode {mode} --advertised {advertised}"
     return Step(
         "Hold heartbeats of the first groups, such as billing-*, and of more while kohort_gateway_fallbacks_total is 0",
         (f"{command} --park 'billing-*' --metrics 127.0.0.1:9404",),

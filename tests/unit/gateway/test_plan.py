@@ -8,7 +8,7 @@ import pytest
 from tests.unit.gateway.test_cluster_topology import facts, node, topic, usual
 
 from kohort.gateway.cluster_topology import OFFSETS_TOPIC, ClusterFacts
-from kohort.gateway.plan import Plan, PlanError, Wishes, coordinators_plan, listener_plan
+from kohort.gateway.plan import Plan, PlanError, Wishes, coordinators_plan, listener_plan, rewrite_plan
 
 WISHES = Wishes("gateway.example")
 INTERNAL = "INTERNAL://:9092,CLIENTS://:9093"
@@ -130,3 +130,23 @@ def test_groups_on_a_node_that_shall_coordinate_leave_it_until_the_gateway_runs(
     assert plan.steps[0].title == (
         "Move 1 partitions away from node 2; those of __consumer_offsets come back when the gateway runs"
     )
+
+
+def test_brokers_stay_as_they_are_where_addresses_are_rewritten() -> None:
+    plan = rewrite_plan("kafka:9092", (0, 1, 5), WISHES)
+    assert plan.steps[0].title == (
+        "Let clients reach port 9191 of gateway.example, where they begin, and 9192 to 9197, where node n has 9192 + n"
+    )
+    assert (
+        plan.steps[1]
+        .lines[0]
+        .startswith("kohort gateway --bootstrap-server kafka:9092 --mode rewrite --advertised gateway.example:9191 ")
+    )
+    assert plan.steps[3].lines == ("bootstrap.servers=gateway.example:9191",)
+    assert plan.way_back[1].lines == ("bootstrap.servers=kafka:9092",)
+    assert "Measure" in plan.steps[2].title
+
+
+def test_node_ids_beyond_all_ports_need_ports_that_are_named() -> None:
+    with pytest.raises(PlanError, match="a node would have port 109192: give another --first-port"):
+        rewrite_plan("kafka:9092", (1, 100_000), WISHES)

@@ -6,6 +6,7 @@ It looks at the cluster and changes nothing.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import with_admin
@@ -15,7 +16,7 @@ from kohort.cli.terminal.options import add_cluster, add_json, number, verb
 
 if TYPE_CHECKING:
     from kohort.client import Admin
-    from kohort.gateway.plan import Step
+    from kohort.gateway.plan import Plan, Step
 
 _EXAMPLES = """
 kohort gateway plan --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example
@@ -28,14 +29,16 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     summary = "look at a cluster, and write the steps that bring it to a gateway, and the way back"
     parser = verb(verbs, "plan", summary, run=with_admin(show_plan), examples=_EXAMPLES)
     add_cluster(parser, "--bootstrap-servers")
-    parser.add_argument("--mode", choices=("listener", "coordinators"), default="listener", help="(default: listener)")
+    parser.add_argument(
+        "--mode", choices=("listener", "coordinators", "rewrite"), default="listener", help="(default: listener)"
+    )
     parser.add_argument("--advertised", metavar="HOST", required=True, help="the gateway's name, as clients know it")
     parser.add_argument(
         "--first-port",
         metavar="PORT",
         type=number(1, "a port"),
         default=9191,
-        help="the gateway's port for the first node; each further one has the next (default: 9191)",
+        help="the gateway's port for the first node, or in mode rewrite for clients to begin at (default: 9191)",
     )
     parser.add_argument(
         "--coordinators", metavar="NODES", type=_node_ids, default=(), help="the brokers for __consumer_offsets alone"
@@ -45,17 +48,14 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     """Print the plan, and return the exit status."""
-    from kohort.gateway.cluster_topology import TopologyError, cluster_facts
-    from kohort.gateway.plan import PlanError, Wishes, coordinators_plan, listener_plan
+    from kohort.gateway.cluster_topology import TopologyError
+    from kohort.gateway.plan import PlanError
 
-    is_listener = args.mode == "listener"
     try:
-        wishes = Wishes(args.advertised, args.first_port, args.coordinators)
-        facts = await cluster_facts(admin, args.bootstrap_server, (args.advertised,), needs_topics=not is_listener)
-        plan = listener_plan(facts, wishes) if is_listener else coordinators_plan(facts, wishes)
+        plan = await _plan(args, admin)
     except (PlanError, TopologyError) as error:
         raise CommandFailed(str(error)) from error
-    for remark in (*facts.unseen, *plan.remarks):
+    for remark in plan.remarks:
         output.remark(remark)
     if args.json:
         output.put_json(plan.to_json())
@@ -64,6 +64,20 @@ async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     output.put("\n")
     _put_steps("The way back", plan.way_back)
     return 0
+
+
+async def _plan(args: argparse.Namespace, admin: Admin) -> Plan:
+    from kohort.gateway.cluster_topology import cluster_facts
+    from kohort.gateway.plan import Wishes, coordinators_plan, listener_plan, rewrite_plan
+
+    wishes = Wishes(args.advertised, args.first_port, args.coordinators)
+    if args.mode == "rewrite":  # a cluster whose settings cannot be looked at either
+        view = await admin.describe_cluster()
+        return rewrite_plan(args.bootstrap_server, view.brokers, wishes)
+    is_listener = args.mode == "listener"
+    facts = await cluster_facts(admin, args.bootstrap_server, (args.advertised,), needs_topics=not is_listener)
+    plan = listener_plan(facts, wishes) if is_listener else coordinators_plan(facts, wishes)
+    return replace(plan, remarks=facts.unseen + plan.remarks)
 
 
 def _put_steps(title: str, steps: tuple[Step, ...]) -> None:
