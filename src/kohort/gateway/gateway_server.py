@@ -37,7 +37,7 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import Event
 from kohort.group.shard import Shard
 from kohort.model.errors import KafkaError
-from kohort.net.clock import Clock
+from kohort.net.server import Clock
 from kohort.node.configuration.config import Config
 from kohort.node.groups.event_topic import EventStore, EventWriter
 from kohort.node.groups.settings_from_config import group_settings as from_config

@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 from kohort.gateway.core.relay import Sink
 from kohort.gateway.traffic_counters import TrafficCounters
-from kohort.net.clock import Clock
+from kohort.net.server import Clock
 from kohort.net.tls import tls_failure
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage

@@ -111,7 +111,7 @@ def test_however_the_bytes_come_they_leave_unchanged_in_both_directions(
     assert ends.relay.held_bytes == 0
 
 
-def test_a_frame_that_nobody_reads_leaves_as_it_comes() -> None:
+def test_a_frame_that_is_not_read_leaves_as_it_comes() -> None:
     ends = Ends()
     ends.relay.from_client(request(OTHER, 1, bytes(100))[:20], 0)
     assert len(ends.broker) == 20
