@@ -12,6 +12,7 @@ from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.group_traffic import ConnectionTraffic
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.policies import OBSERVED, PolicyTable
+from kohort.gateway.core.read_budget import ReadBudget
 from kohort.gateway.core.relay import Relay, Sink
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Announce
@@ -49,6 +50,7 @@ class Gateway:
         fallback_ms: int = FALLBACK_MS,
     ) -> None:
         self.policies = GroupPolicies(policies, fallback_ms)
+        self._budget = ReadBudget()
         self.clock = NodeClock(0)
         self.timers = Timers()
         self.groups = ObservedGroups(settings, self, self.timers)
@@ -64,7 +66,7 @@ class Gateway:
     def open(self, client_host: str, to_client: Sink, to_broker: Sink) -> Relay:
         """Return the relay of a new connection."""
         traffic = ConnectionTraffic(self.groups, client_host, self.policies, self._holding, self._consumer_holding)
-        return Relay(traffic, to_client, to_broker)
+        return Relay(traffic, to_client, to_broker, self._budget)
 
     @property
     def held_classic_heartbeats(self) -> int:

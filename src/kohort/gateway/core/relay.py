@@ -16,6 +16,7 @@ from struct import Struct
 from typing import Protocol
 
 from kohort.gateway.core.frame_cutter import FrameCutter, Whole
+from kohort.gateway.core.read_budget import SMALL_BYTES, ReadBudget
 from kohort.wire.codec import Buffer
 
 Sink = Callable[[Buffer], None]
@@ -24,7 +25,7 @@ _REQUEST_HEAD = Struct(">ihhi")
 _RESPONSE_HEAD = Struct(">ii")
 
 READ_BYTES = 8 << 20
-"""A longer frame is not read: it passes, and `TrafficReader.oversized` gets it."""
+"""A longer frame is not read: it passes, and `TrafficReader.oversized` gets it; so does one beyond `ReadBudget`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,12 @@ class TrafficReader(Protocol):
 class Relay:
     """The two directions of one connection. The sinks write to the client and to the broker."""
 
-    def __init__(self, reader: TrafficReader, to_client: Sink, to_broker: Sink) -> None:
+    def __init__(
+        self, reader: TrafficReader, to_client: Sink, to_broker: Sink, budget: ReadBudget | None = None
+    ) -> None:
         self._reader = reader
+        budget = budget or ReadBudget()
+        self._request_bytes, self._answer_bytes = budget.reservation(), budget.reservation()
         self._to_client = to_client
         self._to_broker = to_broker
         self._requests = FrameCutter(_REQUEST_HEAD.size, self._is_request_read)
@@ -155,6 +160,8 @@ class Relay:
         """The connection has ended; `is_by_client`: neither gateway nor broker ended it."""
         self._waiting = None
         self._behind.clear()
+        self._request_bytes.release()
+        self._answer_bytes.release()
         unanswered = tuple(self._open.values())
         self._open.clear()
         self._reader.closed(unanswered, now_ms, is_by_client=is_by_client)
@@ -165,6 +172,7 @@ class Relay:
         """Take bytes of the client. Raises `MalformedMessage`: the connection is to be closed."""
         for piece in self._requests.feed(chunk):
             if isinstance(piece, Whole):
+                self._request_bytes.release()
                 self._take_request(piece.frame, now_ms)
             else:
                 if piece.head is not None:
@@ -180,7 +188,7 @@ class Relay:
         request = _request_head(head)
         if not self._reader.reads(request):
             return False
-        if length > READ_BYTES:
+        if length > READ_BYTES or not self._request_bytes.reserve(length):
             self._reader.oversized(request)
             return False
         return True
@@ -209,6 +217,8 @@ class Relay:
         self._sent_id = exchange.head.correlation_id
         self._open[exchange.head.correlation_id] = exchange
         self._to_broker(exchange.frame)
+        if len(exchange.frame) > SMALL_BYTES:
+            exchange.frame = b""  # only heartbeats are repeated
 
     # From the broker
 
@@ -216,6 +226,7 @@ class Relay:
         """Take bytes of the broker. Raises `MalformedMessage`: the connection is to be closed."""
         for piece in self._answers.feed(chunk):
             if isinstance(piece, Whole):
+                self._answer_bytes.release()
                 self._take_answer(piece.frame, now_ms)
             else:
                 self._send(piece.data)
@@ -225,7 +236,7 @@ class Relay:
         exchange = self._open.get(correlation_id)
         if exchange is None:
             return False
-        if length > READ_BYTES:
+        if length > READ_BYTES or not self._answer_bytes.reserve(length):
             del self._open[exchange.head.correlation_id]
             self._reader.oversized(exchange.head)
             return False

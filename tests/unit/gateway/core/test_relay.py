@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.gateway.core.frame_cutter import FrameCutter, Passing, Whole
-from kohort.gateway.core.relay import READ_BYTES, Exchange, Relay, RequestHead
+from kohort.gateway.core.read_budget import ReadBudget
+from kohort.gateway.core.relay import READ_BYTES, Exchange, Relay, RequestHead, Sink
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage
 
@@ -182,3 +183,23 @@ def test_a_frame_shorter_than_its_head_passes() -> None:
     cutter = FrameCutter(12, lambda _head, _length: True)
     assert list(cutter.feed(b"\0\0\0\2ab")) == [Passing(b"\0\0\0\2ab", memoryview(b"\0\0\0\2ab"))]
     assert list(cutter.feed(request(READ, 1))) == [Whole(request(READ, 1))]
+
+
+def test_frames_beyond_the_budget_of_all_connections_pass_unread() -> None:
+    budget = ReadBudget(limit=10_000)
+    large = request(READ, 1, b"x" * 6_000)
+    first, second, sent = Reader(), Reader(), [b"", b""]
+
+    def to_broker(at: int) -> Sink:
+        def send(data: Buffer) -> None:
+            sent[at] += bytes(data)
+
+        return send
+
+    relays = [Relay(each, lambda _: None, to_broker(at), budget) for at, each in enumerate((first, second))]
+    relays[0].from_client(large[:100], 0)
+    relays[1].from_client(large, 0)
+    assert second.oversized_keys == [READ]
+    assert sent == [b"", large], "the one that is not gathered passes as it comes"
+    relays[0].closed(0, is_by_client=True)
+    assert budget.reserved == 0
