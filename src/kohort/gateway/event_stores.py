@@ -38,12 +38,17 @@ AGAIN_SECONDS = 1.0
 RETENTION_MS = 7 * 24 * 3_600_000
 """How long the topic keeps events, where the gateway makes it."""
 
+NAMES_WAIT_MS = 3_000
+"""How long events wait for the name of a new topic, which is looked up then."""
+
 TopicNames = Callable[[bytes], str | None]
 """Returns the name of a topic id of the cluster, or None."""
 
 
 class EventFile:
     """A file of JSON lines, one for each event."""
+
+    names_wait_ms = NAMES_WAIT_MS
 
     def __init__(self, path: Path, topic_names: TopicNames) -> None:
         self.path = path
@@ -64,6 +69,8 @@ class EventFile:
 
 class ClusterEvents:
     """The topic of events on the cluster. `run` is the task that sends; `stop` waits for what is queued."""
+
+    names_wait_ms = NAMES_WAIT_MS
 
     def __init__(self, producer: Producer, topic_names: TopicNames) -> None:
         self._producer = producer

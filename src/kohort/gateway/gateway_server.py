@@ -188,7 +188,7 @@ class GatewayServer:
             await port.close("the gateway ends")
         if self._timer is not None:
             self._timer.cancel()
-        self._writer.flush(self.clock.now_ms())
+        self._writer.flush(self.clock.now_ms(), is_last=True)
         if self._cluster_events is not None and self._tasks:
             await self._cluster_events.stop(EVENTS_SECONDS)
         for task in self._tasks:

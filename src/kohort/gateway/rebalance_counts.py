@@ -25,6 +25,8 @@ OTHER_GROUPS = ""
 class NoStore:
     """An `EventStore` that keeps nothing."""
 
+    names_wait_ms = 0
+
     def __init__(self, topic_name: Callable[[bytes], str | None]) -> None:
         self.topic_name = topic_name
 
@@ -37,6 +39,7 @@ class RebalanceCounts:
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
+        self.names_wait_ms = store.names_wait_ms
         self._explanations: dict[str, Explanation] = {}
         self.rebalances: Counter[tuple[str, str]] = Counter()
         """By group and cause, the rebalances that have ended."""

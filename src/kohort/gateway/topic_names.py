@@ -10,7 +10,7 @@ from kohort.model.errors import KafkaError
 
 log = logging.getLogger("kohort.gateway")
 
-AGAIN_SECONDS = 5.0
+AGAIN_SECONDS = 1.0
 """How long to wait at least between two look-ups."""
 
 

@@ -63,12 +63,17 @@ LINGER_MS = 50
 wait for the JSON otherwise."""
 
 _BATCH_EVENTS = 500
+_MOST_WAITING = 20_000
+_MOST_UNNAMED = 10_000
 _ABOUT_ALL = (RoundOpened, GenerationFormed, GroupLoaded)
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class EventStore(Protocol):
     """Where the records of events go, and what knows the names of topics."""
+
+    names_wait_ms: int
+    """How long events wait for the name of a topic that is not known yet."""
 
     def append(self, records: list[Record], now_ms: int) -> None:
         """Store a batch. Raises StorageError or KafkaError: its events are lost, which the next batch reports."""
@@ -81,6 +86,8 @@ class EventStore(Protocol):
 
 class EventTopic:
     """The topic of events on a broker, made with the first batch."""
+
+    names_wait_ms = 0
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
@@ -108,6 +115,10 @@ class EventWriter:
         self._targets: dict[str, list[MemberTargetStored]] = {}
         """By group, the targets of the computation that goes on."""
         self._topic_names: dict[bytes, str] = {}
+        self._unnamed: set[bytes] = set()
+        """Topics of which no name is known."""
+        self._names_due_ms: int | None = None
+        """How long events wait for names now."""
         self._refused = RefusedJoins(timers, self._write_refusal)
         self._lost: Counter[str] = Counter()
         """By group, the events that could not be written."""
@@ -136,7 +147,7 @@ class EventWriter:
         if (silent_ms := self._silent_ms(shard, event, now_ms)) >= 0:
             noted = noted._replace(silent_ms=silent_ms)
         self._waiting.append((now_ms, noted))
-        if len(self._waiting) >= _BATCH_EVENTS:
+        if len(self._waiting) >= _BATCH_EVENTS and self._names_due_ms is None:
             self.flush(now_ms)
 
     def _is_reported_later(self, group: ClassicGroup, event: SyncReceived) -> bool:
@@ -205,10 +216,14 @@ class EventWriter:
         if name is not None:
             self._topic_names[topic_id] = name
             return name
+        if topic_id not in self._topic_names:
+            if len(self._unnamed) >= _MOST_UNNAMED:
+                self._unnamed.clear()
+            self._unnamed.add(topic_id)
         return self._topic_names.get(topic_id) or topic_id_text(topic_id)
 
-    def flush(self, now_ms: int) -> None:
-        """Append what waits."""
+    def flush(self, now_ms: int, *, is_last: bool = False) -> None:
+        """Append what waits; if it is the last time, without waiting for names of topics."""
         waiting, self._waiting = self._waiting, []
         for targets in self._targets.values():
             # A computation of which the last event is still to come.
@@ -216,7 +231,12 @@ class EventWriter:
         self._targets.clear()
         if not waiting:
             return
+        unnamed = frozenset(self._unnamed)
         events = [(at_ms, event_fields(noted, self._topic_name)) for at_ms, noted in waiting]
+        if not is_last and len(waiting) < _MOST_WAITING and self._is_name_due(unnamed, now_ms):
+            self._waiting = waiting
+            self._timers.arm(EVENT_TOPIC, now_ms + LINGER_MS, self.flush)
+            return
         lost = [(now_ms, lost_fields(group_id, count, now_ms)) for group_id, count in sorted(self._lost.items())]
         records = [
             Record(0, at_ms, fields["group"].encode(), _json(fields).encode("utf-8", "surrogatepass"))
@@ -229,6 +249,17 @@ class EventWriter:
             self._lost.update(fields["group"] for _, fields in events)
             if not isinstance(error, DiskFull):  # logged by the partition, once
                 log.warning("%d group events were not written: %s", len(events), error)
+
+    def _is_name_due(self, unnamed_before: frozenset[bytes], now_ms: int) -> bool:
+        """Whether a topic of this batch may get its name yet: events with its id would be of another topic."""
+        new = self._unnamed - unnamed_before
+        if new and self._names_due_ms is None:
+            self._names_due_ms = now_ms + self._store.names_wait_ms
+        if not new or self._names_due_ms is None or now_ms >= self._names_due_ms:
+            self._names_due_ms = None
+            return False
+        self._unnamed -= new
+        return True
 
 
 def lost_fields(group_id: str, count: int, now_ms: int) -> Fields:

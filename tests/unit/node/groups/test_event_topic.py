@@ -36,8 +36,10 @@ from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.model.subscription import Subscription
 from kohort.node.groups.event_fields import EVENTS, UNWRITTEN, Noted, event_fields, event_name, is_unwritten
 from kohort.node.groups.event_topic import LINGER_MS, EventTopic, EventWriter
+from kohort.node.timers import Timers
 from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.messages import LeaveGroupRequest
+from kohort.wire.record_batches import Record
 
 CAUSE = Cause(CauseKind.MEMBER_JOINED, 5, "m", "why")
 TYPES: tuple[type, ...] = tuple(
@@ -269,3 +271,37 @@ def test_event_of_a_loaded_consumer_group_has_assignments_and_targets_of_its_mem
         {"orders": [1]},
         {"orders": [0]},
     ]
+
+
+class _LateNames:
+    """A store that learns the name of each topic later, as a gateway does."""
+
+    names_wait_ms = 1_000
+
+    def __init__(self) -> None:
+        self.names: dict[bytes, str] = {}
+        self.stored: list[Record] = []
+
+    def append(self, records: list[Record], now_ms: int) -> None:
+        del now_ms
+        self.stored += records
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self.names.get(topic_id)
+
+
+def test_events_wait_for_the_name_of_a_new_topic_but_not_for_ever() -> None:
+    store, timers = _LateNames(), Timers()
+    writer, topic_id = EventWriter(timers, store), bytes(15) + b"x"
+    writer.note(Shard(GroupSettings()), MemberTargetStored("g", "a", ((topic_id, (0,)),), CAUSE), 0)
+    timers.run_due(500)
+    assert not store.stored
+    store.names[topic_id] = "orders"
+    timers.run_due(600)
+    assert [json.loads(each.value or b"")["target"] for each in store.stored] == [{"orders": [0]}]
+    unknown = bytes(15) + b"y"
+    writer.note(Shard(GroupSettings()), MemberTargetStored("g", "a", ((unknown, (0,)),), CAUSE), 700)
+    timers.run_due(800)
+    assert len(store.stored) == 1
+    timers.run_due(1_900)
+    assert json.loads(store.stored[1].value or b"")["target"] == {topic_id_text(unknown): [0]}
