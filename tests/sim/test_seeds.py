@@ -11,7 +11,7 @@ from secrets import randbelow
 import pytest
 
 from kohort.sim.scenario.fault_menu import MENU
-from kohort.sim.swarm.seed_batch import Tally, run_seeds
+from kohort.sim.swarm.seed_batch import Tally, replay_of, run_seeds
 
 FIRST = "9000000"
 
@@ -22,10 +22,17 @@ def test_seeds_break_nothing_and_meet_every_fault() -> None:
     first = randbelow(1 << 40) if asked == "any" else int(asked)
     count = int(os.environ.get("KOHORT_SEEDS") or 1_000)
     tally = Tally()
-    for outcome in run_seeds(range(first, first + count), os.cpu_count() or 1):
-        tally.add(outcome)
+    with_gateways = count // 5
+    plain, with_one, with_two = first, first + count - with_gateways, first + count - with_gateways // 2
+    for seeds, gateways in (
+        (range(plain, with_one), 0),
+        (range(with_one, with_two), 1),
+        (range(with_two, first + count), 2),
+    ):
+        for outcome in run_seeds(seeds, os.cpu_count() or 1, gateways):
+            tally.add(outcome)
     failures = [
-        f"kohort sim --seed {outcome.seed}: {outcome.broken.invariant}: {outcome.broken.sentence}"
+        f"{replay_of(outcome)}: {outcome.broken.invariant}: {outcome.broken.sentence}"
         for outcome in sorted(tally.broken)
         if outcome.broken is not None
     ]

@@ -33,6 +33,7 @@ REPEATS_MS = (20, 100, 400)
 _RESPONSE_HEAD = Struct(">ii")
 _ALIVE = HeartbeatResult(ErrorCode.NONE)
 _QUIET = HeartbeatResult(ErrorCode.NONE, is_quiet=True)
+_OUT = HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID)
 _REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -177,8 +178,10 @@ class ClassicHolding:
     def _decide(self, command: Heartbeat, now_ms: int) -> HeartbeatResult:
         del now_ms
         group = self._groups.group(command.group_id)
-        if group is None or command.member_id not in group.members:
+        if group is None:
             return _ALIVE
+        if command.member_id not in group.members:
+            return _OUT
         if group.is_gathering:
             return _ALIVE if command.member_id in group.awaiting_join else _REBALANCING
         return _QUIET if group.phase is Phase.STABLE else _ALIVE

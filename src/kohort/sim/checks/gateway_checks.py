@@ -5,7 +5,7 @@ One gateway sees all requests of all members; of several each sees a part, and i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup
@@ -42,22 +42,37 @@ class GatewayChecker(Checker):
         for node in self._ledgers.nodes:
             for hosted in active_in(node.node):
                 for group_id, group in sorted(hosted.shard.groups.items()):
-                    is_at_rest = isinstance(group, ConsumerGroup) or group.phase is Phase.STABLE
-                    if group_id in observed and group.members and is_at_rest:
+                    known = observed.get(group_id)
+                    if known is not None and _is_comparable(group):
                         self.count(OBSERVED_EQUALS_SERVED)
-                        ours, theirs = _shown(observed[group_id]), _shown(group)
+                        theirs = _shown(group)
+                        ours = _shown(known, group.members.keys())
                         text = f"{seen.name} takes {group_id} for {ours}, and its coordinator has {theirs}"
                         self.require(ours == theirs, OBSERVED_EQUALS_SERVED, text)
 
 
-def _shown(group: ClassicGroup | ConsumerGroup) -> Shown:
-    """Return what of a group is in the traffic."""
+def _is_comparable(group: ClassicGroup | ConsumerGroup) -> bool:
+    """Whether a group is at rest, and all of it in the traffic: what classic members of a consumer group own is not."""
+    if isinstance(group, ConsumerGroup):
+        return bool(group.members) and all(member.classic is None for member in group.members.values())
+    return bool(group.members) and group.phase is Phase.STABLE
+
+
+def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str] | None = None) -> Shown:
+    """Return what of a group is in the traffic, of these members only.
+
+    A gateway that does not know why a member is silent keeps it until the group's next change.
+    """
     if isinstance(group, ConsumerGroup):
         members = {
             member_id: (member.epoch, ids_of(member.assigned))
             for member_id, member in sorted(group.members.items())
-            if member.classic is None
+            if among is None or member_id in among
         }
         return {"members": members}
-    held = {member_id: member.assignment.hex() for member_id, member in sorted(group.members.items())}
+    held = {
+        member_id: member.assignment.hex()
+        for member_id, member in sorted(group.members.items())
+        if among is None or member_id in among
+    }
     return {"generation": group.generation, "state": group.phase.value, "members": held}

@@ -6,6 +6,8 @@ replies wait for the records before them.
 
 from __future__ import annotations
 
+from collections import deque
+
 from kohort.group.events import (
     ConsumerGroupStored,
     ConsumerMemberStored,
@@ -43,8 +45,9 @@ class MembershipChecker(Checker):
         self._ledgers = ledgers
         self._replaced: dict[tuple[str, str], str] = {}
         """By group and member id that was replaced: the instance it was."""
-        self._lost: dict[tuple[str, str], tuple[int, str]] = {}
-        """By member's name and request, of members that were out: the number of loads before it, and its member id."""
+        self._lost: dict[tuple[str, str], deque[tuple[int, str] | None]] = {}
+        """By member's name and request, for each that is not answered: the number of loads before it and its member id
+        where it was out."""
         self._leaving: set[str] = set()
         """Who leaves: to be gone already is as good."""
         ledgers.before(GroupStored, self._generation_stored)
@@ -106,20 +109,21 @@ class MembershipChecker(Checker):
 
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
         """Note a request of a member that is out."""
-        if request not in _MEMBERS_ONLY or member.name in self._leaving:
+        if request not in _MEMBERS_ONLY:
             return
         epoch, member_id = member.identity
         ledger = self._ledgers.groups[member.group_id]
         key = member.name, request
         ledger.note_shown(member_id, epoch)
-        if epoch > 0 and ledger.kind and ledger.is_out(member_id):
-            self._lost[key] = (self._ledgers.loads, member_id)
-        else:
-            self._lost.pop(key, None)
+        is_leaving = member.name in self._leaving
+        is_lost = epoch > 0 and bool(ledger.kind) and ledger.is_out(member_id) and not is_leaving
+        # A second heartbeat may be sent while a gateway holds the answer to the first.
+        self._lost.setdefault(key, deque()).append((self._ledgers.loads, member_id) if is_lost else None)
 
     def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
         """Compare the answer to it."""
-        lost = self._lost.pop((member.name, request), None)
+        asked = self._lost.get((member.name, request))
+        lost = asked.popleft() if asked else None
         if lost is None:
             return
         loads, member_id = lost
