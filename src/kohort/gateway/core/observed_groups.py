@@ -57,6 +57,9 @@ from kohort.node.timers import Timers
 SILENT_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout, when a round opens, is taken for evicted."""
 
+DOUBTFUL_MS = 1_000
+"""How long after a predicted round began a heartbeat that is answered without an error contradicts it."""
+
 UNKNOWN_MS = 45_000
 """The session and the rebalance timeout that are assumed of a member that DescribeGroups shows: Java's defaults."""
 
@@ -217,7 +220,7 @@ class ObservedGroups:
 
     def _form(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
         """The first answer of a generation: those who sent no JoinGroup are not in it, as far as we see them."""
-        if not group.generation and result.generation > 1:
+        if not group.generation and not result.members:
             # The group may be no newer than this gateway, and the answer no news but to a static member that returns.
             self._uncertain.add(group.group_id)
             self._observer.group_unknown(group.group_id, result.generation, now_ms)
@@ -334,8 +337,16 @@ class ObservedGroups:
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._evicted(group_id, member_id, now_ms)
         else:
+            if error is ErrorCode.NONE and self._is_round_doubtful(group, now_ms):
+                self._uncertain.add(group_id)
+                self._observer.group_unknown(group_id, command.generation, now_ms)
             return
         self._observer.group_changed(group_id, now_ms)
+
+    def _is_round_doubtful(self, group: ClassicGroup, now_ms: int) -> bool:
+        """Whether a predicted round is none: in one, a member's heartbeat is answered with REBALANCE_IN_PROGRESS."""
+        is_predicted = group.phase is Phase.PREPARING_REBALANCE
+        return is_predicted and now_ms - group.state_timestamp_ms > DOUBTFUL_MS
 
     def described(self, group: DescribedGroup, generation: int, now_ms: int) -> None:
         """Take up a group that was there before, as its coordinator describes it when it is stable."""
@@ -345,9 +356,6 @@ class ObservedGroups:
         if known is not None and known.members:
             if group.group_id not in self._uncertain or known.generation != generation:
                 self._uncertain.discard(group.group_id)
-                return
-            if known.phase not in _GATHERED:
-                self._observer.group_unknown(group.group_id, generation, now_ms)
                 return
             self._uncertain.discard(group.group_id)
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
