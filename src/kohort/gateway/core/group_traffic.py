@@ -16,12 +16,13 @@ from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.policies import UNKNOWN_SOFTWARE, Client, GroupProtocol, Treatment
 from kohort.gateway.core.relay import Exchange, RequestHead
-from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Leaving, Sync
+from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Sync
 from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
-from kohort.model.cause import MAX_REASON_LENGTH
 from kohort.model.errors import ErrorCode, error_for
 from kohort.model.id_partitions import id_partitions
-from kohort.parking.parked_heartbeat import MARGIN_MS, OTHERS_MARGIN_MS, Follower, ParkedHeartbeat
+from kohort.node.apis.k11_12_13_14_classic_members import join_command, leaving_members, sync_command
+from kohort.node.apis.k68_consumer_group_heartbeat import heartbeat_command
+from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
 from kohort.wire.frames import decode_request_header, decode_response
@@ -277,21 +278,7 @@ class ConnectionTraffic:
 
 
 def _join(message: JoinGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Join:
-    return Join(
-        group_id=message.group_id,
-        member_id=message.member_id,
-        instance_id=message.group_instance_id,
-        client_id=client_id,
-        client_host=f"/{connection.client_host}",
-        session_timeout_ms=message.session_timeout_ms,
-        rebalance_timeout_ms=message.rebalance_timeout_ms if version >= 1 else message.session_timeout_ms,
-        protocol_type=message.protocol_type,
-        protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in message.protocols),
-        new_member_id="",
-        reason=(message.reason or "")[:MAX_REASON_LENGTH],
-        is_two_step=version >= 4,
-        can_skip_assignment=version >= 9,
-    )
+    return join_command(message, version, client_id, connection.client_host)
 
 
 def _join_answered(
@@ -316,15 +303,7 @@ def _join_answered(
 
 def _sync(message: SyncGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Sync:
     del version, connection, client_id
-    return Sync(
-        group_id=message.group_id,
-        member_id=message.member_id,
-        instance_id=message.group_instance_id,
-        generation=message.generation_id,
-        protocol_type=message.protocol_type,
-        protocol_name=message.protocol_name,
-        assignments=tuple((entry.member_id, bytes(entry.assignment)) for entry in message.assignments),
-    )
+    return sync_command(message)  # Apache Kafka ignores our field of a failure
 
 
 def _sync_answered(
@@ -355,23 +334,7 @@ def _commit(message: OffsetCommitRequest, version: int, connection: ConnectionTr
 def _consumer_heartbeat(
     message: ConsumerGroupHeartbeatRequest, version: int, connection: ConnectionTraffic, client_id: str
 ) -> ConsumerHeartbeat:
-    names, owned = message.subscribed_topic_names, message.topic_partitions
-    return ConsumerHeartbeat(
-        group_id=message.group_id,
-        member_id=message.member_id,
-        member_epoch=message.member_epoch,
-        instance_id=message.instance_id,
-        rack_id=message.rack_id,
-        rebalance_timeout_ms=message.rebalance_timeout_ms,
-        subscribed_topic_names=None if names is None else tuple(sorted(set(names))),
-        subscribed_topic_regex=message.subscribed_topic_regex,
-        server_assignor=message.server_assignor,
-        owned=None if owned is None else id_partitions((each.topic_id, each.partitions) for each in owned),
-        client_id=client_id,
-        client_host=f"/{connection.client_host}",
-        api_version=version,
-        margin_ms=MARGIN_MS.get(connection.software, OTHERS_MARGIN_MS),
-    )
+    return heartbeat_command(message, version, client_id, connection.client_host, connection.software)
 
 
 def _consumer_result(message: ConsumerGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
@@ -392,15 +355,7 @@ def _consumer_result(message: ConsumerGroupHeartbeatResponse) -> ConsumerHeartbe
 
 def _leave(message: LeaveGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Leave:
     del connection, client_id
-    if version < 3:
-        return Leave(message.group_id, (Leaving(message.member_id),))
-    return Leave(
-        message.group_id,
-        tuple(
-            Leaving(member.member_id, member.group_instance_id, (member.reason or "")[:MAX_REASON_LENGTH])
-            for member in message.members
-        ),
-    )
+    return Leave(message.group_id, leaving_members(message, version))
 
 
 def _leave_answered(

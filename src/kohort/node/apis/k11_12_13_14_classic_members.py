@@ -31,25 +31,11 @@ from kohort.wire.messages import (
 
 def join_group(context: ApiContext, request: Request, message: JoinGroupRequest) -> JoinGroupResponse | None:
     """Pass the join to the group; the response comes when its generation forms."""
-    version = request.api_version
-    client_id = request.client_id or ""
-    session_timeout_ms = message.session_timeout_ms
-    instance_id = message.group_instance_id
-    command = Join(
-        group_id=message.group_id,
-        member_id=message.member_id,
-        instance_id=instance_id,
-        client_id=client_id,
-        client_host=f"/{request.peer_host}",
-        session_timeout_ms=session_timeout_ms,
-        rebalance_timeout_ms=message.rebalance_timeout_ms if version >= 1 else session_timeout_ms,
-        protocol_type=message.protocol_type,
-        protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in message.protocols),
-        new_member_id="" if message.member_id else f"{instance_id or client_id}-{_uuid(context.random_bytes(16))}",
-        reason=(message.reason or "")[:MAX_REASON_LENGTH],
-        is_two_step=version >= 4,
-        can_skip_assignment=version >= 9,
-    )
+    version, client_id = request.api_version, request.client_id or ""
+    new_member_id = ""
+    if not message.member_id:
+        new_member_id = f"{message.group_instance_id or client_id}-{_uuid(context.random_bytes(16))}"
+    command = join_command(message, version, client_id, request.peer_host, new_member_id)
 
     def ticket(result: Result) -> None:
         assert isinstance(result, JoinResult), "a join is answered by a join's result"
@@ -57,6 +43,27 @@ def join_group(context: ApiContext, request: Request, message: JoinGroupRequest)
 
     context.coordinator.submit(command, ticket)
     return None
+
+
+def join_command(
+    message: JoinGroupRequest, version: int, client_id: str, peer_host: str, new_member_id: str = ""
+) -> Join:
+    """Return what a JoinGroup requests of its group; `new_member_id` is the id for a sender without one."""
+    return Join(
+        group_id=message.group_id,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        client_id=client_id,
+        client_host=f"/{peer_host}",
+        session_timeout_ms=message.session_timeout_ms,
+        rebalance_timeout_ms=message.rebalance_timeout_ms if version >= 1 else message.session_timeout_ms,
+        protocol_type=message.protocol_type,
+        protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in message.protocols),
+        new_member_id=new_member_id,
+        reason=(message.reason or "")[:MAX_REASON_LENGTH],
+        is_two_step=version >= 4,
+        can_skip_assignment=version >= 9,
+    )
 
 
 def refuse_join_group(message: JoinGroupRequest, code: ErrorCode, text: str, version: int) -> JoinGroupResponse:
@@ -96,16 +103,7 @@ def sync_group(context: ApiContext, request: Request, message: SyncGroupRequest)
     version = request.api_version
     if version >= 5 and (message.protocol_type is None or message.protocol_name is None):
         return refuse_sync_group(message, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "", version)
-    command = Sync(
-        group_id=message.group_id,
-        member_id=message.member_id,
-        instance_id=message.group_instance_id,
-        generation=message.generation_id,
-        protocol_type=message.protocol_type,
-        protocol_name=message.protocol_name,
-        assignments=tuple((entry.member_id, bytes(entry.assignment)) for entry in message.assignments),
-        failure=message.assignment_error,
-    )
+    command = sync_command(message, message.assignment_error)
 
     def ticket(result: Result) -> None:
         assert isinstance(result, SyncResult), "a sync is answered by a sync's result"
@@ -123,6 +121,20 @@ def sync_group(context: ApiContext, request: Request, message: SyncGroupRequest)
 
     context.coordinator.submit(command, ticket)
     return None
+
+
+def sync_command(message: SyncGroupRequest, failure: str | None = None) -> Sync:
+    """Return what a SyncGroup requests of its group; `failure` is why its sender could not assign."""
+    return Sync(
+        group_id=message.group_id,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        generation=message.generation_id,
+        protocol_type=message.protocol_type,
+        protocol_name=message.protocol_name,
+        assignments=tuple((entry.member_id, bytes(entry.assignment)) for entry in message.assignments),
+        failure=failure,
+    )
 
 
 def refuse_sync_group(message: SyncGroupRequest, code: ErrorCode, text: str, version: int) -> SyncGroupResponse:
@@ -154,13 +166,7 @@ MOST_MEMBERS = 1000
 def leave_group(context: ApiContext, request: Request, message: LeaveGroupRequest) -> Steps[None]:
     """Pass the batch to the group."""
     is_batch = request.api_version >= 3
-    if is_batch:
-        members = tuple(
-            Leaving(member.member_id, member.group_instance_id, (member.reason or "")[:MAX_REASON_LENGTH])
-            for member in message.members
-        )
-    else:
-        members = (Leaving(message.member_id),)
+    members = leaving_members(message, request.api_version)
     parts = [members[first : first + MOST_MEMBERS] for first in range(0, len(members), MOST_MEMBERS)] or [()]
     results: list[LeaveResult] = []
 
@@ -173,6 +179,16 @@ def leave_group(context: ApiContext, request: Request, message: LeaveGroupReques
     for part in parts:
         context.coordinator.submit(Leave(message.group_id, part), ticket)
         yield TURN_STEPS if len(part) == MOST_MEMBERS else 1
+
+
+def leaving_members(message: LeaveGroupRequest, version: int) -> tuple[Leaving, ...]:
+    """Return the members that a LeaveGroup names: one before v3."""
+    if version < 3:
+        return (Leaving(message.member_id),)
+    return tuple(
+        Leaving(member.member_id, member.group_instance_id, (member.reason or "")[:MAX_REASON_LENGTH])
+        for member in message.members
+    )
 
 
 def leave_group_overtakes(context: ApiContext, blocker: Request, message: LeaveGroupRequest, version: int) -> bool:

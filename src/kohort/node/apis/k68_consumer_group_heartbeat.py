@@ -28,28 +28,17 @@ def consumer_group_heartbeat(
     """Pass the heartbeat to the member's group, where it may wait for news."""
     if "consumer" not in context.config.group_coordinator_rebalance_protocols:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_ENABLED)
-    names, owned = message.subscribed_topic_names, message.topic_partitions
-    member_id = message.member_id
-    command = ConsumerHeartbeat(
-        message.group_id,
-        member_id,
-        message.member_epoch,
-        message.instance_id,
-        message.rack_id,
-        message.rebalance_timeout_ms,
-        None if names is None else tuple(sorted(set(names))),
-        message.subscribed_topic_regex,
-        message.server_assignor,
-        None if owned is None else id_partitions((each.topic_id, each.partitions) for each in owned),
-        request.client_id or "",
-        f"/{request.peer_host}",
-        "" if member_id else _new_id(context.random_bytes(16)),
-        None if message.standby_lags is None else _lags_of(message),
-        "" if message.reason is None else message.reason[:MAX_REASON_LENGTH],
-        request.api_version,
-        acceptable_recovery_lag=message.acceptable_recovery_lag if message.acceptable_recovery_lag >= 0 else None,
-        margin_ms=MARGIN_MS.get(request.connection.client_software[0], OTHERS_MARGIN_MS),
+    command = heartbeat_command(
+        message, request.api_version, request.client_id or "", request.peer_host, request.connection.client_software[0]
     )
+    if not message.member_id:
+        command.new_member_id = _new_id(context.random_bytes(16))
+    if message.standby_lags is not None:
+        command.lags = _lags_of(message)
+    if message.reason is not None:
+        command.reason = message.reason[:MAX_REASON_LENGTH]
+    if message.acceptable_recovery_lag >= 0:
+        command.acceptable_recovery_lag = message.acceptable_recovery_lag
 
     def ticket(result: Result) -> None:
         assert isinstance(result, ConsumerHeartbeatResult), "a heartbeat is answered by a heartbeat's result"
@@ -59,6 +48,29 @@ def consumer_group_heartbeat(
     if parked is not None:
         request.keep(lambda _, now_ms: parked.followed(Follower.OTHER, now_ms), parked.drop)
     return None
+
+
+def heartbeat_command(
+    message: ConsumerGroupHeartbeatRequest, version: int, client_id: str, peer_host: str, software: str
+) -> ConsumerHeartbeat:
+    """Return what a heartbeat requests of its group, without our own fields and without a new member's id."""
+    names, owned = message.subscribed_topic_names, message.topic_partitions
+    return ConsumerHeartbeat(
+        message.group_id,
+        message.member_id,
+        message.member_epoch,
+        message.instance_id,
+        message.rack_id,
+        message.rebalance_timeout_ms,
+        None if names is None else tuple(sorted(set(names))),
+        message.subscribed_topic_regex,
+        message.server_assignor,
+        None if owned is None else id_partitions((each.topic_id, each.partitions) for each in owned),
+        client_id,
+        f"/{peer_host}",
+        api_version=version,
+        margin_ms=MARGIN_MS.get(software, OTHERS_MARGIN_MS),
+    )
 
 
 _NOT_ENABLED = "The consumer protocol is not enabled here: `consumer` is not in group.coordinator.rebalance.protocols."
