@@ -24,6 +24,7 @@ class Account:
         self.commits: list[tuple[float, dict[int, int]]] = []  # when it had been confirmed what it committed
         self.refusals: list[str] = []
         self.troubles: list[str] = []
+        self.timeouts = 0  # requests that it abandoned; librdkafka and kgo count them
         self.has_left = False
 
     @property
@@ -50,6 +51,8 @@ class Account:
                 self.refusals.append(error)
             case {"event": "troubled", "error": str(error)}:
                 self.troubles.append(error)
+            case {"event": "timed_out"}:
+                self.timeouts += 1
             case {"event": "leaving", "at_s": float(at_s)}:
                 self.ended_s = at_s
             case {"event": "left"}:

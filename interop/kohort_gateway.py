@@ -1,9 +1,10 @@
-"""`kohort gateway` as its users start it, in mode `rewrite`, a process of its own in front of a broker."""
+"""`kohort gateway` as its users start it: a process of its own in front of a cluster."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,20 +16,38 @@ READY = "kohort gateway ready"
 
 
 class KohortGateway:
-    """A gateway in front of the node 1 that `upstream` leads to; `options` are of the command line."""
+    """A gateway in front of the cluster that `upstream` leads to; `options` are of the command line.
 
-    def __init__(self, upstream: str, *options: str, wait_s: float = 30) -> None:
+    In mode `rewrite` it stands before node 1, and clients begin at `bootstrap`. In the other modes `advertised` is the
+    host by which brokers advertise it, and clients begin at `bootstrap`, which the cluster decides.
+    """
+
+    def __init__(
+        self,
+        upstream: str,
+        *options: str,
+        wait_s: float = 30,
+        mode: str = "rewrite",
+        advertised: str = "127.0.0.1",
+        bootstrap: str = "",
+    ) -> None:
         self.upstream = upstream
-        self.bootstrap = f"127.0.0.1:{free_port()}"
+        self.bootstrap = bootstrap or f"{advertised}:{free_port()}"
         self.options = options
         self.wait_s = wait_s
+        self.mode = mode
+        self.advertised = advertised
+        self._metrics = f"127.0.0.1:{free_port()}"
 
     def __enter__(self) -> Self:
         command = [str(Path(sys.executable).parent / "kohort"), "gateway", "--bootstrap-servers", self.upstream]
-        command += ["--mode", "rewrite", "--advertised", self.bootstrap, "--listen", "127.0.0.1"]
-        command += ["--node-port", f"1={free_port()}", *self.options]
+        command += ["--mode", self.mode, "--metrics", self._metrics]
+        if self.mode == "rewrite":
+            command += ["--advertised", self.bootstrap, "--listen", self.advertised, "--node-port", f"1={free_port()}"]
+        else:
+            command += ["--advertised", self.advertised, "--listen", self.advertised]
         self._directory = tempfile.TemporaryDirectory(prefix="kohort-gateway.")
-        self.child = Child(command, Path(self._directory.name) / "gateway.log")
+        self.child = Child([*command, *self.options], Path(self._directory.name) / "gateway.log")
         self.child.wait_for(lambda text: READY in text, "kohort gateway", self.wait_s)
         return self
 
@@ -37,3 +56,11 @@ class KohortGateway:
     ) -> None:
         self.child.stop()
         self._directory.cleanup()
+
+    def metric(self, name: str) -> float:
+        """Return a metric of the gateway, all its labels added up."""
+        with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        found = [line for line in lines if line.partition(" ")[0].partition("{")[0] == f"kohort_gateway_{name}"]
+        assert found, f"there is no metric {name}"
+        return sum(float(line.rpartition(" ")[2]) for line in found)

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -127,6 +128,13 @@ func (m *member) read(records []*kgo.Record) {
 	line("read", map[string]any{"records": rows})
 }
 
+// OnBrokerE2E reports requests that were abandoned, since no answer came in time.
+func (m *member) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if errors.Is(e2e.ReadErr, os.ErrDeadlineExceeded) {
+		line("timed_out", map[string]any{"request": kmsg.NameForKey(key)})
+	}
+}
+
 func options(arguments []string, m *member) []kgo.Opt {
 	chosen := []kgo.Opt{
 		kgo.SeedBrokers(arguments[0]),
@@ -139,6 +147,7 @@ func options(arguments []string, m *member) []kgo.Opt {
 		kgo.OnPartitionsRevoked(m.revoked),
 		kgo.OnPartitionsLost(m.lost),
 		kgo.BlockRebalanceOnPoll(),
+		kgo.WithHooks(m),
 	}
 	if !m.automatic {
 		chosen = append(chosen, kgo.DisableAutoCommit(), kgo.SessionTimeout(ms("session_ms", 6000)),

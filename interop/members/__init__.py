@@ -8,7 +8,8 @@ TOPIC. Settings that brokers decide in the consumer protocol (session, heartbeat
 
 Each prints JSON lines with their time: `owns` with its partitions after an assignment, and at a revocation before its
 callback returns; `read` before and `committed` after it commits what it read; `refused` when a commit is
-refused, `troubled` when a poll raises; `leaving` and `left` around its close, which SIGTERM requests. SIGKILL is a
+refused, `troubled` when a poll raises, `timed_out` when a request is abandoned, as far as the library counts them;
+`leaving` and `left` around its close, which SIGTERM requests. SIGKILL is a
 crash. SIGHUP asks it to close its consumer and to go on with a new one of the other protocol, which it prints as
 `turning` and `turned`.
 """

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from interop.members.report import Options, Report, options
 
+STATISTICS_MS = 2_000
+"""How often it says how many of its requests have timed out."""
+
 
 def _configuration(chosen: Options) -> dict[str, str | int | bool]:
     configuration: dict[str, str | int | bool] = {
+        "statistics.interval.ms": STATISTICS_MS,
         "bootstrap.servers": chosen.bootstrap,
         "group.id": chosen.group,
         "client.id": "librdkafka",
@@ -32,9 +38,18 @@ def _configuration(chosen: Options) -> dict[str, str | int | bool]:
 
 def run(chosen: Options, report: Report) -> None:
     """Read and commit until asked to close the consumer."""
-    consumer = Consumer(_configuration(chosen))
     owned: set[int] = set()
     positions: dict[int, int] = {}
+    timeouts = 0
+
+    def on_statistics(text: str) -> None:
+        nonlocal timeouts
+        total = sum(broker["req_timeouts"] for broker in json.loads(text)["brokers"].values())
+        for _ in range(timeouts, total):
+            report.line("timed_out")
+        timeouts = total
+
+    consumer = Consumer(_configuration(chosen) | {"stats_cb": on_statistics})
 
     def commit() -> None:
         if not positions:
