@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 
 from kohort.gateway.core.gateway import Gateway
+from kohort.gateway.core.policies import GroupProtocol
 from kohort.gateway.rebalance_counts import RebalanceCounts
 from kohort.gateway.traffic_counters import BOUNDS_S, Histogram, NodeTraffic, TrafficCounters
 from kohort.model.printable import printable
@@ -50,31 +51,27 @@ def _traffic(traffic: TrafficCounters) -> Iterator[str]:
 
 def _holding(gateway: Gateway, now_ms: int) -> Iterator[str]:
     counters = gateway.policies.counters
-    classic, consumer = gateway.held_classic_heartbeats, gateway.held_consumer_heartbeats
-    yield from _family(
-        "heartbeats_held",
-        "gauge",
-        "Heartbeats that are held now.",
-        [({"protocol": "classic"}, classic), ({"protocol": "consumer"}, consumer)],
+    held = {protocol: gateway.held_heartbeats(protocol) for protocol in GroupProtocol}
+    total, news = counters.heartbeats, counters.news
+    metrics: tuple[tuple[str, str, str, Callable[[GroupProtocol], int]], ...] = (
+        ("held", "gauge", "Heartbeats that are held now.", lambda each: held[each]),
+        ("held_total", "counter", "Heartbeats that were held.", lambda each: total[each]),
+        (
+            "released_total",
+            "counter",
+            "Held heartbeats that were passed on, answered or dropped.",
+            lambda each: total[each] - held[each],
+        ),
+        (
+            "news_total",
+            "counter",
+            "Held heartbeats whose wait ended for news of their group, and not since the time was up.",
+            lambda each: news[each],
+        ),
     )
-    yield from _family(
-        "heartbeats_held_total",
-        "counter",
-        "Heartbeats that were held.",
-        [
-            ({"protocol": "classic"}, counters.classic_heartbeats),
-            ({"protocol": "consumer"}, counters.consumer_heartbeats),
-        ],
-    )
-    yield from _family(
-        "heartbeats_released_total",
-        "counter",
-        "Held heartbeats that were passed on, answered or dropped.",
-        [
-            ({"protocol": "classic"}, counters.classic_heartbeats - classic),
-            ({"protocol": "consumer"}, counters.consumer_heartbeats - consumer),
-        ],
-    )
+    for name, kind, text, count in metrics:
+        samples = [({"protocol": protocol}, count(protocol)) for protocol in GroupProtocol]
+        yield from _family(f"heartbeats_{name}", kind, text, samples)
     yield from _family("syncs_held_total", "counter", "Answers to SyncGroup that were held.", [({}, counters.syncs)])
     yield from _family(
         "fallbacks_total", "counter", "Times that a group fell back to being observed.", [({}, counters.fallbacks)]

@@ -57,8 +57,10 @@ class Api(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
     SHARE_FETCH = 78
     SHARE_ACKNOWLEDGE = 79
+    STREAMS_GROUP_HEARTBEAT = 88
 
 
 _REQUESTS = {head.api_key: head for name, head in headlines().items() if name.endswith("Request")}

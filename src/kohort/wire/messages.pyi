@@ -1200,6 +1200,29 @@ class SaslAuthenticateResponse(Response):
     auth_bytes: bytes = b""
     session_lifetime_ms: int = 0  # from 1
 
+class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
+    group_id: str = ""
+    member_id: str = ""
+    member_epoch: int = 0
+    rack_id: str | None = None
+    subscribed_topic_names: list[str] | None = None
+
+class ShareGroupHeartbeatResponse(Response):
+    class Assignment(Value):
+        class TopicPartition(Value):
+            topic_id: bytes = ...
+            partitions: list[int] = ...
+
+        topic_partitions: list[TopicPartition] = ...
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Assignment | None = None
+
 class ShareFetchRequest(Request[ShareFetchResponse]):
     class Topic(Value):
         class Partition(Value):
@@ -1327,6 +1350,144 @@ class ShareAcknowledgeResponse(Response):
     acquisition_lock_timeout_ms: int = 0  # from 2
     responses: list[Response] = ...
     node_endpoints: list[NodeEndpoint] = ...
+
+class StreamsGroupHeartbeatRequest(Request[StreamsGroupHeartbeatResponse]):
+    class Topology(Value):
+        class Subtopology(Value):
+            class ChangelogTopic(Value):
+                class TopicConfig(Value):
+                    key: str = ""
+                    value: str = ""
+
+                name: str = ""
+                partitions: int = 0
+                replication_factor: int = 0
+                topic_configs: list[TopicConfig] = ...
+
+            class RepartitionTopic(Value):
+                class TopicConfig(Value):
+                    key: str = ""
+                    value: str = ""
+
+                name: str = ""
+                partitions: int = 0
+                replication_factor: int = 0
+                topic_configs: list[TopicConfig] = ...
+
+            class CopartitionGroup(Value):
+                source_topics: list[int] = ...
+                source_topic_regex: list[int] = ...
+                repartition_source_topics: list[int] = ...
+
+            subtopology_id: str = ""
+            source_topics: list[str] = ...
+            source_topic_regex: list[str] = ...
+            state_changelog_topics: list[ChangelogTopic] = ...
+            repartition_sink_topics: list[str] = ...
+            repartition_source_topics: list[RepartitionTopic] = ...
+            copartition_groups: list[CopartitionGroup] = ...
+
+        epoch: int = 0
+        subtopologies: list[Subtopology] = ...
+
+    class ActiveTask(Value):
+        subtopology_id: str = ""
+        partitions: list[int] = ...
+
+    class StandbyTask(Value):
+        subtopology_id: str = ""
+        partitions: list[int] = ...
+
+    class WarmupTask(Value):
+        subtopology_id: str = ""
+        partitions: list[int] = ...
+
+    class UserEndpoint(Value):
+        host: str = ""
+        port: int = 0
+
+    class ClientTag(Value):
+        key: str = ""
+        value: str = ""
+
+    class TaskOffset(Value):
+        subtopology_id: str = ""
+        partition: int = 0
+        offset: int = 0
+
+    class TaskEndOffset(Value):
+        subtopology_id: str = ""
+        partition: int = 0
+        offset: int = 0
+
+    group_id: str = ""
+    member_id: str = ""
+    member_epoch: int = 0
+    endpoint_information_epoch: int = 0
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topology: Topology | None = None
+    active_tasks: list[ActiveTask] | None = None
+    standby_tasks: list[StandbyTask] | None = None
+    warmup_tasks: list[WarmupTask] | None = None
+    process_id: str | None = None
+    user_endpoint: UserEndpoint | None = None
+    client_tags: list[ClientTag] | None = None
+    task_offsets: list[TaskOffset] | None = None
+    task_end_offsets: list[TaskEndOffset] | None = None
+    shutdown_application: bool = False
+
+class StreamsGroupHeartbeatResponse(Response):
+    class Status(Value):
+        status_code: int = 0
+        status_detail: str = ""
+
+    class ActiveTask(Value):
+        subtopology_id: str = ""
+        partitions: list[int] = ...
+
+    class StandbyTask(Value):
+        subtopology_id: str = ""
+        partitions: list[int] = ...
+
+    class WarmupTask(Value):
+        subtopology_id: str = ""
+        partitions: list[int] = ...
+
+    class EndpointPartitions(Value):
+        class UserEndpoint(Value):
+            host: str = ""
+            port: int = 0
+
+        class ActivePartition(Value):
+            topic: str = ""
+            partitions: list[int] = ...
+
+        class StandbyPartition(Value):
+            topic: str = ""
+            partitions: list[int] = ...
+
+        user_endpoint: UserEndpoint = ...
+        active_partitions: list[ActivePartition] = ...
+        standby_partitions: list[StandbyPartition] = ...
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    member_id: str = ""
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    acceptable_recovery_lag_legacy: int = 0  # only 0
+    task_offset_interval_ms: int = 0
+    acceptable_recovery_lag: int = -1  # from 1
+    status: list[Status] | None = ...
+    active_tasks: list[ActiveTask] | None = None
+    standby_tasks: list[StandbyTask] | None = None
+    warmup_tasks: list[WarmupTask] | None = None
+    topology_description_required: bool = False  # from 1
+    endpoint_information_epoch: int = 0
+    partitions_by_user_endpoint: list[EndpointPartitions] | None = None
 
 class MetadataRequest(Request[MetadataResponse]):
     class Topic(Value):

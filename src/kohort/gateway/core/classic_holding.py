@@ -8,10 +8,12 @@ yet, since its request came by another connection, is asked again a little later
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from struct import Struct
 
 from kohort.gateway.core.observed_groups import ObservedGroups
+from kohort.gateway.core.policies import GroupProtocol
 from kohort.gateway.core.relay import Exchange
 from kohort.group.classic.group import Phase
 from kohort.group.commands import Heartbeat, Sync
@@ -58,6 +60,7 @@ class HeldAnswer:
         if result.error is ErrorCode.NONE:
             self.exchange.answer(self._frame)
         else:
+            self._holding.news[GroupProtocol.CLASSIC] += 1
             self._holding.repeat_later(self)
 
     def repeat(self, now_ms: int) -> None:
@@ -119,7 +122,7 @@ class HeldSync:
 
 
 class ClassicHolding:
-    """The held answers of all classic groups. `announced` is called as `ClassicParking` calls it."""
+    """The held answers of all classic groups. `announced` is called as `ClassicParking` calls it; `news` counts."""
 
     def __init__(
         self,
@@ -127,7 +130,9 @@ class ClassicHolding:
         timers: Timers,
         clock: NodeClock,
         announced: Callable[[str, int, int], None],
+        news: Counter[GroupProtocol],
     ) -> None:
+        self.news = news
         self.timers = timers
         self._clock = clock
         self._syncs: dict[tuple[str, str], HeldSync] = {}

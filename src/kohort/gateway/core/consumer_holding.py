@@ -1,4 +1,4 @@
-"""Heartbeats of the consumer protocol (KIP-848), held back until there may be news of their group.
+"""Heartbeats with a member epoch, held back until there may be news of their group: KIP-848, KIP-932 and KIP-1071.
 
 The request waits, not its answer: what the coordinator answers must be of now. A heartbeat that says nothing is held
 for as long as `kohort.parking` says, and its sender gets an interval that fits; while it waits the session is not
@@ -11,10 +11,13 @@ while after each change heartbeats are held shortly.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from struct import Struct
 
+from kohort.gateway.core.policies import GroupProtocol
 from kohort.gateway.core.relay import Exchange
+from kohort.gateway.core.unobserved_heartbeats import UnobservedHeartbeat
 from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.node.timers import Timers
@@ -37,11 +40,18 @@ RELEASE_MS = 3
 SETTLING_MS = 5_000
 """For how long after a change a group is taken to be settling."""
 
+FORGET_MS = 600_000
+"""After so long without a heartbeat a member is forgotten."""
+
+EpochHeartbeat = ConsumerHeartbeat | UnobservedHeartbeat
+
 _INT = Struct(">i")
 
 
-def is_steady(heartbeat: ConsumerHeartbeat) -> bool:
+def is_steady(heartbeat: EpochHeartbeat) -> bool:
     """Whether a heartbeat says nothing but that its member lives."""
+    if isinstance(heartbeat, UnobservedHeartbeat):
+        return heartbeat.is_steady
     return (
         heartbeat.member_epoch > 0
         and heartbeat.owned is None
@@ -61,18 +71,20 @@ class _Group:
         self.epoch = 0
         """The highest epoch of any member."""
         self.changed_ms = -SETTLING_MS
-        self.parked: dict[str, ParkedHeartbeat[ConsumerHeartbeat, None]] = {}
+        self.parked: dict[str, ParkedHeartbeat[EpochHeartbeat, None]] = {}
         self.sent_ms: dict[str, int] = {}
         """By member id, when a heartbeat of it went to the coordinator."""
 
 
 class ConsumerHolding:
-    """The held heartbeats of all consumer groups."""
+    """The held heartbeats of all groups of one protocol. `news` counts those that go on for news."""
 
-    def __init__(self, timers: Timers) -> None:
+    def __init__(self, protocol: GroupProtocol, timers: Timers, news: Counter[GroupProtocol]) -> None:
+        self._protocol = protocol
         self._timers = timers
+        self._news = news
         self._groups: dict[str, _Group] = {}
-        self._parking: ConsumerParking[ConsumerHeartbeat, None] = ConsumerParking(
+        self._parking: ConsumerParking[EpochHeartbeat, None] = ConsumerParking(
             timers, self._end_wait, PARK_MS, STABLE_PARK_MS, settling_ms=0
         )
 
@@ -80,8 +92,8 @@ class ConsumerHolding:
         return len(self._parking)
 
     def hold(
-        self, exchange: Exchange, heartbeat: ConsumerHeartbeat, now_ms: int
-    ) -> ParkedHeartbeat[ConsumerHeartbeat, None] | None:
+        self, exchange: Exchange, heartbeat: EpochHeartbeat, now_ms: int
+    ) -> ParkedHeartbeat[EpochHeartbeat, None] | None:
         """Hold a heartbeat; None where it is to be passed on now."""
         group = self._groups.get(heartbeat.group_id)
         if group is None or not is_steady(heartbeat):
@@ -97,22 +109,24 @@ class ConsumerHolding:
             group.parked[heartbeat.member_id] = parked
         return parked
 
-    def sent(self, heartbeat: ConsumerHeartbeat, now_ms: int) -> None:
+    def sent(self, heartbeat: EpochHeartbeat, now_ms: int) -> None:
         """A heartbeat goes to the coordinator."""
         self._groups.setdefault(heartbeat.group_id, _Group()).sent_ms[heartbeat.member_id] = now_ms
+        if self._timers.deadline_ms(self) is None:
+            self._timers.arm(self, now_ms + FORGET_MS, self._forget_silent)
         if heartbeat.owned is not None:
             self._parking.acknowledged(heartbeat.group_id, heartbeat.member_id)
         if not is_steady(heartbeat):
             self._changed(heartbeat.group_id, now_ms)
 
     def answered(
-        self, heartbeat: ConsumerHeartbeat, result: ConsumerHeartbeatResult, frame: Buffer, now_ms: int
+        self, heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult, frame: Buffer, now_ms: int
     ) -> Buffer:
         """Take the answer to a heartbeat; return it with the interval for its member."""
-        group = self._groups.setdefault(heartbeat.group_id, _Group())
         if result.error or result.member_epoch < 0:
             self.removed(heartbeat.group_id, heartbeat.member_id, now_ms)
             return frame
+        group = self._groups.setdefault(heartbeat.group_id, _Group())
         if result.member_epoch > group.epoch:
             group.epoch = result.member_epoch
             self._changed(heartbeat.group_id, now_ms)
@@ -130,15 +144,27 @@ class ConsumerHolding:
 
     def removed(self, group_id: str, member_id: str, now_ms: int) -> None:
         """A member is out of its group: a heartbeat of it that waits is sent on, for its coordinator to refuse."""
-        group = self._groups.get(group_id)
-        if group is not None:
-            group.sent_ms.pop(member_id, None)
         parked = self._parking.forget(group_id, member_id)
         if parked is not None:
             parked.release(now_ms)
+        group = self._groups.get(group_id)
+        if group is not None:
+            group.sent_ms.pop(member_id, None)
+            group.parked.pop(member_id, None)
+            if not group.sent_ms:
+                del self._groups[group_id]
+
+    def _forget_silent(self, now_ms: int) -> None:
+        """Forget members that have ended without a word."""
+        for group_id, group in list(self._groups.items()):
+            for member_id, sent_ms in list(group.sent_ms.items()):
+                if now_ms - sent_ms >= FORGET_MS:
+                    self.removed(group_id, member_id, now_ms)
+        if self._groups:
+            self._timers.arm(self, now_ms + FORGET_MS, self._forget_silent)
 
     def _changed(self, group_id: str, now_ms: int) -> None:
-        group = self._groups.setdefault(group_id, _Group())
+        group = self._groups[group_id]
         group.changed_ms = now_ms
         if self._timers.deadline_ms((self, group_id)) is None:
             self._timers.arm((self, group_id), now_ms + RELEASE_MS, lambda at_ms: self._release(group, at_ms))
@@ -146,11 +172,12 @@ class ConsumerHolding:
     def _release(self, group: _Group, now_ms: int) -> None:
         parked, group.parked = group.parked, {}
         for each in parked.values():
+            self._news[self._protocol] += each.parking is not None
             each.release(now_ms)
 
-    def _end_wait(self, parked: ParkedHeartbeat[ConsumerHeartbeat, None], now_ms: int) -> None:
+    def _end_wait(self, parked: ParkedHeartbeat[EpochHeartbeat, None], now_ms: int) -> None:
         heartbeat = parked.heartbeat
-        group = self._groups[heartbeat.group_id]
+        group = self._groups.setdefault(heartbeat.group_id, _Group())
         group.sent_ms[heartbeat.member_id] = now_ms
         if group.parked.get(heartbeat.member_id) is parked:
             del group.parked[heartbeat.member_id]

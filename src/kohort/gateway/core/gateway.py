@@ -11,7 +11,7 @@ from kohort.gateway.core.fallbacks import FALLBACK_MS
 from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.group_traffic import ConnectionTraffic
 from kohort.gateway.core.observed_groups import ObservedGroups
-from kohort.gateway.core.policies import OBSERVED, PolicyTable
+from kohort.gateway.core.policies import OBSERVED, GroupProtocol, PolicyTable
 from kohort.gateway.core.read_budget import ReadBudget
 from kohort.gateway.core.relay import Relay, Sink
 from kohort.group.coordinator_settings import GroupSettings
@@ -30,6 +30,9 @@ ConsumerGroupDescribe shows goes to `ObservedGroups.described` or `ObservedConsu
 
 LOOK_UP_AGAIN_MS = 2_000
 """How long to wait until the same group is looked up again."""
+
+EPOCH_PROTOCOLS = (GroupProtocol.CONSUMER, GroupProtocol.SHARE, GroupProtocol.STREAMS)
+"""The protocols whose heartbeats are held themselves; of classic members the answers are."""
 
 MOST_LOOKED_UP = 10_000
 """How many groups are remembered as looked up."""
@@ -59,24 +62,25 @@ class Gateway:
         self._looked_up: dict[tuple[str, bool], int] = {}
         """By group of which not all is known, and whether it is a classic one, when it was looked up last."""
         self._holding = (
-            ClassicHolding(self.groups, self.timers, self.clock, self._announced) if policies.parks else None
+            ClassicHolding(self.groups, self.timers, self.clock, self._announced, self.policies.counters.news)
+            if policies.parks
+            else None
         )
-        self._consumer_holding = ConsumerHolding(self.timers) if policies.parks else None
+        self._epoch_holdings = (
+            {each: ConsumerHolding(each, self.timers, self.policies.counters.news) for each in EPOCH_PROTOCOLS}
+            if policies.parks
+            else {}
+        )
 
     def open(self, client_host: str, to_client: Sink, to_broker: Sink) -> Relay:
         """Return the relay of a new connection."""
-        traffic = ConnectionTraffic(self.groups, client_host, self.policies, self._holding, self._consumer_holding)
+        traffic = ConnectionTraffic(self.groups, client_host, self.policies, self._holding, self._epoch_holdings)
         return Relay(traffic, to_client, to_broker, self._budget)
 
-    @property
-    def held_classic_heartbeats(self) -> int:
-        """How many answers to heartbeats of classic members are held now."""
-        return 0 if self._holding is None else len(self._holding)
-
-    @property
-    def held_consumer_heartbeats(self) -> int:
-        """How many heartbeats of the consumer protocol are held now."""
-        return 0 if self._consumer_holding is None else len(self._consumer_holding)
+    def held_heartbeats(self, protocol: GroupProtocol) -> int:
+        """Return how many heartbeats of a protocol are held now: of classic members their answers are."""
+        holding = self._holding if protocol is GroupProtocol.CLASSIC else self._epoch_holdings.get(protocol)
+        return 0 if holding is None else len(holding)
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` is due at the latest, or None."""
@@ -100,8 +104,8 @@ class Gateway:
                 self._holding.removed(event.group_id, event.member_id)
             elif isinstance(event, StaticMemberReplaced):
                 self._holding.removed(event.group_id, event.old_member_id)
-        if self._consumer_holding is not None and isinstance(event, ConsumerMemberDeleted):
-            self._consumer_holding.removed(event.group_id, event.member_id, now_ms)
+        if isinstance(event, ConsumerMemberDeleted) and (holding := self._epoch_holdings.get(GroupProtocol.CONSUMER)):
+            holding.removed(event.group_id, event.member_id, now_ms)
 
     def member_joined(self, group_id: str, member_id: str, /) -> None:
         """A member's JoinGroup was sent."""

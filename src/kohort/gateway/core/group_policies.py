@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 from kohort.gateway.core.fallbacks import FALLBACK_MS, Fallbacks
 from kohort.gateway.core.policies import Client, GroupProtocol, PolicyTable, Treatment
@@ -16,8 +17,10 @@ log = logging.getLogger("kohort.gateway")
 class HoldingCounters:
     """How often something was held, and how often that went wrong."""
 
-    classic_heartbeats: int = 0
-    consumer_heartbeats: int = 0
+    heartbeats: Counter[GroupProtocol] = field(default_factory=Counter)
+    """Heartbeats that were held."""
+    news: Counter[GroupProtocol] = field(default_factory=Counter)
+    """Those of them whose wait ended since there was news of their group, or could be."""
     syncs: int = 0
     fallbacks: int = 0
 

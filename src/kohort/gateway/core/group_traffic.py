@@ -11,18 +11,25 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from kohort.gateway.core.classic_holding import ClassicHolding, HeldAnswer, HeldSync
-from kohort.gateway.core.consumer_holding import ConsumerHolding
+from kohort.gateway.core.consumer_holding import ConsumerHolding, EpochHeartbeat
 from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.policies import UNKNOWN_SOFTWARE, Client, GroupProtocol, Treatment
 from kohort.gateway.core.relay import Exchange, RequestHead
+from kohort.gateway.core.unobserved_heartbeats import (
+    UnobservedHeartbeat,
+    share_heartbeat,
+    share_result,
+    streams_heartbeat,
+    streams_result,
+)
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Sync
 from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
 from kohort.model.errors import ErrorCode, error_for
 from kohort.model.id_partitions import id_partitions
 from kohort.node.apis.k11_12_13_14_classic_members import join_command, leaving_members, sync_command
 from kohort.node.apis.k68_consumer_group_heartbeat import heartbeat_command
-from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
+from kohort.parking.parked_heartbeat import MARGIN_MS, OTHERS_MARGIN_MS, Follower, ParkedHeartbeat
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
 from kohort.wire.frames import decode_request_header, decode_response
@@ -40,6 +47,10 @@ from kohort.wire.messages import (
     LeaveGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -54,7 +65,7 @@ MOST_TREATMENTS = 16
 
 _EVICTED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 
-Command = Join | Sync | Heartbeat | Leave | CommitOffsets | ConsumerHeartbeat
+Command = Join | Sync | Heartbeat | Leave | CommitOffsets | ConsumerHeartbeat | UnobservedHeartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,8 @@ class _ReadApi:
     sent: Callable[[ObservedGroups, Any, int], None] | None = None
     answered: Callable[[ObservedGroups, Any, Any, int, int], bool | None] | None = None
     """Returns whether the answer should be held."""
+    result: Callable[[Any], ConsumerHeartbeatResult] | None = None
+    """What the answer to a heartbeat with a member epoch contains."""
 
 
 class ConnectionTraffic:
@@ -81,13 +94,13 @@ class ConnectionTraffic:
         client_host: str,
         policies: GroupPolicies,
         holding: ClassicHolding | None = None,
-        consumer_holding: ConsumerHolding | None = None,
+        epoch_holdings: Mapping[GroupProtocol, ConsumerHolding] | None = None,
     ) -> None:
         self._groups = groups
         self._policies = policies
         self._holding = holding
-        self._consumer_holding = consumer_holding
-        self._parked: ParkedHeartbeat[ConsumerHeartbeat, None] | None = None
+        self._epoch_holdings = epoch_holdings or {}
+        self._parked: ParkedHeartbeat[EpochHeartbeat, None] | None = None
         self.client_host = client_host
         self.software = ""
         """The client's software as ApiVersions names it (KIP-511), or empty."""
@@ -95,9 +108,14 @@ class ConnectionTraffic:
         self._treatments: dict[tuple[str, GroupProtocol], Treatment] = {}
         """The last group's treatment: a connection is one of a single client, and hardly ever of more groups."""
         self.has_fetched = False
-        """Whether the connection has carried a Fetch."""
+        """Whether the connection has carried a Fetch or a ShareFetch."""
         self._held: HeldAnswer | HeldSync | None = None
         self._is_warned = False
+
+    @property
+    def margin_ms(self) -> int:
+        """How long before its next heartbeat is due the client must have the last answer."""
+        return MARGIN_MS.get(self.software, OTHERS_MARGIN_MS)
 
     def reads(self, head: RequestHead) -> bool:
         """Whether a request is about a group, and known to the codec."""
@@ -109,24 +127,26 @@ class ConnectionTraffic:
         command = self._command_of(exchange)
         if command is not None and not isinstance(command, Leave):
             self._policies.fallbacks.seen(command.group_id, command.member_id, now_ms)
-        if isinstance(command, ConsumerHeartbeat):
+        if isinstance(command, EpochHeartbeat):
             return self._pass_or_hold(exchange, command, now_ms)
         sent = _READ[exchange.head.api_key].sent
         if command is not None and sent is not None:
             sent(self._groups, command, now_ms)
         return True
 
-    def _pass_or_hold(self, exchange: Exchange, heartbeat: ConsumerHeartbeat, now_ms: int) -> bool:
-        """Return whether a heartbeat of the consumer protocol passes now."""
-        if self._consumer_holding is None:
+    def _pass_or_hold(self, exchange: Exchange, heartbeat: EpochHeartbeat, now_ms: int) -> bool:
+        """Return whether a heartbeat with a member epoch passes now."""
+        protocol = _protocol(heartbeat)
+        holding = self._epoch_holdings.get(protocol)
+        if holding is None:
             return True
         if not self.has_fetched and self._parks(heartbeat, now_ms):
-            parked = self._consumer_holding.hold(exchange, heartbeat, now_ms)
+            parked = holding.hold(exchange, heartbeat, now_ms)
             if parked is not None:
                 self._parked = parked
-                self._policies.counters.consumer_heartbeats += 1
+                self._policies.counters.heartbeats[protocol] += 1
                 return False
-        self._consumer_holding.sent(heartbeat, now_ms)
+        holding.sent(heartbeat, now_ms)
         return True
 
     def _command_of(self, exchange: Exchange) -> Command | None:
@@ -159,8 +179,7 @@ class ConnectionTraffic:
 
     def _treatment(self, command: Command) -> Treatment:
         """Return what the policies decide for the sender of a request."""
-        is_consumer = isinstance(command, ConsumerHeartbeat)
-        key = command.group_id, GroupProtocol.CONSUMER if is_consumer else GroupProtocol.CLASSIC
+        key = command.group_id, _protocol(command)
         found = self._treatments.get(key)
         if found is None:
             client = Client(self.software or UNKNOWN_SOFTWARE, self._client_id)
@@ -178,14 +197,16 @@ class ConnectionTraffic:
         """Take the answer to a request; it passes."""
         head, command = exchange.head, exchange.context
         api = _READ[head.api_key]
-        if command is not None and api.answered is not None:
+        if command is not None and (api.answered or api.result) is not None:
             try:
                 _, message = decode_response(api.response, head.api_version, memoryview(frame)[_LENGTH_BYTES:])
             except MalformedMessage as error:
                 self._warn(head, error)
             else:
-                if isinstance(command, ConsumerHeartbeat) and isinstance(message, ConsumerGroupHeartbeatResponse):
-                    return self._consumer_answered(command, message, frame, now_ms)
+                if isinstance(command, EpochHeartbeat):
+                    assert api.result is not None, "an answer to a heartbeat with an epoch has one"
+                    return self._heartbeat_answered(command, api.result(message), frame, now_ms)
+                assert api.answered is not None, "an answer that is read is noted"
                 holds = api.answered(self._groups, command, message, head.api_version, now_ms)
                 if holds and isinstance(command, Sync) and self._may_hold(exchange, command, now_ms):
                     assert self._holding is not None, "what may be held is held somewhere"
@@ -196,17 +217,18 @@ class ConnectionTraffic:
                     return self._hold(exchange, command, frame, error_for(message.error_code), now_ms)
         return frame
 
-    def _consumer_answered(
-        self, command: ConsumerHeartbeat, message: ConsumerGroupHeartbeatResponse, frame: Buffer, now_ms: int
+    def _heartbeat_answered(
+        self, command: EpochHeartbeat, result: ConsumerHeartbeatResult, frame: Buffer, now_ms: int
     ) -> Buffer:
-        """Take the answer to a heartbeat of the consumer protocol; return what the client gets."""
-        result = _consumer_result(message)
-        self._groups.consumer.heartbeat_answered(command, result, now_ms)
-        if self._consumer_holding is None:
+        """Take the answer to a heartbeat with a member epoch; return what the client gets."""
+        if isinstance(command, ConsumerHeartbeat):
+            self._groups.consumer.heartbeat_answered(command, result, now_ms)
+        holding = self._epoch_holdings.get(_protocol(command))
+        if holding is None:
             return frame
         if result.error in _EVICTED and self._parked is not None and self._parked.heartbeat is command:
             self._policies.fallbacks.evicted(command.group_id, command.member_id, now_ms)
-        answer = self._consumer_holding.answered(command, result, frame, now_ms)
+        answer = holding.answered(command, result, frame, now_ms)
         return answer if self._parks(command, now_ms) else frame
 
     def _may_hold(self, exchange: Exchange, command: Command, now_ms: int) -> bool:
@@ -226,17 +248,17 @@ class ConnectionTraffic:
         self._held = self._holding.hold(exchange, command, frame, now_ms)
         if self._held is None:
             return frame
-        self._policies.counters.classic_heartbeats += 1
+        self._policies.counters.heartbeats[GroupProtocol.CLASSIC] += 1
         return None
 
     def passed(self, head: RequestHead, now_ms: int) -> None:
-        """Note a Fetch."""
+        """Note a Fetch or a ShareFetch."""
         del now_ms
-        self.has_fetched |= head.api_key == Api.FETCH
+        self.has_fetched |= head.api_key in (Api.FETCH, Api.SHARE_FETCH)
 
     def followed(self, waiting: Exchange, behind: Exchange | None, now_ms: int) -> bool:
         """A request arrived behind a heartbeat whose answer is held: return whether it goes on being held."""
-        if isinstance(waiting.context, ConsumerHeartbeat):
+        if isinstance(waiting.context, EpochHeartbeat):
             assert self._parked is not None, "what waits was parked"
             return self._parked.followed(Follower.OTHER, now_ms)
         held = self._held
@@ -254,7 +276,7 @@ class ConnectionTraffic:
             if isinstance(exchange.context, Join):
                 self._groups.join_abandoned(exchange.context, now_ms)
         held, parked = self._held, self._parked
-        waiting: Heartbeat | ConsumerHeartbeat | None = None
+        waiting: Heartbeat | EpochHeartbeat | None = None
         if isinstance(held, HeldAnswer) and held.is_parked:
             waiting = held.command
         elif parked is not None and parked.parking is not None:
@@ -371,10 +393,6 @@ def _leave_answered(
         groups.left(Leave(command.group_id, members), now_ms)
 
 
-def _nothing(groups: ObservedGroups, command: object, message: object, version: int, now_ms: int) -> None:
-    """Observe nothing of an answer."""
-
-
 _READ: Mapping[int, _ReadApi] = {
     Api.API_VERSIONS: _ReadApi(ApiVersionsRequest, ApiVersionsResponse),
     Api.JOIN_GROUP: _ReadApi(JoinGroupRequest, JoinGroupResponse, _join, ObservedGroups.join_sent, _join_answered),
@@ -384,10 +402,32 @@ _READ: Mapping[int, _ReadApi] = {
     ),
     Api.OFFSET_COMMIT: _ReadApi(OffsetCommitRequest, OffsetCommitResponse, _commit),
     Api.CONSUMER_GROUP_HEARTBEAT: _ReadApi(
-        ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, _consumer_heartbeat, None, _nothing
+        ConsumerGroupHeartbeatRequest,
+        ConsumerGroupHeartbeatResponse,
+        _consumer_heartbeat,
+        result=_consumer_result,
+    ),
+    Api.SHARE_GROUP_HEARTBEAT: _ReadApi(
+        ShareGroupHeartbeatRequest,
+        ShareGroupHeartbeatResponse,
+        lambda message, _version, connection, _client_id: share_heartbeat(message, connection.margin_ms),
+        result=share_result,
+    ),
+    Api.STREAMS_GROUP_HEARTBEAT: _ReadApi(
+        StreamsGroupHeartbeatRequest,
+        StreamsGroupHeartbeatResponse,
+        lambda message, _version, connection, _client_id: streams_heartbeat(message, connection.margin_ms),
+        result=streams_result,
     ),
     Api.LEAVE_GROUP: _ReadApi(LeaveGroupRequest, LeaveGroupResponse, _leave, None, _leave_answered),
 }
+
+
+def _protocol(command: Command) -> GroupProtocol:
+    """Return the protocol of a request."""
+    if isinstance(command, UnobservedHeartbeat):
+        return command.protocol
+    return GroupProtocol.CONSUMER if isinstance(command, ConsumerHeartbeat) else GroupProtocol.CLASSIC
 
 
 def _is_of(command: Heartbeat | CommitOffsets, waiting: object) -> bool:

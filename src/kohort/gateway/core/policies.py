@@ -37,6 +37,8 @@ class GroupProtocol(StrEnum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
 
 
 class PolicyError(ValueError):
@@ -69,7 +71,7 @@ class Policy:
                     f"{name} = {pattern!r} is no pattern: give a text such as 'billing-*', or '*' for all"
                 )
         if self.protocol not in (ANY, *GroupProtocol):
-            raise PolicyError(f"protocol = {self.protocol!r} is not one of classic, consumer and '*'")
+            raise PolicyError(f"protocol = {self.protocol!r} is not one of {', '.join(GroupProtocol)} and '*'")
         if self.treatment not in tuple(Treatment):
             raise PolicyError(f"treatment = {self.treatment!r} is not one of {', '.join(Treatment)}")
 

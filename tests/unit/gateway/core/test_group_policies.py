@@ -8,7 +8,7 @@ import pytest
 from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.core.gateway import Gateway
-from kohort.gateway.core.policies import EVERYTHING_PARKED, OBSERVED, Policy, PolicyTable, Treatment
+from kohort.gateway.core.policies import EVERYTHING_PARKED, OBSERVED, GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.wire.frames import decode_response, encode_request
@@ -89,8 +89,8 @@ def test_a_heartbeat_is_held_where_the_policy_parks() -> None:
     parking = gateway(EVERYTHING_PARKED)
     member = Member(parking)
     assert member.steady() > 0
-    assert parking.held_consumer_heartbeats == 1
-    assert parking.policies.counters.consumer_heartbeats == 1
+    assert parking.held_heartbeats(GroupProtocol.CONSUMER) == 1
+    assert parking.policies.counters.heartbeats[GroupProtocol.CONSUMER] == 1
 
 
 @pytest.mark.parametrize(("policies", "groups"), [(OBSERVED, 1), (OFF, 0)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.core.gateway import Gateway
-from kohort.gateway.core.policies import EVERYTHING_PARKED
+from kohort.gateway.core.policies import EVERYTHING_PARKED, GroupProtocol
 from kohort.gateway.core.rewriting.rewriting_relay import RewritingRelay
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.wire.frames import encode_request
@@ -107,5 +107,5 @@ def test_nothing_is_kept_of_a_connection_that_has_ended() -> None:
     connection = Connection()
     connection.hold_a_heartbeat()
     connection.relay.closed(20_000, is_by_client=True)
-    assert connection.gateway.held_consumer_heartbeats == 0
+    assert connection.gateway.held_heartbeats(GroupProtocol.CONSUMER) == 0
     assert connection.answer(MetadataResponse(), 12, 99, 20_000) == b""
