@@ -20,10 +20,14 @@ from kohort.cli.main import main
 from kohort.client import Admin, Consumer, Producer, Sasl
 from kohort.client.config_file import config_from
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.net.connection import Connection
 from kohort.net.event_loop import new_event_loop
 from kohort.net.tls import TlsFailed
+from kohort.wire.messages import MetadataRequest
 
 PATIENCE_MS = 60_000
+SESSION_MS = 1_500
+"""How long the listener without TLS lets a client stay authenticated (KIP-368)."""
 PASSWORD = "it is = secret"
 USERS = {mechanism: Sasl(mechanism, "ann=b", PASSWORD) for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")}
 USERS["PLAIN"] = Sasl("PLAIN", "bob", "plainly")
@@ -55,6 +59,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
     bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     bob = USERS["PLAIN"]
+    bobs = f'{plain} required user_{bob.username}="{bob.password}";'
     settings = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(broker),
@@ -64,7 +69,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         # Unsigned tokens, which Kafka accepts for tests unless a validator is configured.
         "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f'{bearer} required unsecuredLoginStringClaim_sub="k";',
-        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{plain} required user_{bob.username}="{bob.password}";',
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": bobs,
+        "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": bobs,
+        "listener.name.sasl_plaintext.plain.connections.max.reauth.ms": str(SESSION_MS),
         "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{scram} required;",
         "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{scram} required;",
     }
@@ -74,7 +82,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         for word in ("--add-scram", f'{mechanism}=[name="{USERS[mechanism].username}",password="{PASSWORD}"]')
     ]
     broker_process = ApacheKafka(
-        settings, listeners=("PLAINTEXT", "SASL_SSL", "SSL"), formatting=formatting, heap="512m", wait_s=180
+        settings,
+        listeners=("PLAINTEXT", "SASL_SSL", "SSL", "SASL_PLAINTEXT"),
+        formatting=formatting,
+        heap="512m",
+        wait_s=180,
     ).start()
     yield Secured(broker_process.addresses, ours.certificate, client, stranger)
     broker_process.stop()
@@ -145,6 +157,31 @@ def test_a_token_that_has_expired_is_refused_at_once(secured: Secured) -> None:
     with pytest.raises(KafkaError, match="refused the token") as refused:
         run(connect(secured.addresses["SASL_SSL"], secured.context(), Sasl("OAUTHBEARER", token=lambda: token(-50))))
     assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_clients_authenticate_again_before_the_broker_ends_their_session(secured: Secured) -> None:
+    async def outlive_sessions() -> None:
+        name, bootstrap, user = a_name(), secured.addresses["SASL_PLAINTEXT"], USERS["PLAIN"]
+        host, port = bootstrap.split(":")
+        connection = await Connection.open(host, int(port), name, sasl=user)
+        async with (
+            Admin(bootstrap, sasl=user) as admin,
+            Producer(bootstrap, sasl=user) as producer,
+            Consumer(name, bootstrap_servers=bootstrap, group_id=name, sasl=user) as consumer,
+        ):
+            await admin.create_topic(name, 1)
+            until_s = time.monotonic() + 4 * SESSION_MS / 1000
+            while time.monotonic() < until_s:
+                await asyncio.gather(
+                    connection.call(MetadataRequest()),
+                    admin.list_topics(),
+                    producer.send(name, b"value"),
+                    consumer.poll(100),
+                )
+        assert not connection.is_closed
+        connection.close()
+
+    run(outlive_sessions())
 
 
 def test_mutual_tls(secured: Secured, loop: Loop) -> None:

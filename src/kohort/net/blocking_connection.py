@@ -6,8 +6,10 @@ Errors are `KafkaError`s as with `Connection`, and the connection is of no use a
 
 from __future__ import annotations
 
+import math
 import socket
 import ssl
+import time
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
@@ -47,6 +49,9 @@ class BlockingConnection:
         self._frames: deque[Buffer] = deque()
         self._asked: deque[tuple[type[Any], int, int]] = deque()
         self._correlation_id = 0
+        self._sasl = sasl
+        self._expiry_s = math.inf
+        """When its session is about to end, by the monotonic clock."""
         try:
             self._socket = socket.create_connection((host, port), timeout_ms / 1000)
         except (OSError, ValueError, OverflowError) as cause:  # or no host or port that an operating system takes
@@ -56,8 +61,7 @@ class BlockingConnection:
             if tls is not None:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=host)
             self._versions = self._negotiate()
-            if sasl is not None:
-                _run(authenticate(_Caller(self), sasl))
+            self._authenticate()
         except OSError as cause:
             self.close()
             raise self._lost(cause) from cause
@@ -72,13 +76,16 @@ class BlockingConnection:
 
     def send(self, request: Request[Any], *, highest: int | None = None) -> None:
         """Send a request whose answer `receive` will return. Raises `KafkaError`."""
-        api = Api(request.API_KEY)
-        self._send(request, self._versions.newest(api, highest=highest))
+        if time.monotonic() >= self._expiry_s:
+            self._authenticate()
+        self._send(request, self._versions.newest(Api(request.API_KEY), highest=highest))
 
     def receive(self) -> Any:
         """Wait for the answer to the oldest request that has none. Raises `KafkaError`."""
-        response, version, expected_id = self._asked[0]
-        frame = self._receive_frame()
+        asked = self._asked[0]
+        return self._decoded(self._receive_frame(), *asked)
+
+    def _decoded(self, frame: Buffer, response: type[Any], version: int, expected_id: int) -> Any:
         try:
             correlation_id, answer = decode_response(response, version, frame)
         except MalformedMessage as cause:
@@ -90,6 +97,18 @@ class BlockingConnection:
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
+
+    def _authenticate(self) -> None:
+        if self._sasl is not None:
+            self._expiry_s = time.monotonic() + _run(authenticate(_Authentication(self), self._sasl))
+
+    def exchange(self, request: Request[ResponseT], *, highest: int | None) -> ResponseT:
+        """Send a request and wait for its answer; answers that arrive before are left for `receive`."""
+        self._send(request, self._versions.newest(Api(request.API_KEY), highest=highest))
+        while len(self._frames) < len(self._asked):
+            self._receive_more()
+        answer = self._decoded(self._frames.pop(), *self._asked.pop())
+        return cast(ResponseT, answer)
 
     def _negotiate(self) -> BrokerVersions:
         version = FIRST_VERSION
@@ -112,21 +131,24 @@ class BlockingConnection:
     def _receive_frame(self) -> Buffer:
         self._asked.popleft()
         while not self._frames:
-            try:
-                # A large answer is waited for whole: one call into the kernel instead of one per packet.
-                flags = socket.MSG_WAITALL if self._receiver.is_large and self._is_plain else 0
-                count = self._socket.recv_into(self._receiver.buffer(), 0, flags)
-                if not count:
-                    raise ConnectionError("the broker closed it")
-                self._frames.extend(self._receiver.received(count))
-            except TimeoutError as cause:
-                text = f"{self.address} did not answer within {self._timeout_ms} ms"
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from cause
-            except OSError as cause:
-                raise self._lost(cause) from cause
-            except MalformedMessage as cause:
-                raise self._lost(cause) from cause
+            self._receive_more()
         return self._frames.popleft()
+
+    def _receive_more(self) -> None:
+        try:
+            # A large answer is waited for whole: one call into the kernel instead of one per packet.
+            flags = socket.MSG_WAITALL if self._receiver.is_large and self._is_plain else 0
+            count = self._socket.recv_into(self._receiver.buffer(), 0, flags)
+            if not count:
+                raise ConnectionError("the broker closed it")
+            self._frames.extend(self._receiver.received(count))
+        except TimeoutError as cause:
+            text = f"{self.address} did not answer within {self._timeout_ms} ms"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from cause
+        except OSError as cause:
+            raise self._lost(cause) from cause
+        except MalformedMessage as cause:
+            raise self._lost(cause) from cause
 
     @property
     def _is_plain(self) -> bool:
@@ -137,7 +159,7 @@ class BlockingConnection:
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no connection to {self.address}: {why}")
 
 
-class _Caller:
+class _Authentication:
     """Lets the asynchronous SASL exchange run over a blocking connection."""
 
     def __init__(self, connection: BlockingConnection) -> None:
@@ -145,13 +167,13 @@ class _Caller:
         self._connection = connection
 
     async def call(self, request: Request[ResponseT], *, highest: int | None = None) -> ResponseT:
-        return self._connection.call(request, highest=highest)
+        return self._connection.exchange(request, highest=highest)
 
 
-def _run(steps: Coroutine[Any, Any, None]) -> None:
+def _run(steps: Coroutine[Any, Any, float]) -> float:
     """Run a coroutine that never waits for a loop."""
     try:
         steps.send(None)
-    except StopIteration:
-        return
+    except StopIteration as end:
+        return cast(float, end.value)
     raise AssertionError("a blocking exchange may not wait for a loop")

@@ -8,6 +8,7 @@ the connection with it. Each API's version is the newest that both sides support
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 from typing import Any, TypeVar, cast
 
@@ -28,13 +29,21 @@ MAX_FRAME_BYTES = 256 << 20
 """The largest answer that a client takes; Kafka's fetches stay below `fetch.max.bytes` plus one batch."""
 
 
+AUTHENTICATION_MS = 30_000
+"""How long a broker may take for each answer of an authentication."""
+
+
 class Connection:
     """An open connection; make one with `Connection.open`. `address` is `host:port`, `versions` what it negotiated."""
 
-    def __init__(self, address: str, client_id: str, protocol: _Stream) -> None:
+    def __init__(self, address: str, client_id: str, protocol: _Stream, sasl: Sasl | None = None) -> None:
         self.address = address
         self.client_id = client_id
         self._stream = protocol
+        self._sasl = sasl
+        self._expiry_s = math.inf
+        """When its session is about to end, by the loop's clock."""
+        self._reauthentication: asyncio.Task[None] | None = None
         self.versions: BrokerVersions
 
     @classmethod
@@ -59,10 +68,9 @@ class Connection:
             async with asyncio.timeout(timeout_ms / 1000):
                 server_name = host if tls is not None else None
                 await loop.create_connection(lambda: stream, host, port, ssl=tls, server_hostname=server_name)
-                connection = cls(address, client_id, stream)
+                connection = cls(address, client_id, stream, sasl)
                 await connection._negotiate(timeout_ms)
-                if sasl is not None:
-                    await authenticate(connection, sasl)
+                await connection._authenticate()
         except TimeoutError as cause:
             stream.end("no answer in time")
             text = f"{address} did not answer within {timeout_ms} ms"
@@ -99,17 +107,23 @@ class Connection:
         """
         api = Api(request.API_KEY)
         chosen = self.versions.newest(api, highest=highest) if version is None else version
+        self._renew_session()
         frame = await self._stream.call(request, chosen, self.client_id, timeout_ms)
+        return cast(ResponseT, self._decoded(frame, api, chosen))
+
+    def _decoded(self, frame: Buffer, api: Api, version: int) -> object:
         try:
-            _, answer = decode_response(response_class(api), chosen, frame)
+            _, answer = decode_response(response_class(api), version, frame)
         except MalformedMessage as cause:
             self._stream.end(f"malformed answer to {api.name}: {cause}")
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} sent a malformed answer: {cause}") from cause
-        return cast(ResponseT, answer)
+        return answer
 
     async def send(self, request: Request[Any], *, highest: int | None = None) -> None:
         """Send a request that has no answer (Produce with acks=0). Raises `KafkaError`."""
-        await self._stream.send(request, self.versions.newest(Api(request.API_KEY), highest=highest), self.client_id)
+        version = self.versions.newest(Api(request.API_KEY), highest=highest)
+        self._renew_session()
+        await self._stream.send(request, version, self.client_id)
 
     @property
     def is_closed(self) -> bool:
@@ -120,6 +134,31 @@ class Connection:
         """Close the connection; calls that wait end with NETWORK_EXCEPTION."""
         self._stream.end("the client closed it")
 
+    async def _authenticate(self) -> None:
+        if self._sasl is not None:
+            lifetime_s = await authenticate(_Authentication(self), self._sasl)
+            self._expiry_s = asyncio.get_running_loop().time() + lifetime_s
+
+    def _renew_session(self) -> None:
+        """Authenticate again if the session is about to end: requests that are made meanwhile wait (KIP-368)."""
+        if self._expiry_s == math.inf or asyncio.get_running_loop().time() < self._expiry_s:
+            return
+        self._expiry_s = math.inf
+        self._stream.hold(is_held=True)
+        self._reauthentication = asyncio.create_task(self._authenticate_again())
+
+    async def _authenticate_again(self) -> None:
+        try:
+            async with asyncio.timeout(AUTHENTICATION_MS / 1000):
+                await self._authenticate()
+        except KafkaError as error:
+            self._stream.refuse(error)
+        except Exception as error:  # of the user's function that makes a token
+            text = f"cannot authenticate again at {self.address}: {error!r}"
+            self._stream.refuse(KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, text))
+        finally:
+            self._stream.hold(is_held=False)
+
     async def _negotiate(self, timeout_ms: int) -> None:
         version = FIRST_VERSION
         frame = await self._stream.call(api_versions_request(), version, self.client_id, timeout_ms)
@@ -127,6 +166,20 @@ class Connection:
             version = again
             frame = await self._stream.call(api_versions_request(), version, self.client_id, timeout_ms)
         self.versions = BrokerVersions(self.address, frame, version)
+
+
+class _Authentication:
+    """The connection as `authenticate` uses it: its requests leave before those that wait for them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.address = connection.address
+        self._connection = connection
+
+    async def call(self, request: Request[ResponseT], *, highest: int | None = None) -> ResponseT:
+        connection, api = self._connection, Api(request.API_KEY)
+        version = connection.versions.newest(api, highest=highest)
+        frame = await connection._stream.call(request, version, connection.client_id, AUTHENTICATION_MS, is_first=True)
+        return cast(ResponseT, connection._decoded(frame, api, version))
 
 
 class _Stream(asyncio.BufferedProtocol):
@@ -141,8 +194,10 @@ class _Stream(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._receiver = FrameReceiver(MAX_FRAME_BYTES)
         self._correlation_id = 0
-        self._room = asyncio.Event()
-        self._room.set()
+        self._has_room = True
+        self._is_held = False
+        self._open = asyncio.Event()
+        self._open.set()
         self._queue = asyncio.Lock()
         self._queued = 0
         self._why = ""
@@ -181,18 +236,36 @@ class _Stream(asyncio.BufferedProtocol):
         self.end(str(exc) if exc is not None else f"the broker closed it{self._hint}")
 
     def pause_writing(self) -> None:
-        self._room.clear()
+        self._has_room = False
+        self._open.clear()
 
     def resume_writing(self) -> None:
-        self._room.set()
+        self._has_room = True
+        self._set_open()
 
-    async def call(self, request: Request[Any], version: int, client_id: str, timeout_ms: int) -> Buffer:
-        """Write a request and wait for the frame that answers it."""
+    def hold(self, *, is_held: bool) -> None:
+        """Let requests wait, but for those that are sent first."""
+        self._is_held = is_held
+        self._set_open()
+
+    def _set_open(self) -> None:
+        if self.is_closed or (self._has_room and not self._is_held):
+            self._open.set()
+        else:
+            self._open.clear()
+
+    async def call(
+        self, request: Request[Any], version: int, client_id: str, timeout_ms: int, *, is_first: bool = False
+    ) -> Buffer:
+        """Write a request and wait for the frame that answers it; `is_first`: before those that wait to be written."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Buffer] = loop.create_future()
         correlation_id = self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         buffers = gather_request(request, version, correlation_id, client_id)
-        await self._write(buffers, waiter_id=correlation_id, waiter=waiter)
+        if is_first:
+            self._write_now(buffers, correlation_id, waiter)
+        else:
+            await self._write(buffers, waiter_id=correlation_id, waiter=waiter)
         alarm = loop.call_later(timeout_ms / 1000, self._expire, waiter, request, timeout_ms)
         try:
             return await waiter
@@ -210,7 +283,7 @@ class _Stream(asyncio.BufferedProtocol):
             return
         self.is_closed = True
         self._why = why
-        self._room.set()
+        self._open.set()
         if self._transport is not None:
             self._transport.abort()
         waiting, self.waiting = self.waiting, {}
@@ -218,15 +291,21 @@ class _Stream(asyncio.BufferedProtocol):
             if not waiter.done():
                 waiter.set_exception(self._lost())
 
+    def refuse(self, error: KafkaError) -> None:
+        """Close; calls that wait, and those that come, end with this error."""
+        if not self.is_closed:
+            self._refusal = error
+            self.end(error.text)
+
     async def _write(
         self, buffers: list[Buffer], waiter_id: int = -1, waiter: asyncio.Future[Buffer] | None = None
     ) -> None:
-        if self._queued or not self._room.is_set():
+        if self._queued or not self._open.is_set():
             # Requests leave in the order they were made: a producer's sequence numbers depend on it.
             self._queued += 1
             try:
                 async with self._queue:
-                    await self._room.wait()
+                    await self._open.wait()
                     self._write_now(buffers, waiter_id, waiter)
             finally:
                 self._queued -= 1

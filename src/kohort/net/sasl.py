@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import inspect
+import math
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
@@ -22,6 +23,9 @@ from kohort.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 ResponseT = TypeVar("ResponseT")
 
 _DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+REAUTHENTICATION_SHARE = 0.85
+"""After which share of a session's lifetime its connection authenticates again: Java's client does so from here on."""
+
 _MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 1_000_000
 
 
@@ -29,7 +33,8 @@ _MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 1_000_000
 class Sasl:
     """Credentials; `mechanism` is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or OAUTHBEARER with a `token`.
 
-    `token` returns a token, or awaits one; it is called for each new connection. Raises TypeError, ValueError.
+    `token` returns a token, or awaits one; it is called for each new connection, and again before its session ends.
+    Raises TypeError, ValueError.
     """
 
     mechanism: str
@@ -60,17 +65,21 @@ class Caller(Protocol):
         ...
 
 
-async def authenticate(connection: Caller, sasl: Sasl) -> None:
-    """Authenticate a fresh connection.
+async def authenticate(connection: Caller, sasl: Sasl) -> float:
+    """Authenticate a connection that is fresh, or whose session ends, and return in how many seconds to do so again.
 
-    Raises `KafkaError` UNSUPPORTED_SASL_MECHANISM or SASL_AUTHENTICATION_FAILED.
+    That is before the broker's `connections.max.reauth.ms` is over or the token expires (KIP-368); without a limit it
+    is infinite. Raises `KafkaError` UNSUPPORTED_SASL_MECHANISM or SASL_AUTHENTICATION_FAILED.
     """
     offer = await connection.call(SaslHandshakeRequest(mechanism=sasl.mechanism), highest=1)
     if offer.error_code:
         text = f"{connection.address} offers SASL {', '.join(offer.mechanisms) or 'nothing'}, not {sasl.mechanism}"
         raise KafkaError(error_for(offer.error_code), text)
 
+    lifetime_ms = 0
+
     async def exchange(token: bytes) -> bytes:
+        nonlocal lifetime_ms
         answer = await connection.call(SaslAuthenticateRequest(auth_bytes=token))
         if answer.error_code:
             code = error_for(answer.error_code)
@@ -79,6 +88,7 @@ async def authenticate(connection: Caller, sasl: Sasl) -> None:
                 raise KafkaError(code, f"{connection.address} refused the token ({why}): has it expired?")
             text = f"{connection.address} refused user {sasl.username!r} ({why}): check the name and the password"
             raise KafkaError(code, f"{text}, and that the user has one for {sasl.mechanism}")
+        lifetime_ms = answer.session_lifetime_ms
         return bytes(answer.auth_bytes)
 
     if sasl.token is not None:
@@ -87,6 +97,7 @@ async def authenticate(connection: Caller, sasl: Sasl) -> None:
         await exchange(b"\0".join([b"", sasl.username.encode(), sasl.password.encode()]))
     else:
         await _scram(exchange, sasl, secrets.token_urlsafe(24))
+    return REAUTHENTICATION_SHARE * lifetime_ms / 1000 if lifetime_ms else math.inf
 
 
 async def _bearer(exchange: Callable[[bytes], Awaitable[bytes]], token: Callable[[], str | Awaitable[str]]) -> None:
