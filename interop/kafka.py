@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from interop import jars
 from interop.process import Child, until_interrupted
@@ -25,7 +25,6 @@ from interop.process import Child, until_interrupted
 READY = "Kafka Server started"
 DEFAULTS = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     # One node holds every copy.
     "offsets.topic.replication.factor": "1",
@@ -49,11 +48,27 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class Quorum(NamedTuple):
+    """The place of a node in its cluster: who it is, and the controllers' ports by node, which are known before."""
+
+    cluster_id: str
+    node_id: int
+    controllers: Mapping[int, int]
+
+    @staticmethod
+    def of(count: int) -> list[Quorum]:
+        """Return the places of a new cluster's nodes, from 1 on, each of which is broker and controller."""
+        cluster_id = "A" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:22]
+        controllers = {node_id: free_port() for node_id in range(1, count + 1)}
+        return [Quorum(cluster_id, node_id, controllers) for node_id in controllers]
+
+
 class ApacheKafka:
     """A real broker (KRaft, combined roles). Raises `Unavailable` when Java or its jars cannot be had.
 
-    `listeners` are security protocols, each on a port of its own in `addresses`; the first is `bootstrap`. `formatting`
-    is added to the command that formats the storage, such as `--add-scram USER`. `pom` names the jars.
+    `listeners` are security protocols, or NAME:PROTOCOL, each on a port of its own in `addresses`, by name; the first
+    is `bootstrap`. Those in `advertised` advertise another address. `formatting` is added to the command that formats
+    the storage, such as `--add-scram USER`. `pom` names the jars.
     """
 
     name = "apache"
@@ -66,11 +81,15 @@ class ApacheKafka:
         wait_s: float = 60,
         listeners: Sequence[str] = ("PLAINTEXT",),
         formatting: Sequence[str] = (),
+        advertised: Mapping[str, str] | None = None,
+        quorum: Quorum | None = None,
         pom: str = "pom.xml",
     ) -> None:
         self.pom = pom
         self.settings = dict(settings or {})
-        self.listeners = tuple(listeners)
+        self.protocols = {each.partition(":")[0]: each.rpartition(":")[2] for each in listeners}
+        self.advertised = dict(advertised or {})
+        self.quorum = quorum or Quorum.of(1)[0]
         self.formatting = tuple(formatting)
         self.addresses: dict[str, str] = {}
         self.heap = heap
@@ -86,24 +105,32 @@ class ApacheKafka:
         class_path = jars.class_path(self.pom)
         java = jars.java()
         self.directory = Path(tempfile.mkdtemp(prefix="kohort-apache-kafka."))
-        controller = free_port()
-        self.addresses = {protocol: f"127.0.0.1:{free_port()}" for protocol in self.listeners}
-        self.bootstrap = self.addresses[self.listeners[0]]
-        named = ",".join(f"{protocol}://{address}" for protocol, address in self.addresses.items())
+        self.addresses = {name: f"127.0.0.1:{free_port()}" for name in self.protocols}
+        first = next(iter(self.addresses))
+        self.bootstrap = self.addresses[first]
+        cluster_id, node_id, controllers = self.quorum
         properties = self.directory / "server.properties"
         listeners = {
-            "listeners": f"{named},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": named,
-            "inter.broker.listener.name": self.listeners[0],
-            "listener.security.protocol.map": ",".join(f"{each}:{each}" for each in self.listeners)
+            "node.id": str(node_id),
+            "listeners": f"{_named(self.addresses)},CONTROLLER://127.0.0.1:{controllers[node_id]}",
+            "advertised.listeners": _named({**self.addresses, **self.advertised}),
+            "inter.broker.listener.name": first,
+            "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in self.protocols.items())
             + ",CONTROLLER:PLAINTEXT",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.quorum.voters": ",".join(f"{each}@127.0.0.1:{port}" for each, port in controllers.items()),
             "log.dirs": str(self.logs),
         }
         lines = [f"{key}={value}" for key, value in {**DEFAULTS, **listeners, **self.settings}.items()]
         properties.write_text("\n".join(lines) + "\n")
-        cluster = "A" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:22]
-        format_storage = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), *self.formatting]
+        format_storage = [
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            cluster_id,
+            "-c",
+            str(properties),
+            *self.formatting,
+        ]
         command = jars.command(*format_storage, pom=self.pom)
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
@@ -146,6 +173,10 @@ class ApacheKafka:
     ) -> None:
         self.stop()
         self.remove()
+
+
+def _named(addresses: Mapping[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in addresses.items())
 
 
 def main(arguments: list[str]) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from interop import jars
+from interop.gateways import GATEWAYS
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "interop" / "results.json"
@@ -33,6 +34,12 @@ other members do not notice. With mixed groups it is the same, each library lead
 
 Groups are rolled from one protocol to the other under load: members that give up only what they must read on without a
 pause, and what is read again had not been committed when its next owner got the partition.
+
+"""
+GATEWAY_HEAD = """## Java through the gateway
+
+Unmodified programs that come to an Apache Kafka through `kohort gateway --park '*'`, by the mode of the gateway and the
+version of Kafka. 4.3.1 has three nodes; of 4.4.0 one node holds data, and one coordinates groups.
 
 """
 MATRIX = "matrix: "
@@ -95,13 +102,31 @@ def matrix(capabilities: Capabilities) -> str:
     return MATRIX_HEAD + "".join(rows) + "\n" if rows else ""
 
 
-def page(cells: Outcomes) -> str:
-    """Return the page for the outcomes of a run."""
+def by_client(cells: Outcomes) -> dict[str, Capabilities]:
+    """Return the outcomes in the order in which they came."""
     clients: dict[str, Capabilities] = defaultdict(dict)
     for each in cells:
         brokers = clients[each["client"]].setdefault(each["capability"], defaultdict(list))
         brokers[each["broker"]].append(each)
+    return clients
+
+
+def through_the_gateway(cells: Outcomes) -> str:
+    """Return the section of the tests whose broker is a gateway, a column for each kind of gateway."""
+    if not cells:
+        return ""
+    parts = [GATEWAY_HEAD, f"| | {' | '.join(map(str, GATEWAYS.values()))} |\n", "|---" * (len(GATEWAYS) + 1), "|\n"]
+    for client, capabilities in sorted(by_client(cells).items()):
+        for name, kinds in sorted(capabilities.items()):
+            outcomes = " | ".join(cell(kinds[kind]) for kind in GATEWAYS)
+            parts.append(f"| {client_name(client)}: {name.removeprefix(MATRIX)} | {outcomes} |\n")
+    return "".join(parts)
+
+
+def page(cells: Outcomes) -> str:
+    """Return the page for the outcomes of a run."""
     parts = [HEAD.format(kafka=kafka_version())]
+    clients = by_client([each for each in cells if each["broker"] not in GATEWAYS])
     for client, capabilities in clients.items():
         parts.append(f"## {client_name(client)}\n\n{matrix(capabilities)}| | kohort | Apache Kafka |\n|---|---|---|\n")
         parts += [
@@ -110,6 +135,7 @@ def page(cells: Outcomes) -> str:
             if not name.startswith(MATRIX)
         ]
         parts.append("\n")
+    parts.append(through_the_gateway([each for each in cells if each["broker"] in GATEWAYS]))
     return "".join(parts).rstrip("\n") + "\n"
 
 

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 from interop.brokers import BROKERS, Broker
+from interop.gateways import GATEWAY_LISTENER, GATEWAYS, PARKED
 from interop.group import Group
-from interop.kafka import ApacheKafka
+from interop.kafka import ApacheKafka, free_port
+from interop.kafka_cluster import ApacheCluster
 from interop.kohort_broker import KohortBroker
+from interop.kohort_gateway import KohortGateway
 from interop.spark_cluster import SparkCluster
 from interop.unavailable import Unavailable
 from tests.interop.lanes import Lanes, Stage, is_lane, order
-from tests.interop.topics import create_topic
+from tests.interop.topics import coordinate_on, create_topic
 
 from interop import jars
 
@@ -98,7 +101,7 @@ def _lanes() -> Iterator[Lanes]:
 @pytest.fixture
 def stage(request: pytest.FixtureRequest, broker: str, _lanes: Lanes) -> Stage:
     """Where a `lane` test plays, which says its broker by a parameter."""
-    assert broker in BROKERS, "a lane test names its broker by a parameter"
+    assert broker in {**BROKERS, **GATEWAYS}, "a lane test names its broker, or its gateway, by a parameter"
     _lanes.begin(request)
     return _lanes.stage(request.node)
 
@@ -129,6 +132,63 @@ def _kohort() -> Iterator[KohortBroker]:
     yield broker
     broker.stop()
     broker.remove()
+
+
+@pytest.fixture(scope="session")
+def three_nodes() -> Iterator[ApacheCluster]:
+    """Three nodes of Apache Kafka, which have a listener more for a gateway."""
+    gateway = {node: {GATEWAY_LISTENER: f"127.0.0.1:{free_port()}"} for node in (1, 2, 3)}
+    listeners = ("PLAINTEXT", f"{GATEWAY_LISTENER}:PLAINTEXT")
+    with ApacheCluster(3, SHORT_SESSIONS, listeners=listeners, advertised=gateway) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def _listener_of_three(three_nodes: ApacheCluster) -> Iterator[KohortGateway]:
+    start = three_nodes.nodes[1].advertised[GATEWAY_LISTENER]
+    with KohortGateway(three_nodes.bootstrap, *PARKED, mode="listener", bootstrap=start) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="session")
+def _rewrite_of_three(three_nodes: ApacheCluster) -> Iterator[KohortGateway]:
+    with KohortGateway(three_nodes.bootstrap, *PARKED, nodes=tuple(three_nodes.nodes)) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="session")
+def data_and_coordinator() -> Iterator[ApacheCluster]:
+    """The newest Apache Kafka: node 1 holds data, node 2 only groups, and shows its clients a gateway in its place."""
+    gateway = {2: {"CLIENTS": f"127.0.0.1:{free_port()}"}}
+    listeners = ("PLAINTEXT", "CLIENTS:PLAINTEXT")
+    alone = {f"{name}.replication.factor": "1" for name in ("offsets.topic", "transaction.state.log")}
+    settings = {**SHORT_SESSIONS, **alone}
+    with ApacheCluster(2, settings, listeners=listeners, advertised=gateway, pom=jars.NEWEST) as cluster:
+        coordinate_on(cluster.bootstrap, 2)
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def _coordinators_of_newest(data_and_coordinator: ApacheCluster) -> Iterator[KohortGateway]:
+    start = data_and_coordinator.nodes[1].addresses["CLIENTS"]
+    with KohortGateway(data_and_coordinator.bootstrap, *PARKED, mode="coordinators", bootstrap=start) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="session")
+def _rewrite_of_newest(data_and_coordinator: ApacheCluster) -> Iterator[KohortGateway]:
+    with KohortGateway(data_and_coordinator.bootstrap, *PARKED, nodes=tuple(data_and_coordinator.nodes)) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="session")
+def _rewrite_of_older() -> Iterator[KohortGateway]:
+    settings = {name: value for name, value in SHORT_SESSIONS.items() if not name.startswith("group.consumer.")}
+    with (
+        ApacheCluster(1, settings, pom="older-pom.xml") as cluster,
+        KohortGateway(cluster.bootstrap, *PARKED) as gateway,
+    ):
+        yield gateway
 
 
 @pytest.fixture(scope="session", params=list(BROKERS))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from interop.brokers import Broker
 from interop.group import Group
+from interop.kohort_gateway import KohortGateway
 from interop.unavailable import Unavailable
 from tests.interop.topics import create_topic
 
@@ -21,9 +22,9 @@ LANES = 6
 
 
 class Stage:
-    """The place of one scenario: a broker, a unique name, a folder for the output of its members."""
+    """The place of one scenario: a broker or a gateway, a unique name, a folder for the output of its members."""
 
-    def __init__(self, broker: Broker, name: str, folder: Path) -> None:
+    def __init__(self, broker: Broker | KohortGateway, name: str, folder: Path) -> None:
         self.broker = broker
         self.bootstrap = broker.bootstrap
         self.name = name
@@ -50,7 +51,7 @@ class Lanes:
         if self._futures:
             return
         factory = request.getfixturevalue("tmp_path_factory")
-        brokers: dict[str, Broker | BaseException] = {}
+        brokers: dict[str, Broker | KohortGateway | BaseException] = {}
         for number, item in enumerate(each for each in request.session.items if is_lane(each)):
             assert isinstance(item, pytest.Function)
             parameters = dict(item.callspec.params)

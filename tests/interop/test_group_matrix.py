@@ -32,6 +32,11 @@ STATIC_SESSION_S = 12
 @pytest.mark.parametrize(("library", "protocol"), CELLS)
 @pytest.mark.capability("{library}", "matrix: {protocol}, {membership}")
 def test_members_join_leave_and_are_killed(library: str, protocol: str, membership: str, stage: Stage) -> None:
+    join_leave_and_be_killed(library, protocol, membership, stage)
+
+
+def join_leave_and_be_killed(library: str, protocol: str, membership: str, stage: Stage) -> None:
+    """Let members of one library come, go and die, and account for every record and partition."""
     need(library)
     is_static = membership == "static"
     with stage.group() as group:
