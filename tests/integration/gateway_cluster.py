@@ -49,11 +49,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def gateway_cluster() -> Iterator[GatewayCluster]:
-    """Run a broker until the block ends."""
-    settings = {"kohort_group_heartbeat_park": False, "kohort_group_sync_hold_ms": 0}
-    settings |= {"kohort_group_consumer_heartbeat_park_ms": 0, "group_initial_rebalance_delay_ms": 0}
-    with EmbeddedBroker(**settings) as broker:
+def gateway_cluster(**settings: int) -> Iterator[GatewayCluster]:
+    """Run a broker, with these settings besides, until the block ends."""
+    given = {"kohort_group_heartbeat_park": False, "kohort_group_sync_hold_ms": 0}
+    given |= {"kohort_group_consumer_heartbeat_park_ms": 0, "group_initial_rebalance_delay_ms": 0}
+    with EmbeddedBroker(**given, **settings) as broker:
         cluster = GatewayCluster(broker, free_port())
         cluster.advertise(cluster.gateway_port)
         yield cluster
