@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -23,7 +24,8 @@ from kohort.gateway.measure import Kind, MeasureFailed, MeasurePlan, measure
 from kohort.gateway.node_port import NodePort, Upstream
 from kohort.model.errors import KafkaError
 from kohort.net.connection import Connection
-from kohort.wire.messages import FetchRequest
+from kohort.wire.frames import encode_request
+from kohort.wire.messages import ApiVersionsRequest, FetchRequest
 
 
 @pytest.fixture
@@ -210,6 +212,19 @@ def test_a_node_that_is_the_gateway_itself_gets_no_connections(
 
     asyncio.run(scenario())
     assert "is this gateway itself: correct the address" in caplog.text
+
+
+def test_a_client_may_have_the_local_port_of_a_connection_of_the_gateway(cluster: GatewayCluster) -> None:
+    async def scenario() -> None:
+        async with running(cluster) as server:
+            local = "127.0.0.1", free_port()
+            server.own_connections.add((local, ("127.0.0.1", 9)))
+            with socket.create_connection(("127.0.0.1", cluster.gateway_port), source_address=local) as client:
+                client.settimeout(5)
+                client.sendall(encode_request(ApiVersionsRequest(), 0, 1, "client"))
+                assert await asyncio.to_thread(client.recv, 1), "the connection is a client's"
+
+    asyncio.run(scenario())
 
 
 def test_more_connections_than_allowed_are_refused_and_counted(cluster: GatewayCluster) -> None:

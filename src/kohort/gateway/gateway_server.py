@@ -89,7 +89,7 @@ class GatewayServer:
         self.topology = Topology({})
         self.ports: dict[int, NodePort] = {}
         """By the port that the gateway listens on."""
-        self.own_addresses: set[Any] = set()
+        self.own_connections: set[Any] = set()
         self._renewed: list[RenewedContext] = []
         self.listener_tls: ssl.SSLContext | None = None
         if settings.listener_tls is not None:
@@ -109,7 +109,7 @@ class GatewayServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._most = settings.max_connections or budget().connections // 2
+        self._most = settings.max_connections or most_connections()
         self._refusing = False
 
     def _store(self) -> EventStore:
@@ -324,6 +324,12 @@ class GatewayServer:
             due_s = loop.time() + LAG_SECONDS
             await asyncio.sleep(LAG_SECONDS)
             self.counters.lag.observe(max(0.0, loop.time() - due_s))
+
+
+def most_connections() -> int:
+    """Return how many connections of clients this process has descriptors for: two for each, none for log files."""
+    free = budget()
+    return (free.connections + free.files) // 2
 
 
 def group_settings(settings: GatewaySettings) -> GroupSettings:

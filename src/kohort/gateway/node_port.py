@@ -86,8 +86,9 @@ class Connections(Protocol):
     counters: TrafficCounters
     listener_tls: ssl.SSLContext | None
     broker_tls: ssl.SSLContext | None
-    own_addresses: set[Any]
-    """The addresses of the gateway's own connections to brokers: a client with one of them is the gateway."""
+    own_connections: set[Any]
+    """Both addresses of the gateway's own connections to brokers, its own first: a client's connection that has the
+    same two is the gateway's. One of them is not enough, since systems use a port again for another destination."""
 
     def new_relay(self, client_address: str, to_client: Sink, to_broker: Sink, end: Callable[[str], None], /) -> Pipe:
         """Return the relay of a connection, which may `end` it with a reason."""
@@ -233,7 +234,7 @@ class Link(_Side):
         self._opening: asyncio.Task[None] | None = None
         self._early: list[bytes] = []
         """What the client has sent before its broker was connected."""
-        self._own_address: object = None
+        self._own_connection: object = None
         self._is_ending = False
         """Whether the gateway or the broker ends the connection, and not the client."""
         self.address = ""
@@ -263,7 +264,8 @@ class Link(_Side):
 
     def _is_loop(self) -> bool:
         """Whether the client is the gateway itself."""
-        is_loop = _address_of(self.transport, "peername") in self._shared.own_addresses
+        ends = _address_of(self.transport, "peername"), _address_of(self.transport, "sockname")
+        is_loop = ends in self._shared.own_connections
         if is_loop:
             log.error("%s is this gateway itself: correct the address of that node's listener", self._upstream)
         return is_loop
@@ -288,8 +290,8 @@ class Link(_Side):
             log.warning("client %s: no connection to %s: %s", self.address, upstream, reason or "it does not answer")
             self.transport.abort()
             return
-        self._own_address = _address_of(broker.transport, "sockname")
-        self._shared.own_addresses.add(self._own_address)
+        self._own_connection = _address_of(broker.transport, "sockname"), _address_of(broker.transport, "peername")
+        self._shared.own_connections.add(self._own_connection)
         self.other = broker
         if self.transport.is_closing() or self._is_loop():
             self.transport.abort()
@@ -342,7 +344,7 @@ class Link(_Side):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._port.links.discard(self)
         self._traffic.connections -= 1
-        self._shared.own_addresses.discard(self._own_address)
+        self._shared.own_connections.discard(self._own_connection)
         if self._relay is not None:
             self._relay.closed(self._shared.clock.now_ms(), is_by_client=not self._is_ending)
             self._shared.passed()
