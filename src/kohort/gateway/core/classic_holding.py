@@ -57,6 +57,7 @@ class HeldAnswer:
 
     def end(self, result: HeartbeatResult) -> None:
         """The wait is over: repeat the heartbeat for news, else send the answer that was held."""
+        self.parked = None  # it refers to this one: no garbage collector should have to find them
         if result.error is ErrorCode.NONE:
             self.exchange.answer(self._frame)
         else:
@@ -83,6 +84,7 @@ class HeldAnswer:
         self._holding.timers.disarm(self)
         if self.parked is not None:
             self.parked.drop()
+            self.parked = None
 
     def answered_again(self, frame: Buffer, error: ErrorCode, now_ms: int) -> Buffer | None:
         """Take the answer to a heartbeat that was repeated; return what the client gets, None to ask again."""

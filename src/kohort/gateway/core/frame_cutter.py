@@ -6,7 +6,7 @@ decided by its first bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -61,8 +61,22 @@ class FrameCutter:
         """Whether every frame that has begun has ended."""
         return not (self._start or self._passing or self._missing)
 
-    def feed(self, chunk: Buffer) -> Iterator[Passing | Whole]:
-        """Take bytes as they came; yield what they make, in order. Raises `MalformedMessage` for a negative length."""
+    def feed(self, chunk: Buffer) -> Iterable[Passing | Whole]:
+        """Take bytes as they came; return what they make, in order: to be iterated over before the next ones come.
+
+        The iteration raises `MalformedMessage` for a negative length.
+        """
+        size = len(chunk)
+        if size < self._head_bytes or not self.is_between_frames:
+            return self._cut(chunk)
+        if _LENGTH.unpack_from(chunk)[0] != size - LENGTH_BYTES:
+            return self._cut(chunk)
+        # One frame, as nearly always where it is small.
+        head = bytes(chunk[: self._head_bytes])
+        is_read = self._is_read(head, size - LENGTH_BYTES)
+        return (Whole(bytes(chunk)) if is_read else Passing(head, chunk),)
+
+    def _cut(self, chunk: Buffer) -> Iterator[Passing | Whole]:
         position = 0
         if self._start:
             chunk = b"".join((self._start, chunk))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
+from kohort.gateway.core.consumer_holding import is_steady
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerHeartbeat, Join, Leave
 from kohort.group.consumer.exit import session_timeout_ms
@@ -61,14 +62,28 @@ class ConsumerGroupObserver(Protocol):
         """Not all of a group is known: `described` takes what a look-up finds. `generation` is -1 where it is none."""
 
 
+class _Sender:
+    """What is known of the heartbeats of one member."""
+
+    __slots__ = ("read_at", "sent_ms")
+
+    def __init__(self) -> None:
+        self.sent_ms = 0
+        """When it last sent one."""
+        self.read_at = -1
+        """How often its group had changed when one without news was read; the next one without news says the same."""
+
+
 class ObservedConsumerGroups:
     """The consumer groups of one shard."""
 
     def __init__(self, shard: Shard, observer: ConsumerGroupObserver) -> None:
         self._shard = shard
         self._observer = observer
-        self._last_sent_ms: dict[tuple[str, str], int] = {}
-        """By group and member, when it last sent a heartbeat."""
+        self._senders: dict[tuple[str, str], _Sender] = {}
+        """By group and member."""
+        self._changes: dict[str, int] = {}
+        """By group, how often it has changed."""
         self._change: dict[str, Cause] = {}
         """By group, why its epoch is about to grow."""
 
@@ -89,7 +104,10 @@ class ObservedConsumerGroups:
         if not member_id:
             return
         group = self._group_for(command, now_ms)
-        self._last_sent_ms[group_id, member_id] = now_ms
+        sender = self._senders.get((group_id, member_id))
+        if sender is None:
+            sender = self._senders[group_id, member_id] = _Sender()
+        sender.sent_ms = now_ms
         if command.member_epoch == LEAVE_STATIC_EPOCH:
             self._paused(group, member_id, now_ms)
             return
@@ -97,6 +115,11 @@ class ObservedConsumerGroups:
         if is_new and command.member_epoch > 0:
             self._found(group, member_id, command, result, now_ms)
             return
+        is_quiet = is_steady(command) and result.assignment is None and command.member_epoch == result.member_epoch
+        changes = self._changes.get(group_id, 0)
+        if is_quiet and sender.read_at == changes:
+            return
+        sender.read_at = changes if is_quiet else -1
         self._subscribed(group, member_id, command, now_ms)
         self._epoch_shown(group, result.member_epoch, now_ms)
         self._reconciled(group, group.members[member_id], command.owned, result, now_ms)
@@ -148,16 +171,15 @@ class ObservedConsumerGroups:
         if old_id is not None:
             self._delete(group, group.members[old_id], replace(cause, kind=CauseKind.STATIC_MEMBER_REPLACED), now_ms)
         member = ConsumerMember(group.group_id, member_id)
-        apply(self._shard, member_record(group, member, member_id, command, cause))
+        self._store(member_record(group, member, member_id, command, cause))
         if result.member_epoch > group.epoch:
-            apply(self._shard, ConsumerGroupStored(group.group_id, result.member_epoch, 0, cause))
-            apply(self._shard, TargetStored(group.group_id, result.member_epoch, now_ms, cause))
+            self._store(ConsumerGroupStored(group.group_id, result.member_epoch, 0, cause))
+            self._store(TargetStored(group.group_id, result.member_epoch, now_ms, cause))
         granted = result.assignment if result.assignment is not None else command.owned or ()
         held = held_of(dict.fromkeys(each(granted), 0))
         epoch = result.member_epoch
-        apply(
-            self._shard,
-            MemberAssignmentStored(group.group_id, member_id, epoch, epoch, MemberState.STABLE, held, (), cause),
+        self._store(
+            MemberAssignmentStored(group.group_id, member_id, epoch, epoch, MemberState.STABLE, held, (), cause)
         )
         self._observer.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
         self._observer.group_unknown(group.group_id, -1, now_ms)
@@ -226,7 +248,8 @@ class ObservedConsumerGroups:
         return Cause(CauseKind.SESSION_TIMEOUT, now_ms, member.member_id, detail)
 
     def _silence_ms(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> int:
-        return now_ms - self._last_sent_ms.get((group.group_id, member.member_id), now_ms)
+        sender = self._senders.get((group.group_id, member.member_id))
+        return 0 if sender is None else now_ms - sender.sent_ms
 
     def _remove(self, group: ConsumerGroup, member: ConsumerMember, cause: Cause, now_ms: int) -> None:
         """A member is out for good; its group's epoch grows."""
@@ -241,7 +264,7 @@ class ObservedConsumerGroups:
     def _delete(self, group: ConsumerGroup, member: ConsumerMember, cause: Cause, now_ms: int) -> None:
         for tombstone in (MemberAssignmentDeleted, MemberTargetDeleted, ConsumerMemberDeleted):
             self._apply(tombstone(group.group_id, member.member_id, cause), now_ms)
-        self._last_sent_ms.pop((group.group_id, member.member_id), None)
+        self._senders.pop((group.group_id, member.member_id), None)
 
     def described(self, group: DescribedConsumerGroup, now_ms: int) -> None:
         """Correct a group by what its coordinator describes. A member that has gone on since is left as it is."""
@@ -250,9 +273,9 @@ class ObservedConsumerGroups:
             return
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
         if group.epoch > known.epoch:
-            apply(self._shard, ConsumerGroupStored(group.group_id, group.epoch, 0, cause))
+            self._store(ConsumerGroupStored(group.group_id, group.epoch, 0, cause))
         if group.assignment_epoch > known.assignment_epoch:
-            apply(self._shard, TargetStored(group.group_id, group.assignment_epoch, now_ms, cause))
+            self._store(TargetStored(group.group_id, group.assignment_epoch, now_ms, cause))
         listed = {member.member_id: member for member in group.members}
         for member_id in sorted(known.members.keys() - listed.keys()):
             member = known.members[member_id]
@@ -278,15 +301,12 @@ class ObservedConsumerGroups:
             client_id=shown.client_id,
             client_host=shown.client_host,
         )
-        apply(self._shard, member_record(group, member, member_id, command, cause))
-        apply(self._shard, MemberTargetStored(group_id, member_id, shown.target, cause))
+        self._store(member_record(group, member, member_id, command, cause))
+        self._store(MemberTargetStored(group_id, member_id, shown.target, cause))
         state = MemberState.UNREVOKED_PARTITIONS if shown.pending else MemberState.STABLE
         assigned, pending = (held_of(dict.fromkeys(each(held), 0)) for held in (shown.assignment, shown.pending))
         before = member.previous_epoch
-        apply(
-            self._shard,
-            MemberAssignmentStored(group_id, member_id, shown.epoch, before, state, assigned, pending, cause),
-        )
+        self._store(MemberAssignmentStored(group_id, member_id, shown.epoch, before, state, assigned, pending, cause))
 
     def left(self, command: Leave, now_ms: int) -> None:
         """LeaveGroup has removed members, by whichever protocol they joined."""
@@ -394,8 +414,16 @@ class ObservedConsumerGroups:
         return is_moving and granted * len(group.members) < total
 
     def _apply(self, event: Event, now_ms: int) -> None:
-        apply(self._shard, event)
+        self._store(event)
         self._observer.event_applied(self._shard, event, now_ms)
+
+    def _store(self, event: Event) -> None:
+        """Change a group unobserved."""
+        apply(self._shard, event)
+        if isinstance(event, ConsumerGroupDeleted):
+            self._changes.pop(event.group_id, None)
+        else:
+            self._changes[event.group_id] = self._changes.get(event.group_id, 0) + 1
 
 
 def _count(held: tuple[Held, ...]) -> int:
