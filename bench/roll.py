@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +46,8 @@ PAUSES_S = (4.0, 6.7, 5.2, 7.9, 4.6, 5.9)
 """From a settled group to the next close: phases of a heartbeat of three seconds, and of a commit of five."""
 KILLED = 0
 AUTOMATIC = {"auto": "1"}
+REPORTED = {"report": "1"}
+"""What is read is printed too, so that no record is lost unseen."""
 
 
 def unowned_s(members: Sequence[Member], start_s: float, end_s: float) -> float:
@@ -60,9 +63,11 @@ def unowned_s(members: Sequence[Member], start_s: float, end_s: float) -> float:
     return PARTITIONS * (end_s - start_s) - owned_s
 
 
-def roll(group: Group, protocol: str, quick: bool, *, kills: bool = True) -> tuple[list[float], float]:
+def roll(
+    group: Group, protocol: str, quick: bool, *, kills: bool = True, is_reported: bool = False
+) -> tuple[list[float], float]:
     """Close and restart each member, then kill one; return the partition-seconds of each close, and of the kill."""
-    settings = SETTINGS[protocol] | AUTOMATIC
+    settings = SETTINGS[protocol] | AUTOMATIC | (REPORTED if is_reported else {})
     makes = MAKES[protocol]
     members = [group.start(make, **settings) for make in makes]
     group.calm(4, 90)
@@ -89,13 +94,20 @@ def _is_past(until_s: float) -> bool:
 
 def rolled(broker: Broker, protocol: str, quick: bool, *, kills: bool = True) -> tuple[list[float], float]:
     """Do it to a new group on a new broker."""
-    with broker, tempfile.TemporaryDirectory() as folder:
-        with Admin(broker.bootstrap) as admin:
-            admin.create_topic("rolled", partitions=PARTITIONS)
-        group = Group(broker.bootstrap, f"{protocol} on {broker.name}", "rolled", PARTITIONS, Path(folder))
+    with broker, rolling(broker.bootstrap, f"{protocol} on {broker.name}") as (group, _):
+        return roll(group, protocol, quick, kills=kills)
+
+
+@contextmanager
+def rolling(bootstrap: str, name: str, *, topic: str = "rolled") -> Iterator[tuple[Group, Load]]:
+    """Yield a new group on a new topic to which records are written all the time."""
+    with tempfile.TemporaryDirectory() as folder:
+        with Admin(bootstrap) as admin:
+            admin.create_topic(topic, partitions=PARTITIONS)
+        group = Group(bootstrap, name, topic, PARTITIONS, Path(folder))
         group.are_troubles_expected = True
-        with group, Load(broker.bootstrap, "rolled", keys=100, pause_s=0.2):
-            return roll(group, protocol, quick, kills=kills)
+        with group, Load(bootstrap, topic, keys=100, pause_s=0.2) as load:
+            yield group, load
 
 
 def each(closes: Sequence[float]) -> str:

@@ -27,6 +27,9 @@ from bench.coordinator import coordinator
 from bench.first_query import first_query
 from bench.fleet_decode import fleet_decode
 from bench.fleet_pipeline import fleet_pipeline
+from bench.gateway_held import gateway_held
+from bench.gateway_roll import gateway_rolls
+from bench.gateway_settle import gateway_settle
 from bench.gateway_traffic import gateway_traffic
 from bench.group_stream import group_stream
 from bench.large_group import large_group
@@ -51,7 +54,10 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     **{f"roll-{protocol}": partial(rolls, protocol=protocol) for protocol in MAKES},
     "parked": parked,
     "throughput": throughput,
+    "gateway-settle": gateway_settle,
+    **{f"gateway-roll-{protocol}": partial(gateway_rolls, protocol=protocol) for protocol in MAKES},
     "gateway-traffic": gateway_traffic,
+    "gateway-held": gateway_held,
     "codec": codec,
     "assignors": assignors,
     "server-assignors": server_rows,

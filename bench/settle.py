@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
@@ -38,10 +38,9 @@ CALM_MS, EARLY_MS = 4_000, 500
 
 
 def settle_times(
-    brokers: Sequence[KohortBroker | ApacheKafka], kind: str, members: int, turns: int, pause_ms: int
+    where: Mapping[str, str], kind: str, members: int, turns: int, pause_ms: int
 ) -> dict[str, dict[str, list[float]]]:
-    """Let the brokers take turns; return the milliseconds by the broker's name and what happened."""
-    where = {broker.bootstrap: broker.name for broker in brokers}
+    """Let brokers take turns, given by address and name; return the milliseconds by name and what happened."""
     arguments = (",".join(where), str(members), KINDS[kind], str(turns), str(pause_ms))
     command = jars.command("Settle", *arguments, heap="1g", classes=jars.compiled("Settle"))
     done = subprocess.run(command, capture_output=True, text=True, timeout=60 + 120 * turns, check=False)
@@ -70,14 +69,15 @@ def settle(quick: bool) -> Iterator[Outcome]:
     """Measure all kinds with 5, 20 and 100 members; five when in a hurry."""
     turns = 1 if quick else 3
     with KohortBroker(DEFAULT_DELAY) as ours, ApacheKafka() as theirs:
+        both = {broker.bootstrap: broker.name for broker in (ours, theirs)}
         for kind in ("eager", "consumer"):
-            settle_times((ours, theirs), kind, 5, 1, WARM_MS)
+            settle_times(both, kind, 5, 1, WARM_MS)
         for kind in KINDS:
             for members in (5,) if quick else (5, 20, 100):
-                yield from rows(settle_times((ours, theirs), kind, members, turns, CALM_MS), kind, members)
+                yield from rows(settle_times(both, kind, members, turns, CALM_MS), kind, members)
         for kind in CLASSIC:
             members = 5 if quick else 20
-            found = settle_times((ours, theirs), kind, members, turns, EARLY_MS)
+            found = settle_times(both, kind, members, turns, EARLY_MS)
             for what in ("join_ms", "leave_ms"):
                 name = f"{WORDS[what]} early, {kind}, {members} members"
                 # Both wait for the same heartbeat: what differs is noise, of some tens of two thousand milliseconds.

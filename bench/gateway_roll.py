@@ -1,0 +1,50 @@
+"""The rolling restart of `bench.roll` through a gateway, beside the direct connection to the same Apache Kafka.
+
+What the members read is counted too: none of the records written meanwhile may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from interop.kafka import ApacheKafka
+from interop.kohort_gateway import KohortGateway
+
+from bench.result import Aim, Outcome, Result
+from bench.roll import MAKES, RATIOS, each, roll, rolling
+
+READ_S = 60
+"""How long the last records may take to be read."""
+
+
+def rolled(bootstrap: str, name: str, protocol: str, quick: bool) -> tuple[list[float], float, int, int]:
+    """Do it to a new group; return what `roll` does, and how many records were written and how many of them lost."""
+    with rolling(bootstrap, f"{protocol} {name}", topic=f"{protocol}-{name}") as (group, load):
+        closes, killed = roll(group, protocol, quick, is_reported=True)
+        written = load.stop().keys()
+        try:
+            group.await_(lambda: written <= group.positions_read().keys(), "all is read", READ_S)
+        except AssertionError:
+            lost = len(written - group.positions_read().keys())
+            print(f"{'':34} {group.name}: {lost} of {len(written)} records were not read", flush=True)
+        return closes, killed, len(written), len(written - group.positions_read().keys())
+
+
+def gateway_rolls(quick: bool, *, protocol: str) -> Iterator[Outcome]:
+    """Measure one protocol directly, then through the gateway."""
+    with ApacheKafka() as kafka, KohortGateway(kafka.bootstrap, "--park", "*", "--quiet") as gateway:
+        direct, direct_kill, _, direct_lost = rolled(kafka.bootstrap, "directly", protocol, quick)
+        through, kill, written, lost = rolled(gateway.bootstrap, "gateway", protocol, quick)
+        fallbacks = [line for line in gateway.child.text().splitlines() if "only observed" in line]
+    aim = Aim(RATIOS[protocol], of_ratio=True, at_most=True)
+    note = f"partition-seconds without an owner; {', '.join(MAKES[protocol])}: {each(through)}; directly {each(direct)}"
+    if fallbacks:
+        note += f"; {len(fallbacks)} times the group fell back to being observed"
+    yield Result(f"gateway, roll, {protocol}", "s", [sum(through)], [sum(direct)], "directly", aim, note)
+    none = Aim(0, of_ratio=False, at_most=True)
+    note = f"of {written:,}"
+    yield Result(f"gateway, roll, {protocol}, lost", "records", [lost], [direct_lost], "directly", none, note)
+    if not quick:
+        aim = Aim(1, of_ratio=True, at_most=True)
+        note = "one member killed and started again at once; its session lasts 45 s"
+        yield Result(f"gateway, kill, {protocol}", "s", [kill], [direct_kill], "directly", aim, note)
