@@ -190,7 +190,7 @@ class Cleaner:
     def _keep_aborted(self, group: list[Segment], base_offset: int, end: int) -> None:
         """Write the aborted transactions of which records are left: those whose marker lies beyond what is cleaned.
 
-        A reader that were told of another one would look for its marker, which may be gone.
+        A reader that got another one would look for its marker, which may be gone.
         """
         if any(old.aborted for old in group):
             kept = (each for old in group for each in old.aborted if each.last_offset >= end)

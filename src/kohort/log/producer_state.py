@@ -111,9 +111,9 @@ class Producers:
             known = each.epoch, each.last_sequence, each.timestamp, each.coordinator_epoch
             yield ProducerView(producer_id, *known, start)
 
-    def transaction_start(self, producer_id: int) -> int | None:
-        """Return where the producer's open transaction begins, or None."""
-        return self._open.get(producer_id)
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has a transaction open here, in this epoch."""
+        return producer_id in self._open and self._producers[producer_id].epoch == epoch
 
     def first_unstable(self, high_watermark: int) -> int | None:
         """Return the first offset of the transactions whose end lies not below the high watermark, or None."""

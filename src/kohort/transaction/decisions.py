@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from kohort.model.errors import ErrorCode
@@ -53,6 +54,9 @@ from kohort.transaction.transactions import Transactions
 
 EPOCH_RAISING = 2
 """The transaction version from which each end raises the epoch (KIP-890)."""
+
+MOST_EXPIRED = 500
+"""How many ids one `ExpireIds` forgets at most: the caller asks again as long as it forgets some."""
 
 Effects = Iterable[Effect]
 
@@ -113,7 +117,7 @@ def _is_expected(known: Transaction, expected: tuple[int, int] | None) -> bool:
 
 
 def _initialize(known: Transaction, command: InitProducer, now_ms: int) -> Effects:
-    """Give the sender an epoch, or an id, that fences everybody before it."""
+    """Give the sender an epoch, or an id, that fences each producer before it."""
     expected_epoch = None if command.expected is None else command.expected[1]
     initial = replace(
         known,
@@ -344,9 +348,12 @@ def _loaded(transactions: Transactions, command: Loaded, now_ms: int) -> Effects
 
 
 def _expire_ids(transactions: Transactions, command: ExpireIds, now_ms: int) -> Effects:
-    for transactional_id, known in sorted(transactions.by_id.items()):
-        if known.state in AT_REST and now_ms - known.update_ms >= command.expiration_ms:
-            yield Append(TransactionForgotten(transactional_id, Why.EXPIRED))
+    expired = (
+        transactional_id
+        for transactional_id, known in transactions.by_id.items()
+        if known.state in AT_REST and now_ms - known.update_ms >= command.expiration_ms
+    )
+    return [Append(TransactionForgotten(each, Why.EXPIRED)) for each in islice(expired, MOST_EXPIRED)]
 
 
 _DECISIONS: dict[type, Callable[[Transactions, Any, int], Effects]] = {

@@ -146,7 +146,7 @@ def test_a_damaged_index_is_an_error_and_not_silence(disk: Disk) -> None:
         aborted(open_log(disk))
 
 
-def test_cleaning_takes_aborted_records_and_what_is_said_of_them(disk: Disk) -> None:
+def test_cleaning_removes_aborted_records_and_their_entries(disk: Disk) -> None:
     log = open_log(disk, COMPACT)
     writer = Writer(log)
     writer.write(1, b"a")
@@ -201,7 +201,7 @@ def _end(views: list[memoryview]) -> int:
 
 
 def test_a_crash_at_any_step_of_a_cleaning_loses_no_aborted_transaction() -> None:
-    """Aborted records are named as long as they are there, and whoever is named has a marker."""
+    """Aborted records are named as long as they are there, and each one named has a marker."""
     for steps in range(12):
         disk = MemoryDisk()
         writer = Writer(open_log(disk, COMPACT))
