@@ -17,6 +17,7 @@ class Account:
         self.changes: list[tuple[str, set[int]]] = []
         self.changed_s: list[float] = []  # when each of `changes` was
         self.reads: list[tuple[float, frozenset[int]]] = []  # when it read, and from which partitions
+        self.started_s: float | None = None  # when it began, its program loaded
         self.ended_s: float | None = None  # when it began to leave, or was dead
         self.rows: list[Row] = []
         self.read_s: list[float] = []  # when it read each of `rows`
@@ -53,6 +54,8 @@ class Account:
                 self.troubles.append(error)
             case {"event": "timed_out"}:
                 self.timeouts += 1
+            case {"event": "starting", "at_s": float(at_s)}:
+                self.started_s = at_s
             case {"event": "leaving", "at_s": float(at_s)}:
                 self.ended_s = at_s
             case {"event": "left"}:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
+
+from interop.kohort_gateway import KohortGateway
 
 GATEWAY_LISTENER = "GATEWAY"
 """The listener by which brokers advertise a gateway in mode `listener`."""
@@ -28,3 +31,15 @@ GATEWAYS: Mapping[str, GatewayKind] = {
     "rewrite_of_older": GatewayKind("rewrite", "3.9.1"),
 }
 """In front of 4.3.1 with three nodes, of 4.4.0 with one that holds data and one that coordinates, of 3.9.1 alone."""
+
+WAYS = ("direct", "observe", "listener", "coordinators", "rewrite")
+"""The ways to one cluster: `observe` is mode `listener` for a group that is only observed; the modes park."""
+
+
+class Way(NamedTuple):
+    """Where clients begin, and the gateway that they come through with the file of its events, if they do."""
+
+    name: str
+    bootstrap: str
+    gateway: KohortGateway | None = None
+    events: Path | None = None

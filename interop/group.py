@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from interop import go_program, java_member
+from interop import go_program, java_member, node_program
 from interop.account import Account
 from interop.process import Child
 from kohort.model.errors import KafkaError
@@ -19,6 +19,7 @@ from kohort.sync import Consumer
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("librdkafka", "kafka_python", "aiokafka")  # by others, in Python; beside them stand java and kohort
+IN_GO = ("kgo", "sarama", "kafka-go")
 EVENTS = "__kohort_group_events"
 Position = tuple[int, int]  # partition, offset
 Pair = tuple[str, str]  # key, value
@@ -31,8 +32,10 @@ class Member(Account):
         arguments = [bootstrap, group, topic, *(f"{key}={value}" for key, value in settings.items())]
         if library == "java":
             command = java_member.command(*arguments)
-        elif library == "kgo":
-            command = [str(go_program.built(ROOT / "interop" / "kgo")), *arguments]
+        elif library in IN_GO:
+            command = [str(go_program.built(ROOT / "interop" / "go" / library)), *arguments]
+        elif library == "kafkajs":
+            command = [*node_program.command(ROOT / "interop" / library), *arguments]
         else:
             command = [sys.executable, "-m", f"interop.members.{library}", *arguments]
         output = folder / f"{library}-{time.monotonic_ns()}.jsonl"
@@ -136,7 +139,7 @@ class Group:
     def _ask_for_stacks(self) -> None:
         """Let the Python programs write on stderr where each of their threads is."""
         for member in self.members:
-            if member.library != "java":
+            if member.library not in ("java", "kafkajs"):
                 member.child.signal(signal.SIGUSR1)
         time.sleep(0.3)
 

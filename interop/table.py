@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from interop import jars
-from interop.gateways import GATEWAYS
+from interop.gateways import GATEWAYS, WAYS
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "interop" / "results.json"
@@ -45,6 +45,16 @@ version of Kafka. 4.3.1 has three nodes; of 4.4.0 one node holds data, and one c
 MATRIX = "matrix: "
 MATRIX_HEAD = """| protocol | dynamic, kohort | dynamic, Apache Kafka | static, kohort | static, Apache Kafka |
 |---|---|---|---|---|
+"""
+CLIENTS = "through the gateway"
+CLIENTS_HEAD = """Unmodified clients on Apache Kafka {kafka}, directly and through `kohort gateway`. One node holds
+data, one coordinates groups. Two members, one joins, one leaves, and under load one more joins and one is killed: every
+record that was produced is read, no request times out, and no group falls back to being observed.
+
+The figures are how long the join and the leave took until the group was at rest again, in one run, beside others on
+two cores, with nothing to read and heartbeats at their default interval. `observed` is mode `listener` without
+`--park`; kafkajs, kafka-go and aiokafka are not parked unless a policy lists them.
+
 """
 Outcomes = list[dict[str, str]]
 Capabilities = dict[str, dict[str, Outcomes]]  # by name, then by broker
@@ -79,7 +89,10 @@ def cell(outcomes: Outcomes) -> str:
     if failed := sum(each["outcome"] == "failed" for each in outcomes):
         return f"**no** ({failed} of {len(outcomes)})"
     skipped = [each["reason"] for each in outcomes if each["outcome"] == "skipped"]
-    return f"skipped: {skipped[0]}" if skipped else "yes"
+    if skipped:
+        return f"skipped: {skipped[0]}"
+    figures = ", ".join(each["figures"] for each in outcomes if each.get("figures"))
+    return f"yes, {figures}" if figures else "yes"
 
 
 def matrix(capabilities: Capabilities) -> str:
@@ -100,6 +113,18 @@ def matrix(capabilities: Capabilities) -> str:
         for protocol in protocols
     ]
     return MATRIX_HEAD + "".join(rows) + "\n" if rows else ""
+
+
+def of_clients(capabilities: Capabilities) -> str:
+    """Return the table of clients in front of which a gateway stands, by the way that they take."""
+    rows = [
+        f"| {name} | " + " | ".join(cell(ways.get(way, [])) for way in WAYS) + " |\n"
+        for name, ways in capabilities.items()
+    ]
+    names = " | ".join("observed" if way == "observe" else way for way in WAYS)
+    head = f"| joins / leaves | {names} |\n|{'---|' * (1 + len(WAYS))}\n"
+    title = "## Clients of others through the gateway\n\n" + CLIENTS_HEAD.format(kafka=kafka_version())
+    return f"{title}{head}{''.join(rows)}\n"
 
 
 def by_client(cells: Outcomes) -> dict[str, Capabilities]:
@@ -127,6 +152,8 @@ def page(cells: Outcomes) -> str:
     """Return the page for the outcomes of a run."""
     parts = [HEAD.format(kafka=kafka_version())]
     clients = by_client([each for each in cells if each["broker"] not in GATEWAYS])
+    if capabilities := clients.pop(CLIENTS, None):
+        parts.append(of_clients(capabilities))
     for client, capabilities in clients.items():
         parts.append(f"## {client_name(client)}\n\n{matrix(capabilities)}| | kohort | Apache Kafka |\n|---|---|---|\n")
         parts += [

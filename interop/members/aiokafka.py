@@ -85,10 +85,10 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
                 await asyncio.sleep(0.1)
                 continue
             rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]
-            if rows and not self.chosen.is_automatic:
+            if rows and self.chosen.is_reported:
                 self.report.read(rows)
-                for partition, offset, *_ in rows:
-                    self.positions[partition] = offset + 1
+                if not self.chosen.is_automatic:
+                    self.positions.update({partition: offset + 1 for partition, offset, *_ in rows})
             async with self.turn:
                 await self.commit()
         self.report.line("leaving")

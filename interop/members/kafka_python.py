@@ -91,10 +91,10 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
                 self.report.troubled(error)
                 continue
             rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]
-            if rows and not self.chosen.is_automatic:
+            if rows and self.chosen.is_reported:
                 self.report.read(rows)
-                for partition, offset, *_ in rows:
-                    self.positions[partition] = offset + 1
+                if not self.chosen.is_automatic:
+                    self.positions.update({partition: offset + 1 for partition, offset, *_ in rows})
             self.commit()
         self.report.line("leaving")
         self.consumer.close(autocommit=self.chosen.is_automatic)

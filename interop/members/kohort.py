@@ -55,7 +55,7 @@ def _protocol(chosen: Options) -> dict[str, Any]:
 
 class _Member(RebalanceListener):
     def __init__(self, chosen: Options, report: Report) -> None:
-        self.is_automatic = chosen.is_automatic
+        self.chosen = chosen
         self.report = report
         self.owned: set[int] = set()
         self.positions: dict[TopicPartition, int] = {}
@@ -107,12 +107,13 @@ class _Member(RebalanceListener):
                     self.report.troubled(error)
                     await asyncio.sleep(0.1)
                     continue
-                for batch in () if self.is_automatic else polled:
+                for batch in polled if self.chosen.is_reported else ():
                     place = batch.partition.partition
                     self.report.read(
                         [(place, r.offset, bytes(r.key or b"").decode(), bytes(r.value or b"").decode()) for r in batch]
                     )
-                    self.positions[batch.partition] = batch.next_offset
+                    if not self.chosen.is_automatic:
+                        self.positions[batch.partition] = batch.next_offset
                 await self.commit()
             self.report.closing()
 

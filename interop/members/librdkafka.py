@@ -89,11 +89,11 @@ def run(chosen: Options, report: Report) -> None:
             if (error := each.error()) is not None:
                 report.troubled(error)
         messages = [each for each in polled if each.error() is None]
-        if messages and not chosen.is_automatic:
+        if messages and chosen.is_reported:
             rows = [(m.partition(), m.offset(), m.key().decode(), m.value().decode()) for m in messages]
             report.read(rows)
-            for partition, offset, *_ in rows:
-                positions[partition] = offset + 1
+            if not chosen.is_automatic:
+                positions.update({partition: offset + 1 for partition, offset, *_ in rows})
         commit()
     report.closing()
     consumer.close()

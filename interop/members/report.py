@@ -32,8 +32,13 @@ class Options:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the library commits by itself, at its own times, and what is read is not reported."""
+        """Whether the library commits by itself, at its own times."""
         return self.more.get("auto") == "1"
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether what is read is reported; of a library that commits by itself, where that is asked for."""
+        return not self.is_automatic or self.more.get("report") == "1"
 
     def turned(self) -> Options:
         """Return the same with the other protocol."""
@@ -49,6 +54,7 @@ class Report:
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGHUP, self._turn)
         faulthandler.register(signal.SIGUSR1)  # a test that times out requests the stacks of all members
+        self.line("starting")
 
     def _end(self, *_: object) -> None:
         self.is_over = True

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from interop.brokers import BROKERS, Broker
-from interop.gateways import GATEWAY_LISTENER, GATEWAYS, PARKED
+from interop.gateways import GATEWAY_LISTENER, GATEWAYS, PARKED, WAYS, Way
 from interop.group import Group
 from interop.kafka import ApacheKafka, free_port
 from interop.kafka_cluster import ApacheCluster
@@ -19,6 +19,7 @@ from interop.kohort_broker import KohortBroker
 from interop.kohort_gateway import KohortGateway
 from interop.spark_cluster import SparkCluster
 from interop.unavailable import Unavailable
+from tests.interop.gateway_ways import GatewayWays
 from tests.interop.lanes import Lanes, Stage, is_lane, order
 from tests.interop.topics import coordinate_on, create_topic
 
@@ -88,6 +89,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     lanes = pyfuncitem.funcargs["_lanes"]
     assert isinstance(lanes, Lanes), "`stage` takes the fixture"
     lanes.result(pyfuncitem)
+    pyfuncitem.user_properties.append(("figures", lanes.stage(pyfuncitem).figures))
     return True
 
 
@@ -101,7 +103,7 @@ def _lanes() -> Iterator[Lanes]:
 @pytest.fixture
 def stage(request: pytest.FixtureRequest, broker: str, _lanes: Lanes) -> Stage:
     """Where a `lane` test plays, which says its broker by a parameter."""
-    assert broker in {**BROKERS, **GATEWAYS}, "a lane test names its broker, or its gateway, by a parameter"
+    assert broker in (*BROKERS, *GATEWAYS, *WAYS), "a lane test names its broker or its way to one by a parameter"
     _lanes.begin(request)
     return _lanes.stage(request.node)
 
@@ -189,6 +191,37 @@ def _rewrite_of_older() -> Iterator[KohortGateway]:
         KohortGateway(cluster.bootstrap, *PARKED) as gateway,
     ):
         yield gateway
+
+
+@pytest.fixture(scope="session")
+def _ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayWays]:
+    with GatewayWays(tmp_path_factory.mktemp("ways")) as ways:
+        yield ways
+
+
+@pytest.fixture(scope="session")
+def _direct(_ways: GatewayWays) -> Way:
+    return _ways["direct"]
+
+
+@pytest.fixture(scope="session")
+def _observe(_ways: GatewayWays) -> Way:
+    return _ways["observe"]
+
+
+@pytest.fixture(scope="session")
+def _listener(_ways: GatewayWays) -> Way:
+    return _ways["listener"]
+
+
+@pytest.fixture(scope="session")
+def _coordinators(_ways: GatewayWays) -> Way:
+    return _ways["coordinators"]
+
+
+@pytest.fixture(scope="session")
+def _rewrite(_ways: GatewayWays) -> Way:
+    return _ways["rewrite"]
 
 
 @pytest.fixture(scope="session", params=list(BROKERS))

@@ -13,28 +13,30 @@ from pathlib import Path
 
 import pytest
 from interop.brokers import Broker
+from interop.gateways import Way
 from interop.group import Group
 from interop.kohort_gateway import KohortGateway
 from interop.unavailable import Unavailable
 from tests.interop.topics import create_topic
 
-LANES = 6
+LANES = 8
 
 
 class Stage:
     """The place of one scenario: a broker or a gateway, a unique name, a folder for the output of its members."""
 
-    def __init__(self, broker: Broker | KohortGateway, name: str, folder: Path) -> None:
+    def __init__(self, broker: Broker | KohortGateway | Way, name: str, folder: Path) -> None:
         self.broker = broker
+        self.figures = ""  # what was measured, for the table
         self.bootstrap = broker.bootstrap
         self.name = name
         self.folder = folder
 
     @contextmanager
-    def group(self, partitions: int = 6) -> Iterator[Group]:
+    def group(self, partitions: int = 6, prefix: str = "group") -> Iterator[Group]:
         """Create the topic and hand out an empty group on it, whose members are ended with the scenario."""
         create_topic(self.bootstrap, self.name, partitions)
-        with Group(self.bootstrap, f"group-{self.name}", self.name, partitions, self.folder) as group:
+        with Group(self.bootstrap, f"{prefix}-{self.name}", self.name, partitions, self.folder) as group:
             yield group
 
 
@@ -51,7 +53,7 @@ class Lanes:
         if self._futures:
             return
         factory = request.getfixturevalue("tmp_path_factory")
-        brokers: dict[str, Broker | KohortGateway | BaseException] = {}
+        brokers: dict[str, Broker | KohortGateway | Way | BaseException] = {}
         for number, item in enumerate(each for each in request.session.items if is_lane(each)):
             assert isinstance(item, pytest.Function)
             parameters = dict(item.callspec.params)

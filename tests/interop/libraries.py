@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from interop.group import ROOT
+from interop.group import IN_GO, ROOT
 
-from interop import go_program, jars
+from interop import go_program, jars, node_program
 
 MODULES = {"librdkafka": "confluent_kafka", "kafka_python": "kafka", "aiokafka": "aiokafka"}
 
@@ -15,7 +15,9 @@ def need(*libraries: str) -> None:
     for library in libraries:
         if library == "java":
             jars.compiled("GroupMember")
-        elif library == "kgo":
-            go_program.built(ROOT / "interop" / "kgo")
+        elif library in IN_GO:
+            go_program.built(ROOT / "interop" / "go" / library)
+        elif library == "kafkajs":
+            node_program.command(ROOT / "interop" / library)
         elif library in MODULES:
             pytest.importorskip(MODULES[library])
