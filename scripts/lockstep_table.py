@@ -47,8 +47,8 @@ are compared separately.
 OUTSIDE = (
     (
         "ApiVersions",
-        "Offers the APIs of transactions, share and streams groups, ACLs, quotas, tokens and reassignments.",
-        "Offers none of them, and of the features `group.version` alone.",
+        "Offers the APIs of share and streams groups, ACLs, quotas, tokens and reassignments.",
+        "Offers none of them, and of the features `group.version` and `transaction.version` alone.",
     ),
     (
         "DescribeConfigs of the broker",

@@ -93,6 +93,9 @@ public class GroupMember {
 
     static Properties configuration(String[] argv, boolean isNative) {
         Properties config = new Properties();
+        settings.forEach((name, value) -> {
+            if (name.startsWith("property.")) config.put(name.substring("property.".length()), value);
+        });
         config.put("bootstrap.servers", argv[0]);
         config.put("group.id", argv[1]);
         config.put("client.id", "java");

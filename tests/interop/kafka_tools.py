@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interop.brokers import Broker
+from typing import Protocol
 
 from interop import jars
 
@@ -11,15 +11,21 @@ GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 CONFIG = "kafka.admin.ConfigCommand"
 
 
+class Reached(Protocol):
+    """A broker, or a gateway."""
+
+    bootstrap: str
+
+
 def tool(
-    broker: Broker, name: str, *arguments: str, text: str | None = None, option: str = "--bootstrap-server"
+    broker: Reached, name: str, *arguments: str, text: str | None = None, option: str = "--bootstrap-server"
 ) -> str:
     """Run one tool against a broker and return what it printed."""
     main = name if name.startswith(("org.", "kafka.")) else f"{TOOLS}.{name}"
     return jars.run(main, option, broker.bootstrap, *arguments, text=text)
 
 
-def attempt(broker: Broker, name: str, *arguments: str) -> str:
+def attempt(broker: Reached, name: str, *arguments: str) -> str:
     """Run one tool that may well fail, and return what it printed."""
     return jars.attempt(name, "--bootstrap-server", broker.bootstrap, *arguments)
 

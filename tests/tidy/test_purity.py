@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from tests.tidy.tree import Tree, nodes
 
-PURE = ("model", "wire", "assign", "group", "member", "log", "node", "what_if", "gateway/core")
+PURE = ("model", "wire", "assign", "group", "transaction", "member", "log", "node", "what_if", "gateway/core")
 BANNED = {
     "asyncio", "datetime", "io", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "selectors",
     "shutil", "signal", "socket", "socketserver", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "uuid",

@@ -38,7 +38,7 @@ class BrokenRule:
 
 def two_step(spec: GroupSpec, intended: Mapping[str, Assignment]) -> dict[str, Assignment]:
     """Return the assignments of this round: as intended, without what another member must revoke first."""
-    claimants = _claimants(spec)
+    claimants = claimants_of(spec)
     withheld = {
         partition
         for member, assignment in intended.items()
@@ -62,7 +62,7 @@ def two_step(spec: GroupSpec, intended: Mapping[str, Assignment]) -> dict[str, A
 
 def broken_rules(spec: GroupSpec, assignments: Mapping[str, Assignment]) -> tuple[BrokenRule, ...]:
     """Return where `assignments` give a member what another one owns, in order of the partitions."""
-    claimants = _claimants(spec)
+    claimants = claimants_of(spec)
     found = [
         BrokenRule(partition, owners[0], member)
         for member, assignment in assignments.items()
@@ -103,7 +103,7 @@ def with_errors(spec: GroupSpec, assignments: dict[str, Assignment]) -> dict[str
     }
 
 
-def _claimants(spec: GroupSpec) -> dict[TopicPartition, list[str]]:
+def claimants_of(spec: GroupSpec) -> dict[TopicPartition, list[str]]:
     """Return for every owned partition its owner, or all members that claim it in the same highest generation."""
     found: dict[TopicPartition, tuple[int, list[str]]] = {}
     for name in sorted(spec.members):

@@ -69,7 +69,7 @@ def measure(
         for number in range(each.partitions)
     }
     return Quality(
-        faults=_faults(spec, assignments),
+        faults=faults_of(spec, assignments),
         least=min(loads.values(), default=0),
         most=max(loads.values(), default=0),
         score=pairwise_difference(loads.values()),
@@ -96,7 +96,8 @@ def pairwise_difference(loads: Iterable[float]) -> float:
     return sum((2 * rank - len(ordered) + 1) * load for rank, load in enumerate(ordered))
 
 
-def _faults(spec: GroupSpec, assignments: Mapping[str, Assignment]) -> tuple[str, ...]:
+def faults_of(spec: GroupSpec, assignments: Mapping[str, Assignment]) -> tuple[str, ...]:
+    """Return in sentences where partitions have two owners, or one that did not subscribe to their topic."""
     found = [f"{name} is no member" for name in assignments if name not in spec.members]
     owner: dict[TopicPartition, str] = {}
     for name in spec.members:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 
+from kohort.gateway.core.edge.edge import Edge, Result
 from kohort.gateway.core.gateway import Gateway
 from kohort.gateway.core.policies import GroupProtocol
 from kohort.gateway.rebalance_counts import RebalanceCounts
@@ -33,7 +34,7 @@ _NODE_METRICS: tuple[tuple[str, str, str, Callable[[NodeTraffic], int]], ...] = 
 def exposition(gateway: Gateway, traffic: TrafficCounters, rebalances: RebalanceCounts, now_ms: int) -> str:
     """Return all metrics as text."""
     lines: list[str] = []
-    for family in (_traffic(traffic), _holding(gateway, now_ms), _rebalances(rebalances)):
+    for family in (_traffic(traffic), _holding(gateway, now_ms), _edge(gateway.edge), _rebalances(rebalances)):
         lines += family
     return "\n".join(lines) + "\n"
 
@@ -81,6 +82,28 @@ def _holding(gateway: Gateway, now_ms: int) -> Iterator[str]:
         "groups_fallen_back", "gauge", "Groups that are observed since parking went wrong.", [({}, fallen)]
     )
     yield from _family("groups", "gauge", "Groups that are observed.", [({}, len(gateway.groups.shard.groups))])
+
+
+def _edge(edge: Edge) -> Iterator[str]:
+    counters = edge.counters
+    yield from _family(
+        "assignments_total",
+        "counter",
+        "Assignments of leaders that have an assignor or drained members: replaced, refused, or failed.",
+        [({"result": result}, counters.results[result]) for result in Result],
+    )
+    yield from _family(
+        "assignor_seconds_total",
+        "counter",
+        "How long leaders waited for assignors, added up.",
+        [({}, counters.assignor_ms / 1000)],
+    )
+    yield from _family(
+        "rounds_ordered_total",
+        "counter",
+        "Heartbeats of leaders that were answered with a rebalance by order of an operator.",
+        [({}, counters.rounds_ordered)],
+    )
 
 
 def _rebalances(rebalances: RebalanceCounts) -> Iterator[str]:

@@ -25,6 +25,7 @@ from kohort.gateway.core.rewriting.rewriting_relay import RewritingRelay
 from kohort.gateway.event_stores import ClusterEvents, EventFile
 from kohort.gateway.gateway_metrics import exposition
 from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, Mode
+from kohort.gateway.group_assignors import GroupAssignors
 from kohort.gateway.group_lookup import GroupLookup
 from kohort.gateway.metrics_endpoint import MetricsEndpoint
 from kohort.gateway.node_port import NodePort, Pipe, Upstream
@@ -62,7 +63,7 @@ class ListenFailed(Exception):
 
 
 class GatewayServer:
-    """One gateway, from `start` to `stop` (`Connections` of its ports)."""
+    """One gateway, from `start` to `stop` (`Connections` of its ports). Raises SettingsError for unusable assignors."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
@@ -71,12 +72,15 @@ class GatewayServer:
         self._admin = Admin(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
         self._cluster = Cluster(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
         self._lookup = GroupLookup(self._cluster, lambda: self.gateway.groups, self.clock.now_ms)
+        self._assignors = GroupAssignors(settings.assignors, self._cluster, self.clock.now_ms, self.passed)
         self.gateway = Gateway(
             group_settings(settings),
             self._note,
             self._lookup.look_up,
             policies=settings.policies,
             fallback_ms=settings.fallback_ms,
+            runner=self._assignors,
+            assignor_ms=settings.assignor_ms,
         )
         self._topic_names = TopicNames(self._admin)
         self._cluster_events: ClusterEvents | None = None
@@ -194,6 +198,7 @@ class GatewayServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._assignors.stop()
         if self._producer is not None:
             await self._producer.stop()
         await self._endpoint.close()

@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypedDict
 
+from kohort.gateway.core.edge.edge import ASSIGNOR_MS
 from kohort.gateway.core.fallbacks import FALLBACK_MS
 from kohort.gateway.core.policies import PolicyError, PolicyTable, read_policies
 from kohort.gateway.core.rewriting.node_addresses import NODE_ID_MARK
@@ -63,7 +64,25 @@ class BrokerTls:
     key_password: str | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class AssignorRow:
+    """One row of the table of assignors: a pattern of groups with `*` and `?`, and an assignor's name."""
+
+    groups: str
+    assignor: str
+
+    def __post_init__(self) -> None:
+        for name in ("groups", "assignor"):
+            text = getattr(self, name)
+            if not isinstance(text, str) or not text:
+                raise SettingsError(
+                    f"assignors: {name} = {text!r} is no text: give groups such as 'billing-*', and an assignor such as"
+                    " uniform or mypackage:by_lag"
+                )
+
+
 _LEAST_MOST = {
+    "assignor_ms": (10, 10_000),
     "drain_ms": (0, 3_600_000),
     "refresh_ms": (1_000, 3_600_000),
     "fallback_ms": (1_000, 7 * 86_400_000),
@@ -98,6 +117,10 @@ class GatewaySettings:
     policies: PolicyTable = field(default_factory=PolicyTable)
     fallback_ms: int = FALLBACK_MS
     """For how long a group where parking went wrong is only observed."""
+    assignors: tuple[AssignorRow, ...] = ()
+    """Assignors that replace those of classic groups' leaders; the first row that matches a group decides."""
+    assignor_ms: int = ASSIGNOR_MS
+    """How long an assignor may take; then the leader's own assignment passes."""
     metrics: tuple[str, int] | None = None
     """Host and port of the Prometheus endpoint."""
     events: str = "none"
@@ -229,6 +252,8 @@ def _read_table(table: Mapping[str, Any]) -> dict[str, Any]:
             raise SettingsError(f"there is no setting {name!r}{hint}: there are {', '.join(sorted(known))}")
         if name == "policies":
             settings[name] = read_policies(value)
+        elif name == "assignors":
+            settings[name] = _read_assignors(value)
         elif name in _TABLES:
             settings[name] = _read_tls(name, value)
         elif name == "mode":
@@ -246,6 +271,16 @@ def _read_table(table: Mapping[str, Any]) -> dict[str, Any]:
         else:
             settings[name] = value
     return settings
+
+
+def _read_assignors(rows: object) -> tuple[AssignorRow, ...]:
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise SettingsError("assignors are a list of tables: write [[assignors]] above each")
+    columns = [each.name for each in fields(AssignorRow)]
+    for number, row in enumerate(rows, 1):
+        if row.keys() != set(columns):
+            raise SettingsError(f"assignors: row {number} has {', '.join(row) or 'nothing'}: give {', '.join(columns)}")
+    return tuple(AssignorRow(**row) for row in rows)
 
 
 def _read_node_ports(table: object) -> dict[int, int]:

@@ -110,6 +110,7 @@ class CommitOffsets(GroupCommand):
     """OffsetCommit. `generation`, or the member epoch, is -1 for a commit from outside the group.
 
     `retention_ms` is -1 for the default. `can_report_stale_epoch`: the version has the error of a stale epoch.
+    `producer` is the id and epoch of the transactional producer for TxnOffsetCommit, else None.
     """
 
     member_id: str
@@ -118,6 +119,7 @@ class CommitOffsets(GroupCommand):
     offsets: list[OffsetToCommit]
     retention_ms: int = -1
     can_report_stale_epoch: bool = True
+    producer: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)

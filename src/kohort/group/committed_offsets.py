@@ -17,7 +17,7 @@ from kohort.group.consumer import exit as consumer_exit
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Reply
-from kohort.group.events import GroupDeleted, OffsetCommitted, OffsetDeleted
+from kohort.group.events import GroupDeleted, OffsetCommitted, OffsetDeleted, OffsetPending
 from kohort.group.group_timers import session_timer
 from kohort.group.results import CommitResult, DeleteGroupResult, DeleteOffsetsResult
 from kohort.group.shard import Shard
@@ -29,7 +29,10 @@ _COMMITTED = CommitResult(ErrorCode.NONE)
 
 
 def decide_commit(shard: Shard, command: CommitOffsets, now_ms: int) -> Effects:
-    """Store a batch of offsets. In a classic group it counts as a sign of life. Runs often: it returns a list."""
+    """Store a batch of offsets. Runs often: it returns a list.
+
+    In a classic group a plain commit counts as a sign of life, one in a transaction does not.
+    """
     group_id = command.group_id
     group: Group | None = shard.groups.get(group_id)
     error = commit_error(group, command, shard.settings)
@@ -47,9 +50,9 @@ def decide_commit(shard: Shard, command: CommitOffsets, now_ms: int) -> Effects:
         event = OffsetCommitted(
             group_id, topic, partition, offset, leader_epoch, metadata, now_ms, expire_ms, topic_id, member_id
         )
-        effects.append(Append(event))
+        effects.append(Append(event if command.producer is None else OffsetPending(*command.producer, event)))
     effects.append(Reply(CommitResult(ErrorCode.NONE, tuple(too_large)) if too_large else _COMMITTED))
-    if member_id and type(group) is ClassicGroup:
+    if member_id and command.producer is None and type(group) is ClassicGroup:
         member = group.members.get(member_id)
         if member is not None:
             effects.append(Arm(member.session, now_ms + member.session_timeout_ms))
@@ -98,7 +101,8 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, now_ms: int) -> Effe
         yield Reply(DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP))
     else:
         cause = Cause(CauseKind.ADMIN_REQUEST, now_ms)
-        for topic, partition in sorted(shard.offsets.get(command.group_id, {})):
+        pending = {(each.topic, each.partition) for each in shard.pending.of_group(command.group_id)}
+        for topic, partition in sorted(pending.union(shard.offsets.get(command.group_id, {}))):
             yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
         yield from _delete(group, cause)
         yield Reply(DeleteGroupResult(ErrorCode.NONE))
@@ -110,12 +114,18 @@ def decide_expiry(shard: Shard, command: ExpireOffsets, now_ms: int) -> Effects:
     if group is None or _is_dead(group):
         return
     held = shard.offsets.get(command.group_id, {})
-    expired = [key for key, committed in sorted(held.items()) if _is_expired(group, committed, now_ms, shard.settings)]
+    pending = shard.pending
+    expired = [
+        key
+        for key, committed in sorted(held.items())
+        if _is_expired(group, committed, now_ms, shard.settings) and not pending.is_pending(command.group_id, *key)
+    ]
     cause = Cause(CauseKind.OFFSETS_EXPIRED, now_ms)
     for topic, partition in expired:
         yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
     is_awaited = isinstance(group, ClassicGroup) and group.pending
-    if _is_empty(group) and not is_awaited and len(expired) == len(held):
+    is_needed = is_awaited or pending.has_group(command.group_id)
+    if _is_empty(group) and not is_needed and len(expired) == len(held):
         yield from _delete(group, cause)
 
 
@@ -172,7 +182,8 @@ def commit_error(group: Group | None, command: CommitOffsets, settings: GroupSet
     GROUP_ID_NOT_FOUND is ILLEGAL_GENERATION to versions below 9: the API module says it in its version's words.
     """
     if group is None:
-        return ErrorCode.NONE if command.generation < 0 else ErrorCode.GROUP_ID_NOT_FOUND
+        missing = ErrorCode.GROUP_ID_NOT_FOUND if command.producer is None else ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE if command.generation < 0 else missing
     if type(group) is ConsumerGroup:
         return _consumer_commit_error(group, command, settings)
     assert isinstance(group, ClassicGroup), "a group is of one of two types"
@@ -185,18 +196,23 @@ def _classic_commit_error(group: ClassicGroup, command: CommitOffsets) -> ErrorC
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if phase is Phase.EMPTY and command.generation < 0:
         return ErrorCode.NONE
-    if command.generation < 0 and not command.member_id and command.instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+    if _names_no_member(command):
+        return ErrorCode.UNKNOWN_MEMBER_ID if command.producer is None else ErrorCode.NONE
     if error := identity_error(group, command.member_id, command.instance_id):
         return error
     if command.generation != group.generation:
         # What a member was granted by the consumer group that this has just been is its own until the round ends.
         is_behind = group.is_behind(command.member_id, command.generation)
         return ErrorCode.NONE if is_behind else ErrorCode.ILLEGAL_GENERATION
-    if phase is Phase.COMPLETING_REBALANCE:
+    if phase is Phase.COMPLETING_REBALANCE and command.producer is None:
         # The member has seen the new generation but not its assignment: what it commits may not be its own any more.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
+
+
+def _names_no_member(command: CommitOffsets) -> bool:
+    """Whether a sender says nothing of a group: a transaction may commit so, since its producer is fenced itself."""
+    return command.generation < 0 and not command.member_id and command.instance_id is None
 
 
 def _consumer_commit_error(group: ConsumerGroup, command: CommitOffsets, settings: GroupSettings) -> ErrorCode:
@@ -205,6 +221,8 @@ def _consumer_commit_error(group: ConsumerGroup, command: CommitOffsets, setting
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     epoch = command.generation
     if epoch < 0 and not group.members:
+        return ErrorCode.NONE
+    if command.producer is not None and _names_no_member(command):
         return ErrorCode.NONE
     member = group.members.get(command.member_id)
     if member is None:

@@ -127,6 +127,37 @@ class OffsetCommitted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetPending:
+    """An offset was committed in a transaction (KIP-447), which is open. Record type 1 in a transactional batch.
+
+    `is_superseded`: something was committed for the partition since. A replayed one has the epoch -1.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    committed: OffsetCommitted
+    is_superseded: bool = False
+
+    @property
+    def group_id(self) -> str:
+        """The group whose offset it is."""
+        return self.committed.group_id
+
+    @property
+    def cause(self) -> Cause:
+        """Who committed and when."""
+        return self.committed.cause
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsTransactionEnded:
+    """A transaction has ended on this partition: its offsets take effect, or do not. The record is a marker."""
+
+    producer_id: int
+    is_commit: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetDeleted(StoredEvent):
     """A committed offset is forgotten. The tombstone of record type 1."""
 
@@ -513,5 +544,5 @@ class GroupConverted(SoftEvent):
     cause: Cause
 
 
-HardEvent = StoredEvent | OffsetCommitted
+HardEvent = StoredEvent | OffsetCommitted | OffsetPending
 Event = HardEvent | SoftEvent

@@ -25,11 +25,14 @@ from kohort.group.events import (
     MemberTargetDeleted,
     OffsetCommitted,
     OffsetDeleted,
+    OffsetPending,
+    OffsetsTransactionEnded,
     PartitionMetadataDeleted,
     RegexDeleted,
     RoundAnnounced,
     TargetDeleted,
 )
+from kohort.group.pending_offsets import PendingOffsets
 
 Offsets = dict[tuple[str, int], OffsetCommitted]
 """The committed offsets of one group, by topic and partition."""
@@ -47,16 +50,17 @@ _TOMBSTONES = (
 class Shard:
     """The groups of one offsets partition and what they committed.
 
-    `followers` are the consumer groups that subscribe to a topic by its name, `regex_followers` those that subscribe
-    with an expression, which may match any.
+    `pending` are the offsets of open transactions. `followers` are the consumer groups that subscribe to a topic by its
+    name, `regex_followers` those that subscribe with an expression, which may match any.
     """
 
-    __slots__ = ("followers", "groups", "offsets", "regex_followers", "settings")
+    __slots__ = ("followers", "groups", "offsets", "pending", "regex_followers", "settings")
 
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
         self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
         self.offsets: dict[str, Offsets] = {}
+        self.pending = PendingOffsets()
         self.followers: dict[str, set[str]] = {}
         self.regex_followers: set[str] = set()
 
@@ -67,12 +71,20 @@ class Shard:
         return group
 
 
-def apply(shard: Shard, event: Event) -> None:
+def apply(shard: Shard, event: Event | OffsetsTransactionEnded) -> None:
     """Change the shard by what happened."""
     if type(event) is OffsetCommitted:
         _commit(shard, event)
+        if shard.pending:
+            shard.pending.committed(event)
         return
     match event:
+        case OffsetPending():
+            shard.pending.add(event.producer_id, event.committed, is_superseded=event.is_superseded)
+            _commits_to(shard, event.group_id)
+        case OffsetsTransactionEnded():
+            for committed in shard.pending.end(event.producer_id, is_commit=event.is_commit):
+                _commit(shard, committed)
         case OffsetDeleted():
             _forget_offset(shard, event)
         case GroupDeleted():
@@ -143,12 +155,18 @@ def _commit(shard: Shard, event: OffsetCommitted) -> None:
     held = shard.offsets.get(group_id)
     if held is None:
         held = shard.offsets[group_id] = {}
-        if group_id not in shard.groups:
-            shard.groups[group_id] = ClassicGroup(group_id)
+        _commits_to(shard, group_id)
     held[event.topic, event.partition] = event
 
 
+def _commits_to(shard: Shard, group_id: str) -> None:
+    """Make the group of an offset, if there is none: it exists for its offsets then."""
+    if group_id not in shard.groups:
+        shard.groups[group_id] = ClassicGroup(group_id)
+
+
 def _forget_offset(shard: Shard, event: OffsetDeleted) -> None:
+    shard.pending.forgotten(event.group_id, event.topic, event.partition)
     held = shard.offsets.get(event.group_id, {})
     held.pop((event.topic, event.partition), None)
     if held:

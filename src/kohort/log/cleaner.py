@@ -16,10 +16,17 @@ from typing import NamedTuple, Protocol
 
 from kohort.log import checkpoints
 from kohort.log.compaction import Filter, LastOffsets
-from kohort.log.disk import Buffer, Disk, StorageError
+from kohort.log.disk import Buffer, Disk, StorageError, replace_file
 from kohort.log.log_config import LogConfig
 from kohort.log.producer_state import Producers, ProducerSnapshots
-from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
+from kohort.log.segment import (
+    ABORTED_SUFFIX,
+    LARGEST_RELATIVE,
+    Segment,
+    aborted_bytes,
+    base_offsets,
+    segment_name,
+)
 from kohort.log.segments import Segments
 from kohort.wire.record_batches import HEADER_SIZE, BatchHeader, CorruptBatch, iter_batches, read_header
 
@@ -170,6 +177,7 @@ class Cleaner:
             if has_changed:
                 draft.flush()
                 draft.close()
+                self._keep_aborted(group, segment.base_offset, judge.end)
                 decide_swap(self._disk, self._log.directory, segment.base_offset)
                 is_decided = True
         finally:
@@ -178,6 +186,16 @@ class Cleaner:
                     draft.discard()
         if is_decided:
             self._put_in_place(group, segment)
+
+    def _keep_aborted(self, group: list[Segment], base_offset: int, end: int) -> None:
+        """Write the aborted transactions of which records are left: those whose marker lies beyond what is cleaned.
+
+        A reader that got another one would look for its marker, which may be gone.
+        """
+        if any(old.aborted for old in group):
+            kept = (each for old in group for each in old.aborted if each.last_offset >= end)
+            path = f"{self._log.directory}/{segment_name(base_offset, CLEANED_ABORTED)}"
+            replace_file(self._disk, path, aborted_bytes(kept), durable=True)
 
     def _put_in_place(self, group: list[Segment], segment: Segment) -> None:
         superseded = [old.base_offset for old in group[1:]]
@@ -284,6 +302,8 @@ def groups(segments: Sequence[Segment], end: int, max_bytes: int, max_span: int)
 # -- one new segment in the place of several
 
 CLEANED, SWAP = ".log.cleaned", ".log.swap"
+CLEANED_ABORTED = ABORTED_SUFFIX + ".cleaned"
+"""It counts once its segment has no `.log.cleaned` any more."""
 _INDEXES = (".index", ".timeindex")
 
 
@@ -297,24 +317,30 @@ def finish_swap(disk: Disk, directory: str, base_offset: int, superseded: Iterab
     """Let what was decided be so, however often; `superseded` are the other segments that go. Raises StorageError."""
     disk.flush_directory(directory)
     for base in superseded:
-        for suffix in (".log", *_INDEXES, ".snapshot"):
+        for suffix in (".log", *_INDEXES, ".snapshot", ABORTED_SUFFIX):
             disk.remove(f"{directory}/{segment_name(base, suffix)}")
     path = f"{directory}/{segment_name(base_offset, '')}"
     for suffix in _INDEXES:
         disk.remove(path + suffix)
     disk.rename(path + SWAP, path + ".log")
+    if disk.exists(path + CLEANED_ABORTED):
+        disk.rename(path + CLEANED_ABORTED, path + ABORTED_SUFFIX)
     disk.flush_directory(directory)
 
 
 def recover_swaps(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:
     """Bring a directory in order in which a cleaning was under way; return its names then. Raises StorageError."""
-    if not any(name.endswith((CLEANED, SWAP)) for name in names):
+    if not any(name.endswith((CLEANED, SWAP, CLEANED_ABORTED)) for name in names):
         return list(names)
     for base in base_offsets(list(names), CLEANED):
+        disk.remove(f"{directory}/{segment_name(base, CLEANED_ABORTED)}")
         disk.remove(f"{directory}/{segment_name(base, CLEANED)}")
     for base in base_offsets(list(names), SWAP):
         end = _end_offset(disk, f"{directory}/{segment_name(base, SWAP)}", base)
         finish_swap(disk, directory, base, [other for other in base_offsets(list(names), ".log") if base < other < end])
+    for base in base_offsets(list(disk.list(directory)), CLEANED_ABORTED):
+        path = f"{directory}/{segment_name(base, '')}"
+        disk.rename(path + CLEANED_ABORTED, path + ABORTED_SUFFIX)
     return list(disk.list(directory))
 
 
@@ -338,7 +364,8 @@ class Draft:
 
     def __init__(self, disk: Disk, directory: str, segment: Segment) -> None:
         self._disk = disk
-        self._path = f"{directory}/{segment_name(segment.base_offset, CLEANED)}"
+        stem = f"{directory}/{segment_name(segment.base_offset, '')}"
+        self._path, self._aborted_path = stem + CLEANED, stem + CLEANED_ABORTED
         disk.remove(self._path)
         self._file = disk.open(self._path, create=True)
         self._unflushed = 0
@@ -368,4 +395,5 @@ class Draft:
     def discard(self) -> None:
         """Remove the file."""
         self._file.close()
+        self._disk.remove(self._aborted_path)
         self._disk.remove(self._path)

@@ -92,7 +92,8 @@ class Filter:
 
     def __init__(self, known: LastOffsets, *, now_ms: int, delete_retention_ms: int) -> None:
         self._offsets = known.offsets
-        self._end = known.end
+        self.end = known.end
+        """Where what is cleaned ends."""
         self.last: Mapping[int, tuple[int, int | None]] = {}
         """By producer id, the epoch and the offset of its last data; None where it only ended transactions."""
         self._now_ms = now_ms
@@ -108,7 +109,7 @@ class Filter:
 
         Raises CorruptBatch, CompressionUnavailable.
         """
-        if header.last_offset >= self._end:
+        if header.last_offset >= self.end:
             return batch
         records = sound_records(header, batch)
         horizon_ms = header.delete_horizon_ms
@@ -125,7 +126,7 @@ class Filter:
             return batch
         if not kept:
             # Readers must come to the end of what was cleaned even if nothing of it is left.
-            if header.last_offset + 1 < self._end and not self._is_last_of_producer(header):
+            if header.last_offset + 1 < self.end and not self._is_last_of_producer(header):
                 return None
             return retain_records(header, []) if records else batch
         return retain_records(header, kept, self._horizon_ms if starts_waiting else horizon_ms)

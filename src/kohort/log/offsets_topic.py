@@ -13,7 +13,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from struct import Struct
 from typing import Any
 
-from kohort.group.events import GroupDeleted, GroupStored, HardEvent, OffsetCommitted, OffsetDeleted
+from kohort.group.events import (
+    GroupDeleted,
+    GroupStored,
+    HardEvent,
+    OffsetCommitted,
+    OffsetDeleted,
+    OffsetPending,
+)
 from kohort.log import consumer_records
 from kohort.log.group_records import (
     GROUP_METADATA,
@@ -59,6 +66,7 @@ class CorruptOffsetsRecord(Exception):
 _batch_head = Struct(">qiibI").pack
 _batch_tail = Struct(">hiqqqhii").pack
 _TAIL_SIZE = Struct(">hiqqqhii").size
+_TRANSACTIONAL = 0x10
 _AFTER_LENGTH = 4 + 1 + 4 + _TAIL_SIZE
 """Bytes of a batch between its length field and its records."""
 
@@ -73,10 +81,17 @@ _WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
 
 
 def encode_events(events: Sequence[HardEvent], now_ms: int) -> bytes:
-    """Return one batch that holds a record for each event. Raises KafkaError when one fits no record."""
+    """Return one batch that holds a record for each event: a transactional one for offsets that are pending.
+
+    Raises KafkaError when one fits no record.
+    """
+    producer_id, epoch, attributes = -1, -1, 0
     try:
         parts: list[bytes] = []
         for delta, event in enumerate(events):
+            if type(event) is OffsetPending:
+                producer_id, epoch, attributes = event.producer_id, event.producer_epoch, _TRANSACTIONAL
+                event = event.committed
             if type(event) is OffsetCommitted:
                 key = offset_key_head(event.group_id, event.topic) + partition_bytes(event.partition)
                 value: bytes | None = offset_value(event)
@@ -88,7 +103,7 @@ def encode_events(events: Sequence[HardEvent], now_ms: int) -> bytes:
     except (struct.error, UnencodableMessage, UnicodeEncodeError) as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a name or text fits no record: {error}") from error
     count = len(events)
-    rest = _batch_tail(0, count - 1, now_ms, now_ms, -1, -1, -1, count) + b"".join(parts)
+    rest = _batch_tail(attributes, count - 1, now_ms, now_ms, producer_id, epoch, -1, count) + b"".join(parts)
     return _batch_head(0, len(rest) + _AFTER_LENGTH - _TAIL_SIZE, -1, 2, crc32c(rest)) + rest
 
 
@@ -111,11 +126,12 @@ _READERS: dict[int, Callable[[bytes, bytes | None], HardEvent]] = {
 class Replay:
     """A partition's batches as events, in the order in which they took effect.
 
-    `read` gives all of them. A load skips what was superseded: it has `take` each batch, and then folds the
-    `events` of the last record of each key, as if the log had just been cleaned. Offsets committed in a transaction
-    take effect at its COMMIT marker, and lose against a plain commit that came after them. `offset` is where the event
-    stands that was yielded last; `skipped` counts the records left out, by type. What stands at one of the offsets in
-    `ignored` is left out too if it cannot be read, because the operator allowed it; `lost` are those where that was so.
+    `read` gives all of them. A load skips what was superseded: it has `take` each batch, and then folds the `events` of
+    the last record of each key, as if the log had just been cleaned, and the `pending` ones. Offsets committed in a
+    transaction take effect at its COMMIT marker, and lose against a plain commit that came after them; those of a
+    transaction without an end are pending. `offset` is where the event stands that was yielded last; `skipped` counts
+    the records left out, by type. What stands at one of the offsets in `ignored` is left out too if it cannot be read,
+    because the operator allowed it; `lost` are those where that was so.
     """
 
     def __init__(self, ignored: Collection[int] = ()) -> None:
@@ -163,6 +179,15 @@ class Replay:
             if event is not None:
                 self.offset = record.offset
                 yield event
+
+    def pending(self) -> Iterator[OffsetPending]:
+        """Yield the offsets of transactions that have no end. Raises CorruptOffsetsRecord."""
+        rows = sorted((row[0], producer_id, row) for producer_id, held in self._open.items() for row in held)
+        for offset, producer_id, row in rows:
+            event = self.event_of(Record(*row))
+            if isinstance(event, OffsetCommitted):
+                self.offset = offset
+                yield OffsetPending(producer_id, -1, event, is_superseded=self._latest.get(row[2], -1) > offset)
 
     def _effective(self, header: BatchHeader, batch: Buffer) -> Sequence[Row]:
         """Return the records that a batch makes count, in order."""

@@ -19,9 +19,9 @@ from kohort.log.checkpoints import CleanShutdown, LeaderEpochs
 from kohort.log.cleaner import Cleaned, Cleaner, recover_swaps
 from kohort.log.disk import Buffer, Disk, DiskFull, StorageError
 from kohort.log.log_config import LogConfig
-from kohort.log.producer_state import Producers, ProducerSnapshots
+from kohort.log.producer_state import AbortedTransaction, Producers, ProducerSnapshots
 from kohort.log.recovery import DamagedLog, Recovery, recover, restore_producers
-from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
+from kohort.log.segment import ABORTED_SUFFIX, LARGEST_RELATIVE, Segment, base_offsets, segment_name
 from kohort.log.segments import Search, SegmentLeftBehind, Segments, first_at_or_after, largest, segments_to_delete
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
@@ -29,8 +29,11 @@ from kohort.wire.record_batches import (
     HEADER_SIZE,
     BatchHeader,
     CorruptBatch,
+    Marker,
     check_batch,
+    iter_batches,
     read_header,
+    read_marker,
     stamp_append_time,
 )
 
@@ -139,7 +142,8 @@ class PartitionLog:
 
     def _recover(self, names: list[str], now_ms: int) -> None:
         """Read what the last close did not vouch for."""
-        kept = {segment_name(base, suffix) for base in self._segments.bases for suffix in (".index", ".timeindex")}
+        suffixes = ".index", ".timeindex", ABORTED_SUFFIX
+        kept = {segment_name(base, suffix) for base in self._segments.bases for suffix in suffixes}
         for name in names:
             if (name.endswith("index") and name not in kept) or name.endswith(".tmp"):
                 self._disk.remove(f"{self.directory}/{name}")
@@ -149,11 +153,13 @@ class PartitionLog:
         sound = self._segments[: -len(doubtful)]
         restore_producers(self.producers, self._snapshots, sound, doubtful[0].base_offset, now_ms)
 
-        def visit(header: BatchHeader) -> None:
+        def visit(header: BatchHeader, marker: Marker | None) -> None:
             if header.partition_leader_epoch > self._epochs.latest:
                 self._epochs.assign(header.partition_leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                self.producers.update(header, now_ms)
+                aborted = self.producers.update(header, now_ms, marker)
+                if aborted is not None:
+                    self._segments[self._segments.at(header.base_offset)].add_aborted(aborted)
 
         for segment in doubtful:
             if segment.base_offset < self.log_end_offset:
@@ -180,6 +186,7 @@ class PartitionLog:
     def _mark_clean(self) -> None:
         active = self._segments.active
         active.seal()
+        active.flush_aborted()
         self._snapshots.write(self.producers, self.log_end_offset, self._segments.bases)
         self.flush()
         CleanShutdown(active.base_offset, active.size, self.log_end_offset, *active.max_timestamp).write(
@@ -199,6 +206,13 @@ class PartitionLog:
     def high_watermark(self) -> int:
         """The end of what consumers may see: everything, or under `fsync` what is on the medium."""
         return self._flushed_offset if self.config.is_durable else self.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what readers of committed records may see: no transaction is open before it (KIP-98)."""
+        high_watermark = self.high_watermark
+        first = self.producers.first_unstable(high_watermark)
+        return high_watermark if first is None else min(first, high_watermark)
 
     @property
     def is_dirty(self) -> bool:
@@ -228,11 +242,21 @@ class PartitionLog:
             self._epochs.assign(leader_epoch, base_offset)
         active.append(buffers, headers)
         self.log_end_offset = last_offset + 1
-        for header in headers:
+        for header, batch in zip(headers, batches, strict=True):
             if header.producer_id >= 0:
-                self.producers.update(header, now_ms)
+                marker = read_marker(batch) if header.is_control else None
+                aborted = self.producers.update(header, now_ms, marker)
+                if aborted is not None:
+                    self._add_aborted(active, aborted)
         append_time_ms = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
         return Appended(base_offset, last_offset, append_time_ms, self.log_start_offset)
+
+    def _add_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
+        """Remember an aborted transaction whose marker was appended; if it cannot be stored, the next open finds it."""
+        try:
+            segment.add_aborted(aborted)
+        except StorageError as error:
+            self.failure = error
 
     def _make_room(self, size: int, last_offset: int, timestamp: int) -> Segment:
         """Return the segment that takes the next append; the active one is rolled when it is full or old."""
@@ -272,6 +296,8 @@ class PartitionLog:
             self.flush()
         old = self._segments.active
         old.seal()
+        if self.config.is_durable:
+            old.flush_aborted()
         self._snapshots.write(self.producers, self.log_end_offset, self._segments.bases)
         segment = self._add_segment()
         if self.is_dirty:
@@ -317,6 +343,23 @@ class PartitionLog:
             raise OffsetOutOfRange(f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}")
         is_log_end = limit == self.log_end_offset
         return self._segments.read(offset, limit, max_bytes, is_log_end=is_log_end, at_least_one=at_least_one)
+
+    def aborted_transactions(self, offset: int, views: Sequence[memoryview]) -> list[AbortedTransaction]:
+        """Return the aborted transactions of which records are in `views`, what was read from `offset` on.
+
+        Raises StorageError.
+        """
+        found: list[AbortedTransaction] = []
+        end: int | None = None
+        for segment in self._segments[self._segments.at(offset) :]:
+            for aborted in segment.aborted:
+                if end is None:
+                    end = _end_offset(views, offset)
+                if aborted.last_offset >= offset and aborted.first_offset < end:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= end:
+                    return found
+        return found
 
     def checked_batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Yield every batch of a log that was never compacted, each found sound and where it should be.
@@ -424,6 +467,14 @@ class PartitionLog:
         if freed:
             self._epochs.truncate_start(self.log_start_offset)
         return freed
+
+
+def _end_offset(views: Sequence[memoryview], offset: int) -> int:
+    """Return the offset after the last batch of what was read."""
+    for view in views:
+        for header, _ in iter_batches(view):
+            offset = header.last_offset + 1
+    return offset
 
 
 # -- placing batches in the log

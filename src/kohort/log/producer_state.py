@@ -1,6 +1,7 @@
-"""What a partition knows of its idempotent producers (KIP-98): who may append what next, and what is a repetition.
+"""What a partition knows of its producers (KIP-98): who may append what next, what is a repetition, what is open.
 
 The last five batches of each producer id are remembered: one that comes again is a duplicate and gets its old answer.
+A transaction is open from its first batch to its marker; no reader of committed records gets beyond the first of these.
 Snapshots (`<offset>.snapshot`, Kafka's own format) save reading the log again at start; like Kafka's they keep only
 the last batch of each producer. No sequence is demanded of a producer id that is not known (KIP-360).
 """
@@ -8,14 +9,14 @@ the last batch of each producer. No sequence is demanded of a producer id that i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
 from kohort.log.disk import Disk, StorageError, read_file, replace_file
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.crc32c import crc32c
-from kohort.wire.record_batches import BatchHeader, TimestampType
+from kohort.wire.record_batches import BatchHeader, Marker, TimestampType
 
 NO_PRODUCER_ID = -1
 _KEPT_BATCHES = 5  # a Java producer has at most five requests in flight
@@ -33,6 +34,29 @@ class Duplicate(NamedTuple):
     last_offset: int
     append_time_ms: int
     """-1 where the records bear their creators' times, and after a restart."""
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry of a log's index of aborted transactions: all batches of a producer between two offsets.
+
+    `last_offset` is its marker's. At the time of that, everything before `last_stable_offset` had ended.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class ProducerView(NamedTuple):
+    """What a partition knows of one producer, for DescribeProducers; -1 where there is nothing."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    transaction_start: int
 
 
 class CorruptSnapshot(ValueError):
@@ -73,9 +97,32 @@ class Producers:
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
+        self._open: dict[int, int] = {}
+        """By producer id, the first offset of its open transaction; in the order of these offsets."""
+        self._ended: deque[tuple[int, int]] = deque()
+        """The marker's and the first offset of transactions whose end may not be seen yet."""
 
     def __len__(self) -> int:
         return len(self._producers)
+
+    def __iter__(self) -> Iterator[ProducerView]:
+        for producer_id, each in sorted(self._producers.items()):
+            start = self._open.get(producer_id, -1)
+            known = each.epoch, each.last_sequence, each.timestamp, each.coordinator_epoch
+            yield ProducerView(producer_id, *known, start)
+
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has a transaction open here, in this epoch."""
+        return producer_id in self._open and self._producers[producer_id].epoch == epoch
+
+    def first_unstable(self, high_watermark: int) -> int | None:
+        """Return the first offset of the transactions whose end lies not below the high watermark, or None."""
+        while self._ended and self._ended[0][0] < high_watermark:
+            self._ended.popleft()
+        firsts = [first for _, first in self._ended]
+        if self._open:
+            firsts.append(next(iter(self._open.values())))
+        return min(firsts, default=None)
 
     def check(self, header: BatchHeader) -> Duplicate | None:
         """Judge a batch that a client wants appended: None means that it may be.
@@ -107,16 +154,61 @@ class Producers:
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         return None
 
-    def update(self, header: BatchHeader, now_ms: int = -1) -> None:
-        """Learn of a batch that the log now has, with its offsets there. Learning of one twice changes nothing."""
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """Judge a marker that a coordinator wants written. One that comes again is no error.
+
+        Raises KafkaError INVALID_PRODUCER_EPOCH where a producer with a larger epoch has come since, and
+        TRANSACTION_COORDINATOR_FENCED where another coordinator has taken over.
+        """
+        known = self._producers.get(producer_id)
+        if known is None:
+            return
+        if epoch < known.epoch:
+            text = f"a marker of producer {producer_id} has epoch {epoch}, its epoch here is {known.epoch}"
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
+        if coordinator_epoch < known.coordinator_epoch:
+            text = f"a marker has coordinator epoch {coordinator_epoch}, {known.coordinator_epoch} wrote here since"
+            raise KafkaError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, text)
+
+    def update(self, header: BatchHeader, now_ms: int = -1, marker: Marker | None = None) -> AbortedTransaction | None:
+        """Learn of a batch that the log now has, with its offsets there. Learning of one twice changes nothing.
+
+        `marker` is what a control batch says. Returns the transaction that it aborts, if it aborts one.
+        """
         producer_id = header.producer_id
         if producer_id < 0:
-            return
+            return None
+        aborted = self._transaction(header, marker) if header.is_transactional else None
+        self._learn(header, now_ms, marker)
+        return aborted
+
+    def _transaction(self, header: BatchHeader, marker: Marker | None) -> AbortedTransaction | None:
+        """Begin or end the producer's transaction."""
+        producer_id = header.producer_id
+        if not header.is_control:
+            self._open.setdefault(producer_id, header.base_offset)
+            return None
+        if marker is None:
+            return None
+        first = self._open.pop(producer_id, None)
+        if first is None:
+            return None
+        marker_offset = header.base_offset
+        self._ended.append((marker_offset, first))
+        if marker.is_commit:
+            return None
+        stable = next(iter(self._open.values()), marker_offset + 1)
+        return AbortedTransaction(producer_id, first, marker_offset, stable)
+
+    def _learn(self, header: BatchHeader, now_ms: int, marker: Marker | None) -> None:
+        producer_id = header.producer_id
         producer = self._producers.get(producer_id)
         if producer is None or header.producer_epoch > producer.epoch:
             producer = self._producers[producer_id] = _Producer(header.producer_epoch)
         # Records may bear times of long ago; what counts for expiry is when the producer last sent something.
         producer.timestamp = max(producer.timestamp, header.max_timestamp, now_ms)
+        if marker is not None:
+            producer.coordinator_epoch = max(producer.coordinator_epoch, marker.coordinator_epoch)
         if header.is_control or header.base_sequence < 0:
             return
         last = sequence_after(header.base_sequence, header.last_offset_delta)
@@ -135,8 +227,12 @@ class Producers:
         }
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget the producers that have been silent for `expiration_ms`."""
-        silent = [key for key, producer in self._producers.items() if now_ms - producer.timestamp >= expiration_ms]
+        """Forget the producers that have been silent for `expiration_ms` and have no open transaction."""
+        silent = [
+            key
+            for key, producer in self._producers.items()
+            if now_ms - producer.timestamp >= expiration_ms and key not in self._open
+        ]
         for key in silent:
             del self._producers[key]
 
@@ -148,7 +244,7 @@ class Producers:
             rows.append(
                 _SNAPSHOT_ENTRY.pack(
                     producer_id, producer.epoch, last.last_sequence, last.last_offset, last.offset_delta,
-                    producer.timestamp, producer.coordinator_epoch, -1,
+                    producer.timestamp, producer.coordinator_epoch, self._open.get(producer_id, -1),
                 )
             )  # fmt: skip
         body = Struct(">i").pack(len(rows)) + b"".join(rows)
@@ -164,14 +260,19 @@ class Producers:
         if len(content) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
             raise CorruptSnapshot(f"{len(content)} bytes cannot hold {count} producers")
         restored: dict[int, _Producer] = {}
+        starts: list[tuple[int, int]] = []
         for row in _SNAPSHOT_ENTRY.iter_unpack(content[_SNAPSHOT_HEAD.size :]):
-            producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, _transaction = row
+            producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, start = row
             producer = restored[producer_id] = _Producer(epoch)
             producer.timestamp, producer.coordinator_epoch = timestamp, coordinator_epoch
             if last_sequence >= 0:
                 first = (last_sequence - delta) & _LARGEST_SEQUENCE
                 producer.batches.append(_Batch(first, last_sequence, last_offset, delta, -1))
+            if start >= 0:
+                starts.append((start, producer_id))
         self._producers = restored
+        self._open = {producer_id: start for start, producer_id in sorted(starts)}
+        self._ended.clear()
 
 
 class ProducerSnapshots:

@@ -15,7 +15,15 @@ from kohort.log.disk import Disk, StorageError, replace_file
 from kohort.log.producer_state import Producers, ProducerSnapshots
 from kohort.log.segment import Segment, segment_name
 from kohort.wire.compression import Buffer
-from kohort.wire.record_batches import HEADER_SIZE, BatchHeader, CorruptBatch, check_batch, read_header
+from kohort.wire.record_batches import (
+    HEADER_SIZE,
+    BatchHeader,
+    CorruptBatch,
+    Marker,
+    check_batch,
+    read_header,
+    read_marker,
+)
 
 _MAGIC_POSITION = 16
 
@@ -66,7 +74,12 @@ class Recovery(NamedTuple):
 
 
 def recover(
-    disk: Disk, directory: str, segment: Segment, visit: Callable[[BatchHeader], None], *, strict: bool = False
+    disk: Disk,
+    directory: str,
+    segment: Segment,
+    visit: Callable[[BatchHeader, Marker | None], None],
+    *,
+    strict: bool = False,
 ) -> Recovery:
     """Bring a segment back to whole batches, and index it anew; `visit` sees each sound one. Raises StorageError.
 
@@ -76,6 +89,7 @@ def recover(
     file = f"{directory}/{segment_name(segment.base_offset, '.log')}"
     view = segment.log.read(0, size)
     segment.forget_indexes()
+    segment.forget_aborted()
     end, end_offset, corrupt = _scan(view, segment, visit)
     set_aside = None
     lost_records, lost_to = _lost(view, end, end_offset)
@@ -116,12 +130,14 @@ def restore_producers(
     for segment, end in zip(segments, ends, strict=False):
         if end > start:
             with suppress(CorruptBatch):  # reading the batch raises it again
-                for header in segment.headers(0):
+                for header, marker in segment.batches():
                     if header.producer_id >= 0 and header.base_offset >= start:
-                        producers.update(header, now_ms)
+                        producers.update(header, now_ms, marker)
 
 
-def _scan(view: memoryview, segment: Segment, visit: Callable[[BatchHeader], None]) -> tuple[int, int, int]:
+def _scan(
+    view: memoryview, segment: Segment, visit: Callable[[BatchHeader, Marker | None], None]
+) -> tuple[int, int, int]:
     """Return where the last sound batch ends, the offset after it, and how many before it are not sound."""
     position = end = corrupt = 0
     end_offset, size = segment.base_offset, len(view)
@@ -140,7 +156,8 @@ def _scan(view: memoryview, segment: Segment, visit: Callable[[BatchHeader], Non
             corrupt += len(doubtful)
             doubtful.clear()
             segment.note(header, position)
-            visit(header)
+            is_marker = header.is_control and header.record_count > 0
+            visit(header, read_marker(view[position:following]) if is_marker else None)
             end, end_offset = following, header.last_offset + 1
         else:
             doubtful.append((header, position))

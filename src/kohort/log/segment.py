@@ -1,22 +1,26 @@
-"""One segment of a partition's log: a file of record batches, and its two sparse indexes in Kafka's format.
+"""One segment of a partition's log: a file of record batches, two sparse indexes, and the transactions aborted there.
 
 Files are made on the first append and indexes are read on the first look-up, so that an unused segment costs
 nothing. The `.log` file is the truth: an index that is missing or wrong is made anew from it. Indexes (offset to
 position, timestamp to offset) are kept whole in memory and written behind the log: a crash may lose their ends. They
-are hints: their user checks what it finds, and anything but growing entries ends the reading of a file.
+are hints: their user checks what it finds, and anything but growing entries ends the reading of a file. The list of
+aborted transactions (`.txnindex`) is written at once and is no hint: it says what readers of committed records skip.
+All are in Kafka's format.
 """
 
 from __future__ import annotations
 
+import errno
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
 from kohort.log.disk import Buffer, Disk, File, StorageError, read_file
-from kohort.wire.record_batches import HEADER_SIZE, BatchHeader, CorruptBatch, read_header
+from kohort.log.producer_state import AbortedTransaction
+from kohort.wire.record_batches import HEADER_SIZE, BatchHeader, CorruptBatch, Marker, read_header, read_marker
 
 LARGEST_RELATIVE = (1 << 31) - 1
 """Relative offsets and positions are int32 in the indexes."""
@@ -25,6 +29,10 @@ _STEP = Struct(">qi11xi")  # base offset, batch length, last offset delta
 _STEP_BYTES = 27
 _WINDOW = 16 * 1024
 _UNSAVED_ENTRIES = 256
+
+ABORTED_SUFFIX = ".txnindex"
+_ABORTED = Struct(">hqqqq")
+_ABORTED_VERSION = 0
 
 
 class Step(NamedTuple):
@@ -50,6 +58,11 @@ def base_offsets(names: list[str], suffix: str) -> list[int]:
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 _IS_LITTLE_ENDIAN = array("h", [1]).tobytes()[0] == 1
+
+
+def aborted_bytes(several: Iterable[AbortedTransaction]) -> bytes:
+    """Return aborted transactions as a `.txnindex` file has them."""
+    return b"".join(_ABORTED.pack(_ABORTED_VERSION, *each) for each in several)
 
 
 class OffsetIndex:
@@ -176,6 +189,7 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._unindexed_bytes = 0
         self._max_timestamp: tuple[int, int] | None = None
+        self._aborted: list[AbortedTransaction] | None = None
         self.first_timestamp: int | None = None
         """Of the first batch; decides when the segment is old enough to be rolled. Loaded by `read_first_timestamp`."""
 
@@ -190,9 +204,10 @@ class Segment:
 
     def create(self) -> None:
         """Make an empty `.log` file, and forget whatever else bears this segment's name."""
-        self._disk.remove(self._stem + ".index")
-        self._disk.remove(self._stem + ".timeindex")
+        for suffix in (".index", ".timeindex", ABORTED_SUFFIX):
+            self._disk.remove(self._stem + suffix)
         self._log = self._disk.open(self._stem + ".log", create=True)
+        self._aborted = []
         self._offset_index, self._time_index = OffsetIndex(), TimeIndex()
         self._max_timestamp = (-1, -1)
 
@@ -209,7 +224,7 @@ class Segment:
     def remove(self) -> None:
         """Remove the segment's files."""
         self.close()
-        for suffix in (".log", ".index", ".timeindex"):
+        for suffix in (".log", ".index", ".timeindex", ABORTED_SUFFIX):
             self._disk.remove(self._stem + suffix)
 
     # -- appending
@@ -261,6 +276,51 @@ class Segment:
         timestamp, offset = self.max_timestamp
         self.time_index.append(timestamp, offset - self.base_offset)
         self.save_indexes()
+
+    # -- aborted transactions
+
+    @property
+    def aborted(self) -> list[AbortedTransaction]:
+        """The transactions whose ABORT marker lies in this segment, in the order of the markers.
+
+        Raises StorageError, also where the file holds something else.
+        """
+        if self._aborted is None:
+            self._aborted = self._load_aborted()
+        return self._aborted
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """Add one whose marker was written. Raises StorageError: then only this process knows it."""
+        self.aborted.append(aborted)
+        file = self._disk.open(self._stem + ABORTED_SUFFIX, create=True)
+        try:
+            file.append([aborted_bytes([aborted])])
+        finally:
+            file.close()
+
+    def flush_aborted(self) -> None:
+        """Bring the list to the medium. Raises StorageError."""
+        if self.aborted:
+            file = self._disk.open(self._stem + ABORTED_SUFFIX)
+            try:
+                file.flush()
+            finally:
+                file.close()
+
+    def forget_aborted(self) -> None:
+        """Empty the list, before every batch is looked at again."""
+        self._disk.remove(self._stem + ABORTED_SUFFIX)
+        self._aborted = []
+
+    def _load_aborted(self) -> list[AbortedTransaction]:
+        path = self._stem + ABORTED_SUFFIX
+        if not self._disk.exists(path):
+            return []
+        content = read_file(self._disk, path)
+        rows = [] if len(content) % _ABORTED.size else list(_ABORTED.iter_unpack(content))
+        if len(rows) * _ABORTED.size != len(content) or any(row[0] or not row[2] <= row[3] for row in rows):
+            raise StorageError(errno.EIO, "is no index of aborted transactions", path)
+        return [AbortedTransaction(*row[1:]) for row in rows]
 
     # -- indexes
 
@@ -368,6 +428,14 @@ class Segment:
             if position + header.size > size:
                 raise CorruptBatch(f"the batch at {position} of {self._stem}.log goes beyond the end")
             yield header
+            position += header.size
+
+    def batches(self) -> Iterator[tuple[BatchHeader, Marker | None]]:
+        """Yield the header of each batch, and what it says if it ends a transaction. Raises CorruptBatch."""
+        position = 0
+        for header in self.headers(0):
+            is_marker = header.is_control and header.record_count > 0
+            yield header, read_marker(self.log.read(position, header.size)) if is_marker else None
             position += header.size
 
     def read_first_timestamp(self) -> int | None:

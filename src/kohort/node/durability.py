@@ -25,6 +25,8 @@ class Waiter(Protocol):
     """A parked fetch."""
 
     missing_bytes: int
+    is_committed: bool
+    """Whether it reads nothing of open transactions: then bytes count once none is open."""
 
     def complete(self, now_ms: int) -> None:
         """Answer with what there is."""
@@ -81,6 +83,8 @@ class Durability:
     def grown(self, partition: FlushedPartition, size: int) -> None:
         """Count down the fetches parked on a partition: readers may see so many more bytes."""
         for waiter in partition.waiters:
+            if waiter.is_committed and partition.log.last_stable_offset < partition.log.high_watermark:
+                continue
             waiter.missing_bytes -= size
             if waiter.missing_bytes <= 0:
                 self.woken[waiter] = None

@@ -73,6 +73,8 @@ class Node:
         self.state.start(clock.now_ms)
         if self.topics.get("__consumer_offsets") is not None:
             self.context.coordinator  # noqa: B018
+        if self.topics.get("__transaction_state") is not None:
+            self.context.transactions  # noqa: B018
         self._every("retention", config.log_retention_check_interval_ms, self._enforce_retention)
         self.cleaner.start(clock.now_ms)
         idle_ms = max(1, min(60_000, config.connections_max_idle_ms // 4))

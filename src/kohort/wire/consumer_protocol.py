@@ -42,7 +42,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 def decode_subscription(blob: Buffer) -> Subscription:
     """Read a subscription's blob of any version. Raises `MalformedMessage`."""
-    version = _readable(blob)
+    version = version_of(blob)
     message, _ = decode(ConsumerProtocolSubscription, version, blob, _VERSION.size)
     return Subscription(
         topics=tuple(message.topics),
@@ -74,7 +74,7 @@ def decode_assignment(blob: Buffer) -> Assignment:
     """Read an assignment's blob of any version; no bytes are an empty assignment. Raises `MalformedMessage`."""
     if not len(blob):
         return Assignment()
-    message, _ = decode(ConsumerProtocolAssignment, _readable(blob), blob, _VERSION.size)
+    message, _ = decode(ConsumerProtocolAssignment, version_of(blob), blob, _VERSION.size)
     return Assignment(
         frozenset(
             TopicPartition(assigned.topic, partition)
@@ -90,7 +90,7 @@ def subscribed_topics(blob: Buffer) -> frozenset[str]:
 
     Raises `MalformedMessage`.
     """
-    _readable(blob)
+    version_of(blob)
     message, _ = decode(ConsumerProtocolSubscription, 0, blob, _VERSION.size)
     return frozenset(message.topics)
 
@@ -100,7 +100,7 @@ def owned_partitions(blob: Buffer) -> frozenset[TopicPartition]:
 
     Raises `MalformedMessage`.
     """
-    if _readable(blob) < 1:
+    if version_of(blob) < 1:
         return frozenset()
     try:
         (topics,) = _INT.unpack_from(blob, _VERSION.size)
@@ -120,7 +120,7 @@ def claimed_by_topic(blob: Buffer) -> tuple[list[str], dict[str, list[int]]]:
 
     Cheaper than `decode_subscription`, where they are only shown. Raises `MalformedMessage`.
     """
-    message, _ = decode(ConsumerProtocolSubscription, _readable(blob), blob, _VERSION.size)
+    message, _ = decode(ConsumerProtocolSubscription, version_of(blob), blob, _VERSION.size)
     return message.topics, {owned.topic: owned.partitions for owned in message.owned_partitions}
 
 
@@ -128,12 +128,12 @@ def assigned_by_topic(blob: Buffer) -> dict[str, list[int]]:
     """Return an assignment's partitions by topic as written: the same for `decode_assignment`."""
     if not len(blob):
         return {}
-    message, _ = decode(ConsumerProtocolAssignment, _readable(blob), blob, _VERSION.size)
+    message, _ = decode(ConsumerProtocolAssignment, version_of(blob), blob, _VERSION.size)
     return {assigned.topic: assigned.partitions for assigned in message.assigned_partitions}
 
 
-def _readable(blob: Buffer) -> int:
-    """Return the version to read a blob as."""
+def version_of(blob: Buffer) -> int:
+    """Return the version to read a blob as. Raises `MalformedMessage`."""
     if len(blob) < _VERSION.size:
         raise MalformedMessage("a blob of the consumer protocol begins with its version")
     (version,) = _VERSION.unpack_from(blob)

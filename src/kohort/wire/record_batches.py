@@ -532,6 +532,32 @@ def control_record(kind: ControlType, timestamp_ms: int, coordinator_epoch: int 
     return Record(0, timestamp_ms, _CONTROL_KEY.pack(0, kind), _CONTROL_VALUE.pack(0, coordinator_epoch))
 
 
+class Marker(NamedTuple):
+    """What the marker of a transaction says."""
+
+    is_commit: bool
+    coordinator_epoch: int
+
+
+def read_marker(batch: Buffer) -> Marker | None:
+    """Return what a control batch says of its transaction, None for another control record. Raises CorruptBatch."""
+    records = decode_batch(batch)
+    kind = control_type(records[0]) if records else None
+    if kind is None:
+        return None
+    value = records[0].value
+    if value is None or len(value) < _CONTROL_VALUE.size:
+        raise CorruptBatch("the marker of a transaction without a coordinator epoch")
+    return Marker(kind is ControlType.COMMIT, _CONTROL_VALUE.unpack_from(value)[1])
+
+
+def encode_marker(producer_id: int, epoch: int, marker: Marker, timestamp_ms: int) -> bytes:
+    """Return the control batch that ends a transaction (KIP-98)."""
+    kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
+    record = control_record(kind, timestamp_ms, marker.coordinator_epoch)
+    return encode_batch([record], producer_id=producer_id, producer_epoch=epoch, transactional=True, control=True)
+
+
 def control_type(record: Record) -> ControlType | None:
     """Return the type of a control record, None for an unknown one. Raises CorruptBatch."""
     if record.key is None or len(record.key) < _CONTROL_KEY.size:

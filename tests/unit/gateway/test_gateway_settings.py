@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from kohort.gateway.core.policies import Treatment
-from kohort.gateway.gateway_settings import GatewaySettings, ListenerTls, Mode, SettingsError, read_settings_file
+from kohort.gateway.gateway_settings import (
+    AssignorRow,
+    GatewaySettings,
+    ListenerTls,
+    Mode,
+    SettingsError,
+    read_settings_file,
+)
 
 LEAST: dict[str, Any] = {
     "bootstrap_servers": "kafka-1:9092",
@@ -98,6 +105,10 @@ def test_a_file_has_the_same_names(tmp_path: Path) -> None:
         [[policies]]
         groups = "billing-*"
         treatment = "park"
+
+        [[assignors]]
+        groups = "billing-*"
+        assignor = "billing.assignors:audit_first"
         """
     )
     settings = GatewaySettings(**read_settings_file(file))
@@ -106,6 +117,7 @@ def test_a_file_has_the_same_names(tmp_path: Path) -> None:
     assert settings.metrics == ("0.0.0.0", 9404)
     assert settings.listener_tls == ListenerTls(certificate="gateway.pem")
     assert [(row.groups, row.treatment) for row in settings.policies.rows] == [("billing-*", Treatment.PARK)]
+    assert settings.assignors == (AssignorRow("billing-*", "billing.assignors:audit_first"),)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +133,9 @@ def test_a_file_has_the_same_names(tmp_path: Path) -> None:
         ("listener_tls = {cert = 'x'}", "listener_tls has no setting 'cert': there are certificate"),
         ("events = 5", "events = 5: expected a text"),
         ("[[policies]]\ntreatment = 'hold'", "policy 1: treatment is not one of"),
+        ("assignors = 'uniform'", r"write \[\[assignors\]\] above each"),
+        ("[[assignors]]\ngroups = 'billing-*'", "row 1 has groups: give groups, assignor"),
+        ("[[assignors]]\ngroups = 'billing-*'\nassignor = ''", "assignors: assignor = '' is no text"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, sentence: str) -> None:

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from kohort.group.events import GroupDeleted, GroupStored, HardEvent, OffsetCommitted, OffsetDeleted, StoredMember
+from kohort.group.events import (
+    GroupDeleted,
+    GroupStored,
+    HardEvent,
+    OffsetCommitted,
+    OffsetDeleted,
+    OffsetPending,
+    StoredMember,
+)
 from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay, encode_events, record_of
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
@@ -291,6 +299,20 @@ def test_commit_before_the_transaction_loses() -> None:
     earlier = OFFSET._replace(offset=1)
     batches = (plain(0, earlier), transactional(1, OFFSET), marker(2, ControlType.COMMIT))
     assert fold(*batches) == [earlier, OFFSET]
+
+
+def test_what_an_open_transaction_commits_is_written_as_its_record_and_pending_after_a_load() -> None:
+    later = OFFSET._replace(offset=99)
+    superseded = OffsetPending(9, 2, OFFSET)
+    other = OffsetPending(9, 2, OFFSET._replace(partition=4))
+    batch = encode_events([superseded, other], NOW)
+    header = read_header(batch)
+    assert (header.is_transactional, header.producer_id, header.producer_epoch) == (True, 9, 2)
+    _, replay = load(batch, plain(2, later))
+    assert list(replay.pending()) == [
+        replace(superseded, producer_epoch=-1, is_superseded=True),
+        replace(other, producer_epoch=-1),
+    ]
 
 
 # -- loads

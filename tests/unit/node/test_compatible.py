@@ -30,7 +30,7 @@ def test_only_versions_and_features_of_that_kafka_are_offered() -> None:
     answer = compatible_desk().connect().call(request, 4)
     newest = {key.api_key: key.max_version for key in answer.api_keys}
     assert (newest[Api.API_VERSIONS], newest[Api.DELETE_GROUPS]) == (4, 2)
-    assert [feature.name for feature in answer.supported_features] == ["group.version"]
+    assert [feature.name for feature in answer.supported_features] == ["transaction.version", "group.version"]
 
 
 def test_request_of_a_newer_version_is_answered_as_by_that_kafka() -> None:

@@ -57,11 +57,14 @@ def test_every_version_finds_this_node(desk: Desk, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 6])
-def test_transactions_are_not_coordinated_here(peer: Peer, version: int) -> None:
-    answer = peer.call(FindCoordinatorRequest(key="t", key_type=1, coordinator_keys=["t"]), version)
+@pytest.mark.parametrize(("key_type", "error"), [(1, ErrorCode.NONE), (2, ErrorCode.INVALID_REQUEST)])
+def test_transactions_are_coordinated_here_and_share_groups_are_not(
+    peer: Peer, version: int, key_type: int, error: ErrorCode
+) -> None:
+    answer = peer.call(FindCoordinatorRequest(key="t", key_type=key_type, coordinator_keys=["t"]), version)
     found = answer.coordinators[0] if version >= 4 else answer
-    assert found.error_code == ErrorCode.INVALID_REQUEST
-    assert "transaction" in found.error_message
+    assert found.error_code == error
+    assert not error or "share" in found.error_message
 
 
 # -- JoinGroup and SyncGroup

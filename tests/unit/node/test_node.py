@@ -38,7 +38,7 @@ def test_api_versions_names_exactly_what_has_a_handler(version: int) -> None:
     assert named == {api: (VERSIONS[api].lowest, VERSIONS[api].highest) for api in served()} | {Api.PRODUCE: (0, 13)}
     assert named[Api.PRODUCE] == (0, 13)
     assert named[Api.FETCH] == (4, 18)
-    assert Api.END_TXN not in named
+    assert Api.SHARE_FETCH not in named
 
 
 def test_an_api_versions_request_from_the_future_is_answered_in_v0() -> None:
@@ -205,7 +205,7 @@ def test_a_reached_limit_of_connections_is_logged_once_a_minute_and_when_it_is_o
         (framed(pack(">hhih", -5, 0, 1, -1)), "API key -5 version 0 is not served here"),
         (framed(pack(">hhih", 3, 14, 1, -1)), "API key 3 version 14 is not served here"),
         (framed(pack(">hhih", 0, 2, 1, -1)), "API key 0 version 2 is not served here"),
-        (framed(pack(">hhih", 26, 0, 1, -1)), "API key 26 version 0 is not served here"),
+        (framed(pack(">hhih", 78, 1, 1, -1)), "API key 78 version 1 is not served here"),
         (framed(pack(">hhih", 3, 1, 1, 500) + b"short"), "malformed request"),
         (framed(pack(">hhih", 3, 1, 1, 2) + b"me" + b"\xff"), "malformed request"),
         (framed(pack(">hhih", 3, 1, 1, 2) + b"\xff\xfe" + b"\xff\xff\xff\xff"), "malformed request"),

@@ -95,7 +95,7 @@ def control() -> bytes:
         (batch(b"x")[:-1], ErrorCode.CORRUPT_MESSAGE),
         (batch(b"x") + batch(b"y"), ErrorCode.INVALID_RECORD),
         (control(), ErrorCode.INVALID_RECORD),
-        (batch(b"x", transactional=True), ErrorCode.INVALID_TXN_STATE),
+        (batch(b"x", transactional=True), ErrorCode.INVALID_RECORD),
         (batch(b"x" * 2000), ErrorCode.MESSAGE_TOO_LARGE),
         (batch(b"x", timestamp_ms=1_700_007_200_000), ErrorCode.INVALID_TIMESTAMP),
         (batch(b"x", producer_id=5, producer_epoch=0, base_sequence=-1), ErrorCode.INVALID_RECORD),
@@ -178,11 +178,6 @@ def test_producer_ids_are_never_given_again_after_a_restart() -> None:
             assert answer.producer_id not in given
             given.add(answer.producer_id)
         desk = desk.restart(clean=clean)
-
-
-def test_a_transactional_id_is_refused() -> None:
-    answer = Desk().connect().call(InitProducerIdRequest(transactional_id="tx"), 4)
-    assert (answer.error_code, answer.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
 def test_list_offsets_knows_beginning_end_newest_and_times() -> None:

@@ -14,10 +14,10 @@ from dataclasses import replace
 from operator import index
 
 from kohort.assign.custom import FunctionAssignor
-from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember
+from kohort.assign.server.spec import NO_METADATA, ServerAssignor, ServerGroup, ServerMember, ServerTopic
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol, TopicSpec
 from kohort.assign.user_data import unmarked
-from kohort.model.assignment import Assignment
+from kohort.model.assignment import Assignment, by_topic
 from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.model.subscription import Subscription
@@ -205,3 +205,32 @@ def _by_id(
             mine.setdefault(topic_id, []).append(number)
         found[member] = mine
     return found
+
+
+def assign_by_name(assignor: ServerAssignor, spec: GroupSpec) -> dict[str, frozenset[TopicPartition]]:
+    """Return what the members of a classic group shall own in the end, by a server-side assignor.
+
+    What a member says it owns is its previous target. Raises TargetRefused, and whatever the assignor raises.
+    """
+    ids = {topic: topic.encode() for topic in spec.topics}  # an assignor needs ids that differ, whatever they are
+    topics = {ids[name]: ServerTopic(name, topic.partitions, topic.racks) for name, topic in spec.topics.items()}
+    members = {}
+    for name, member in spec.members.items():
+        subscription = member.subscription
+        owned = by_topic(partition for partition in subscription.owned if partition.topic in ids)
+        members[name] = ServerMember(
+            frozenset(ids[topic] for topic in subscription.topics if topic in ids),
+            id_partitions((ids[topic], numbers) for topic, numbers in owned.items()),
+            member.instance_id,
+            subscription.rack,
+            {assignor.name: (-1, subscription.user_data)} if subscription.user_data else NO_METADATA,
+        )
+    is_homogeneous = len({member.topics for member in members.values()}) <= 1
+    group = ServerGroup(members, topics, is_homogeneous)
+    target = checked(group, assignor.assign(group), assignor.name)
+    return {
+        name: frozenset(
+            TopicPartition(topics[topic_id].name, number) for topic_id, numbers in mine for number in numbers
+        )
+        for name, mine in target.items()
+    }

@@ -24,6 +24,7 @@ _EXAMPLES = """
 kohort gateway --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example
 kohort gateway --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example --park 'billing-*'
 kohort gateway --bootstrap-server kafka-1:9092 --mode rewrite --advertised gateway.example:9192
+kohort gateway --config gateway.toml --assignor 'billing-*=billing.assignors:audit_first'
 kohort gateway --config gateway.toml --metrics 0.0.0.0:9404 --events groups.jsonl
 """
 MODES = ("listener", "coordinators", "rewrite")
@@ -59,6 +60,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
             type=lambda pattern, treatment=treatment: (treatment, pattern),  # type: ignore[misc]
             help=f"{text}: a pattern such as 'billing-*'",
         )
+    parser.add_argument(
+        "--assignor",
+        metavar="GROUPS=ASSIGNOR",
+        action="append",
+        type=_assignor,
+        help="classic groups: replace the leader's assignment by this assignor's, such as 'billing-*=mypackage:by_lag'",
+    )
     parser.add_argument("--events", metavar="WHERE", help="keep events of groups: none, topic, or a file's path")
     parser.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus' metrics here, at /metrics")
     parser.add_argument("--tls-certificate", metavar="FILE", help="TLS for clients: the certificate (PEM)")
@@ -83,6 +91,13 @@ def _node_port(text: str) -> tuple[int, int]:
     if not (node_id.isascii() and node_id.isdigit() and port.isascii() and port.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is not NODE=PORT, such as 1=9201")
     return int(node_id), int(port)
+
+
+def _assignor(text: str) -> tuple[str, str]:
+    groups, _, assignor = text.rpartition("=")
+    if not groups or not assignor:
+        raise argparse.ArgumentTypeError(f"{text!r} is not GROUPS=ASSIGNOR, such as 'billing-*=mypackage:by_lag'")
+    return groups, assignor
 
 
 def add_mode(parser: argparse.ArgumentParser) -> None:
@@ -112,6 +127,8 @@ def run(args: argparse.Namespace) -> int:
     raise_limit()
     try:
         settings = settings_from(args)
+        if settings.assignors:
+            sys.path.insert(0, "")  # as `python -m` does; a console script starts without it
         run_loop(_serve(settings, args))
     except (SettingsError, PolicyError) as error:
         print(f"kohort gateway: {error}", file=sys.stderr)
@@ -129,6 +146,7 @@ def settings_from(args: argparse.Namespace) -> GatewaySettings:
     """Return the settings of a command line and of the file that it names. Raises SettingsError, PolicyError."""
     from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
     from kohort.gateway.gateway_settings import (
+        AssignorRow,
         BrokerTls,
         GatewaySettings,
         ListenerTls,
@@ -141,6 +159,8 @@ def settings_from(args: argparse.Namespace) -> GatewaySettings:
     settings: dict[str, Any] = read_settings_file(args.config) if args.config is not None else {}
     rows = tuple(Policy(groups=groups, treatment=Treatment(treatment)) for treatment, groups in args.policies or ())
     settings["policies"] = PolicyTable(rows + settings.get("policies", PolicyTable()).rows)
+    assignors = tuple(AssignorRow(*row) for row in args.assignor or ())
+    settings["assignors"] = assignors + settings.get("assignors", ())
     given = {
         "mode": None if args.mode is None else read_mode(args.mode),
         "advertised": None if args.advertised is None else tuple(args.advertised),

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from struct import Struct
 
+from kohort.gateway.core.answers import encode_answer
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.policies import GroupProtocol
 from kohort.gateway.core.relay import Exchange
@@ -23,7 +23,7 @@ from kohort.model.errors import ErrorCode
 from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
-from kohort.wire.codec import Buffer, encode
+from kohort.wire.codec import Buffer
 from kohort.wire.messages import SyncGroupResponse
 
 FIRST_REPEAT_MS = 4
@@ -32,7 +32,6 @@ FIRST_REPEAT_MS = 4
 REPEATS_MS = (20, 100, 400)
 """When to repeat it again where the coordinator answers that there is no round."""
 
-_RESPONSE_HEAD = Struct(">ii")
 _ALIVE = HeartbeatResult(ErrorCode.NONE)
 _QUIET = HeartbeatResult(ErrorCode.NONE, is_quiet=True)
 _OUT = HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -107,10 +106,7 @@ class HeldSync:
         """Send the assignment, or the error in its place."""
         frame = self._frame
         if error is not ErrorCode.NONE:
-            head = self.exchange.head
-            body = encode(SyncGroupResponse(error_code=error), head.api_version)
-            tags = b"\0" if head.api_version in SyncGroupResponse.FLEXIBLE else b""
-            frame = _RESPONSE_HEAD.pack(4 + len(tags) + len(body), head.correlation_id) + tags + body
+            frame = encode_answer(self.exchange.head, SyncGroupResponse(error_code=error))
         self.exchange.answer(frame)
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
@@ -133,8 +129,11 @@ class ClassicHolding:
         clock: NodeClock,
         announced: Callable[[str, int, int], None],
         news: Counter[GroupProtocol],
+        is_ordered: Callable[[Heartbeat, int], bool],
     ) -> None:
         self.news = news
+        self._is_ordered = is_ordered
+        """Whether a heartbeat is to be answered with REBALANCE_IN_PROGRESS by order of an operator."""
         self.timers = timers
         self._clock = clock
         self._syncs: dict[tuple[str, str], HeldSync] = {}
@@ -183,10 +182,11 @@ class ClassicHolding:
         return group is not None and group.is_gathering
 
     def _decide(self, command: Heartbeat, now_ms: int) -> HeartbeatResult:
-        del now_ms
         group = self._groups.group(command.group_id)
         if group is None:
             return _ALIVE
+        if self._is_ordered(command, now_ms):
+            return _REBALANCING
         if command.member_id not in group.members:
             return _OUT
         if group.is_gathering:

@@ -7,6 +7,8 @@ from functools import partial
 
 from kohort.gateway.core.classic_holding import ClassicHolding
 from kohort.gateway.core.consumer_holding import ConsumerHolding
+from kohort.gateway.core.edge.assignor_runner import AssignorRunner
+from kohort.gateway.core.edge.edge import ASSIGNOR_MS, Edge
 from kohort.gateway.core.fallbacks import FALLBACK_MS
 from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.group_traffic import ConnectionTraffic
@@ -16,7 +18,7 @@ from kohort.gateway.core.read_budget import ReadBudget
 from kohort.gateway.core.relay import Relay, Sink
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Announce
-from kohort.group.events import ConsumerMemberDeleted, Event, MemberRemoved, StaticMemberReplaced
+from kohort.group.events import ConsumerMemberDeleted, Event, MemberRemoved, RoundOpened, StaticMemberReplaced
 from kohort.group.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import NodeClock, Timers
@@ -51,6 +53,8 @@ class Gateway:
         *,
         policies: PolicyTable = OBSERVED,
         fallback_ms: int = FALLBACK_MS,
+        runner: AssignorRunner | None = None,
+        assignor_ms: int = ASSIGNOR_MS,
     ) -> None:
         self.policies = GroupPolicies(policies, fallback_ms)
         self._budget = ReadBudget()
@@ -61,8 +65,17 @@ class Gateway:
         self._look_up = look_up
         self._looked_up: dict[tuple[str, bool], int] = {}
         """By group of which not all is known, and whether it is a classic one, when it was looked up last."""
+        self.edge = Edge(self.groups, self.timers, runner, assignor_ms, self.group_changed)
+        """Replaces assignments of leaders, and takes an operator's orders."""
         self._holding = (
-            ClassicHolding(self.groups, self.timers, self.clock, self._announced, self.policies.counters.news)
+            ClassicHolding(
+                self.groups,
+                self.timers,
+                self.clock,
+                self._announced,
+                self.policies.counters.news,
+                self.edge.interrupts,
+            )
             if policies.parks
             else None
         )
@@ -74,7 +87,9 @@ class Gateway:
 
     def open(self, client_host: str, to_client: Sink, to_broker: Sink) -> Relay:
         """Return the relay of a new connection."""
-        traffic = ConnectionTraffic(self.groups, client_host, self.policies, self._holding, self._epoch_holdings)
+        traffic = ConnectionTraffic(
+            self.groups, client_host, self.policies, self.edge, self._holding, self._epoch_holdings
+        )
         return Relay(traffic, to_client, to_broker, self._budget)
 
     def held_heartbeats(self, protocol: GroupProtocol) -> int:
@@ -99,6 +114,8 @@ class Gateway:
     def event_applied(self, shard: Shard, event: Event, now_ms: int, /) -> None:
         """An event has changed a group."""
         self._noted(shard, event, now_ms)
+        if isinstance(event, RoundOpened):
+            self.edge.round_began(event.group_id)
         if self._holding is not None:
             if isinstance(event, MemberRemoved):
                 self._holding.removed(event.group_id, event.member_id)

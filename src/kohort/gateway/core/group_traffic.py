@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from kohort.gateway.core.answers import encode_answer
 from kohort.gateway.core.classic_holding import ClassicHolding, HeldAnswer, HeldSync
 from kohort.gateway.core.consumer_holding import ConsumerHolding, EpochHeartbeat
+from kohort.gateway.core.edge.edge import Edge, HeldAssignments
 from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.policies import UNKNOWN_SOFTWARE, Client, GroupProtocol, Treatment
@@ -93,10 +95,13 @@ class ConnectionTraffic:
         groups: ObservedGroups,
         client_host: str,
         policies: GroupPolicies,
+        edge: Edge,
         holding: ClassicHolding | None = None,
         epoch_holdings: Mapping[GroupProtocol, ConsumerHolding] | None = None,
     ) -> None:
         self._groups = groups
+        self._edge = edge
+        self._assigning: HeldAssignments | None = None
         self._policies = policies
         self._holding = holding
         self._epoch_holdings = epoch_holdings or {}
@@ -124,15 +129,31 @@ class ConnectionTraffic:
 
     def request(self, exchange: Exchange, now_ms: int) -> bool:
         """Take a request; it passes."""
-        command = self._command_of(exchange)
+        command = self._command_of(exchange, now_ms)
         if command is not None and not isinstance(command, Leave):
             self._policies.fallbacks.seen(command.group_id, command.member_id, now_ms)
         if isinstance(command, EpochHeartbeat):
             return self._pass_or_hold(exchange, command, now_ms)
+        if isinstance(command, Sync):
+            return self._sync_passes(exchange, command, now_ms)
         sent = _READ[exchange.head.api_key].sent
         if command is not None and sent is not None:
             sent(self._groups, command, now_ms)
         return True
+
+    def _sync_passes(self, exchange: Exchange, command: Sync, now_ms: int) -> bool:
+        """Return whether a SyncGroup passes now: a leader's may wait for an assignor."""
+
+        def passes(decided: Sync, at_ms: int) -> None:
+            exchange.context = decided
+            self._groups.sync_sent(decided, at_ms)
+            exchange.pass_on()
+
+        self._assigning = self._edge.handed_in(exchange, command, now_ms, passes)
+        if self._assigning is None:
+            self._groups.sync_sent(command, now_ms)
+            return True
+        return self._assigning.is_over
 
     def _pass_or_hold(self, exchange: Exchange, heartbeat: EpochHeartbeat, now_ms: int) -> bool:
         """Return whether a heartbeat with a member epoch passes now."""
@@ -149,7 +170,7 @@ class ConnectionTraffic:
         holding.sent(heartbeat, now_ms)
         return True
 
-    def _command_of(self, exchange: Exchange) -> Command | None:
+    def _command_of(self, exchange: Exchange, now_ms: int) -> Command | None:
         """Return what a request asks of its group; None where it cannot be read, or asks nothing."""
         if exchange.context is not None:
             return cast(Command, exchange.context)
@@ -172,6 +193,8 @@ class ConnectionTraffic:
             self._client_id = client_id
             self._treatments.clear()
         command = api.command(message, head.api_version, self, client_id)
+        if isinstance(command, Join):
+            command.reason = self._edge.reason_of(command, now_ms)
         if self._treatment(command) is Treatment.OFF:
             return None
         exchange.context = command
@@ -208,12 +231,18 @@ class ConnectionTraffic:
                     return self._heartbeat_answered(command, api.result(message), frame, now_ms)
                 assert api.answered is not None, "an answer that is read is noted"
                 holds = api.answered(self._groups, command, message, head.api_version, now_ms)
+                if isinstance(command, Join) and isinstance(message, JoinGroupResponse):
+                    self._edge.join_answered(command.group_id, _join_result(message))
                 if holds and isinstance(command, Sync) and self._may_hold(exchange, command, now_ms):
                     assert self._holding is not None, "what may be held is held somewhere"
                     self._policies.counters.syncs += 1
                     self._held = self._holding.hold_sync(exchange, command, frame)
                     return None
                 if isinstance(command, Heartbeat) and isinstance(message, HeartbeatResponse):
+                    if not message.error_code and self._edge.interrupts(command, now_ms):
+                        self._edge.counters.rounds_ordered += 1
+                        message.error_code = ErrorCode.REBALANCE_IN_PROGRESS
+                        frame = encode_answer(head, message)
                     return self._hold(exchange, command, frame, error_for(message.error_code), now_ms)
         return frame
 
@@ -261,10 +290,13 @@ class ConnectionTraffic:
         if isinstance(waiting.context, EpochHeartbeat):
             assert self._parked is not None, "what waits was parked"
             return self._parked.followed(Follower.OTHER, now_ms)
+        if self._assigning is not None and self._assigning.exchange is waiting and not self._assigning.is_over:
+            self._assigning.end(now_ms)
+            return False
         held = self._held
         assert held is not None, "only answers to heartbeats wait"
         assert held.exchange is waiting, "one answer waits at a time"
-        command = None if behind is None else self._command_of(behind)
+        command = None if behind is None else self._command_of(behind, now_ms)
         follower = Follower.OTHER
         if isinstance(command, Heartbeat | CommitOffsets) and _is_of(command, waiting.context):
             follower = Follower.HEARTBEAT if isinstance(command, Heartbeat) else Follower.COMMIT
@@ -287,6 +319,8 @@ class ConnectionTraffic:
             held.drop()
         if parked is not None:
             parked.drop()
+        if self._assigning is not None:
+            self._assigning.drop()
 
     def oversized(self, head: RequestHead) -> None:
         """Report a request or answer that passes unread."""
@@ -307,7 +341,11 @@ def _join_answered(
     groups: ObservedGroups, command: Join, message: JoinGroupResponse, version: int, now_ms: int
 ) -> None:
     del version
-    result = JoinResult(
+    groups.join_answered(command, _join_result(message), now_ms)
+
+
+def _join_result(message: JoinGroupResponse) -> JoinResult:
+    return JoinResult(
         error=error_for(message.error_code),
         member_id=message.member_id,
         generation=message.generation_id,
@@ -320,7 +358,6 @@ def _join_answered(
         ),
         skip_assignment=message.skip_assignment,
     )
-    groups.join_answered(command, result, now_ms)
 
 
 def _sync(message: SyncGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Sync:
@@ -396,7 +433,7 @@ def _leave_answered(
 _READ: Mapping[int, _ReadApi] = {
     Api.API_VERSIONS: _ReadApi(ApiVersionsRequest, ApiVersionsResponse),
     Api.JOIN_GROUP: _ReadApi(JoinGroupRequest, JoinGroupResponse, _join, ObservedGroups.join_sent, _join_answered),
-    Api.SYNC_GROUP: _ReadApi(SyncGroupRequest, SyncGroupResponse, _sync, ObservedGroups.sync_sent, _sync_answered),
+    Api.SYNC_GROUP: _ReadApi(SyncGroupRequest, SyncGroupResponse, _sync, None, _sync_answered),
     Api.HEARTBEAT: _ReadApi(
         HeartbeatRequest, HeartbeatResponse, _heartbeat, ObservedGroups.heartbeat_sent, _heartbeat_answered
     ),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kohort.node.client_connection import Request
     from kohort.node.groups.coordinator import Coordinator
     from kohort.node.groups.runtime import GroupObserver
+    from kohort.node.transactions.transaction_coordinator import TransactionCoordinator
 
 
 # -- which operations a client may do, as bit fields (KIP-430): all of them, since there is no authorizer
@@ -70,6 +71,15 @@ class ApiContext:
         coordinator = Coordinator(self.services, self._assignors, self._observer)
         coordinator.start()
         return coordinator
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator, loaded at start where there are transactional ids, else at first use."""
+        from kohort.node.transactions.transaction_coordinator import TransactionCoordinator
+
+        transactions = TransactionCoordinator(self.services, lambda: self.coordinator)
+        transactions.start()
+        return transactions
 
     @property
     def has_coordinator(self) -> bool:

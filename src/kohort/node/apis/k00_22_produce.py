@@ -1,12 +1,15 @@
-"""Produce: append record batches; InitProducerId: an id for an idempotent producer. There are no transactions here.
+"""Produce: append record batches; InitProducerId: an id for an idempotent or a transactional producer.
 
-Produce: v3 is the first with format v2 only; v7 allows zstd; v8 names bad records; v10 hints at a new leader; v13 names
-topics by id (KIP-516). The broker checks a batch by its header and CRC, and the keys of records on compacted topics.
-InitProducerId: v3 lets a producer raise its own epoch (KIP-360); v6, two-phase commit, is unstable in Kafka.
+Produce: v3 is the first with format v2 only; v7 allows zstd; v8 names bad records; v10 hints at a new leader; v12 adds
+its partitions to the transaction itself (KIP-890), below that they must be in it; v13 names topics by id (KIP-516). The
+broker checks a batch by its header and CRC, and the keys of records on compacted topics. InitProducerId: v3 lets a
+producer raise its own epoch (KIP-360), v4 has PRODUCER_FENCED (KIP-588); v6, two-phase commit, is unstable in Kafka.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from kohort.log.disk import StorageError
@@ -14,24 +17,45 @@ from kohort.log.partition_log import Appended
 from kohort.log.segments import PIECE_RECORDS, PIECE_STEPS
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
+from kohort.node.apis.going_on import when_answered
 from kohort.node.client_connection import NO_REPLY, Request, Silence
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import Partition
+from kohort.transaction.commands import AddPartitions
+from kohort.transaction.effects import TransactionResult
+from kohort.transaction.transaction import TopicPartition
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Compression
 from kohort.wire.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
-from kohort.wire.record_batches import BatchHeader, TimestampType, check_batch, read_header, sound_pieces
+from kohort.wire.record_batches import BatchHeader, CorruptBatch, TimestampType, check_batch, read_header, sound_pieces
 
 _Result = ProduceResponse.Response.PartitionResponse
+_Refused = Mapping[TopicPartition, ErrorCode]
+"""Why the partitions of a transactional write are refused that are not in its transaction."""
 
 
 def produce(context: ApiContext, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | Silence | None]:
     """Append each partition's batch; the response waits for the disk where the topic promises it."""
     if message.acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if message.transactional_id is not None:
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Transactions are not supported by this broker.")
+    added = _transaction(context, request, message)
+    if added is None:
+        return (yield from _append_all(context, request, message, {}))
+
+    def ask(ticket: Callable[[_Refused], None]) -> None:
+        _add(context, added, request.api_version, ticket)
+
+    def go_on(refused: _Refused) -> Steps[ProduceResponse | Silence | None]:
+        return _append_all(context, request, message, refused)
+
+    return (yield from when_answered(request, ask, go_on))
+
+
+def _append_all(
+    context: ApiContext, request: Request, message: ProduceRequest, refused: _Refused
+) -> Steps[ProduceResponse | Silence | None]:
+    """Append to every partition but those that are not in their transaction."""
     response = ProduceResponse(responses=[])
     waiting = _Waiting(request, response)
     for topic in message.topic_data:
@@ -41,8 +65,16 @@ def produce(context: ApiContext, request: Request, message: ProduceRequest) -> S
             result = _Result(index=produced.index, base_offset=-1)
             try:
                 partition = _find(context, request, topic, produced.index)
+                if error := refused.get((partition.topic.name, partition.index)):
+                    raise KafkaError(error)
                 records, allows_zstd = produced.records, request.api_version >= 7
-                appended = yield from append_produced(partition, records, request.now_ms, allows_zstd=allows_zstd)
+                appended = yield from append_produced(
+                    partition,
+                    records,
+                    request.now_ms,
+                    allows_zstd=allows_zstd,
+                    is_transactional=message.transactional_id is not None,
+                )
                 result.base_offset, result.log_append_time_ms = appended.base_offset, appended.append_time_ms
                 result.log_start_offset = appended.log_start_offset
                 if message.acks:
@@ -57,6 +89,74 @@ def produce(context: ApiContext, request: Request, message: ProduceRequest) -> S
     if message.acks == 0:
         return _after_silence(request, response)
     return waiting.response()
+
+
+def _transaction(context: ApiContext, request: Request, message: ProduceRequest) -> AddPartitions | None:
+    """Return what a request asks of its transaction: the partitions that it writes and that have nothing of it yet."""
+    transactional_id = message.transactional_id
+    if transactional_id is None:
+        return None
+    producer: tuple[int, int] | None = None
+    missing: set[TopicPartition] = set()
+    for topic in message.topic_data:
+        for produced in topic.partition_data:
+            try:
+                partition = _find(context, request, topic, produced.index)
+                header = read_header(produced.records or b"")
+                is_open = partition.log.producers.is_open(header.producer_id, header.producer_epoch)
+            except (KafkaError, CorruptBatch, StorageError):
+                continue  # its own answer says so
+            if not header.is_transactional or header.is_control:
+                continue
+            if producer not in (None, (header.producer_id, header.producer_epoch)):
+                raise KafkaError(ErrorCode.INVALID_RECORD, "One request has batches of several producers.")
+            producer = header.producer_id, header.producer_epoch
+            if not is_open:
+                missing.add((partition.topic.name, partition.index))
+    if producer is None or not missing:
+        return None
+    version = 2 if request.api_version >= _ADDS_FROM else 0
+    return AddPartitions(transactional_id, *producer, frozenset(missing), version)
+
+
+def _add(context: ApiContext, command: AddPartitions, version: int, ticket: Callable[[_Refused], None]) -> None:
+    """Have the partitions in the transaction, or see which are; the ticket gets those that are refused."""
+
+    def added(result: TransactionResult) -> None:
+        error = _produce_error(result.error, version)
+        ticket(dict.fromkeys(command.partitions, error))
+
+    if version >= _ADDS_FROM:
+        context.transactions.add_partitions(command, added)
+        return
+    one_each = ((each, replace(command, partitions=frozenset({each}))) for each in command.partitions)
+    ticket({each: _produce_error(context.transactions.verify(one), version) for each, one in one_each})
+
+
+_ADDS_FROM = 12
+"""From this version on a write adds its partition to the transaction (version 2 of transactions)."""
+
+_COMING_BACK = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+def _produce_error(error: ErrorCode, version: int) -> ErrorCode:
+    """Return why a transactional write is refused, as producers of a version know it (KIP-890)."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and version >= _ADDS_FROM:
+        return error
+    if error in _COMING_BACK:
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # older producers repeat the write after this one
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _ADDS_FROM - 1:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
 
 
 def _find(context: ApiContext, request: Request, asked: ProduceRequest.TopicData, index: int) -> Partition:
@@ -108,7 +208,14 @@ MOST_KEYED = 100_000
 """Records in one batch of a compacted topic: the cleaner decodes a batch at once."""
 
 
-def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *, allows_zstd: bool) -> Steps[Appended]:
+def append_produced(
+    partition: Partition,
+    records: Buffer | None,
+    now_ms: int,
+    *,
+    allows_zstd: bool,
+    is_transactional: bool = False,
+) -> Steps[Appended]:
     """Check in steps what a client produced, and append it. Raises KafkaError with Kafka's code, and StorageError.
 
     A batch that an idempotent producer repeats is not appended again: the answer names the first one's offset.
@@ -123,7 +230,7 @@ def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *
         text = f"The batch of {len(records)} bytes is larger than segment.bytes ({config.segment_bytes})."
         raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, text)
     check_batch(records)
-    _check_shape(header, allows_zstd)
+    _check_shape(header, allows_zstd, is_transactional=is_transactional)
     if config.message_timestamp_type == "CreateTime":
         _check_timestamps(partition, header, now_ms)
     if config.compacts:
@@ -146,11 +253,13 @@ def _one_batch(records: Buffer | None) -> BatchHeader:
     return header
 
 
-def _check_shape(header: BatchHeader, allows_zstd: bool) -> None:
+def _check_shape(header: BatchHeader, allows_zstd: bool, *, is_transactional: bool) -> None:
     if header.is_control:
         raise KafkaError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records.")
-    if header.is_transactional:
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Transactions are not supported by this broker.")
+    if header.is_transactional and not is_transactional:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "A transactional batch needs the transactional id in its request.")
+    if header.is_transactional and header.producer_id < 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "A transactional batch must have a producer id.")
     if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
         text = f"The batch claims {header.record_count} records in {header.last_offset_delta + 1} offsets."
         raise KafkaError(ErrorCode.INVALID_RECORD, text)
@@ -185,8 +294,30 @@ def _check_timestamps(partition: Partition, header: BatchHeader, now_ms: int) ->
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
 
 
-def init_producer_id(context: ApiContext, request: Request, message: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Answer with an id that was never given before, at epoch 0."""
-    if message.transactional_id is not None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Transactions are not supported by this broker.")
-    return InitProducerIdResponse(producer_id=context.state.next_producer_id(request.now_ms), producer_epoch=0)
+def init_producer_id(
+    context: ApiContext, request: Request, message: InitProducerIdRequest
+) -> InitProducerIdResponse | None:
+    """Answer with an id that was never given before; for a transactional id with its own, at a larger epoch."""
+    if message.transactional_id is None:
+        return InitProducerIdResponse(producer_id=context.state.next_producer_id(request.now_ms), producer_epoch=0)
+    expected = message.producer_id, message.producer_epoch
+    if (expected[0] < 0) != (expected[1] < 0):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "ProducerId and ProducerEpoch are given together, or neither.")
+
+    def initialized(result: TransactionResult) -> None:
+        is_unknown = result.error is ErrorCode.PRODUCER_FENCED and request.api_version < _FENCED_FROM
+        error = ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else result.error
+        response = InitProducerIdResponse(error_code=error, producer_id=result.producer_id, producer_epoch=result.epoch)
+        request.reply(response)
+
+    context.transactions.init_producer(
+        message.transactional_id,
+        message.transaction_timeout_ms,
+        None if expected[0] < 0 else expected,
+        initialized,
+    )
+    return None
+
+
+_FENCED_FROM = 4
+"""From this version of InitProducerId on clients know PRODUCER_FENCED (KIP-588)."""

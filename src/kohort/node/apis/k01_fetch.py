@@ -105,6 +105,8 @@ class Fetch:
         """The partitions that could be read, and where they ended."""
         self._results: list[tuple[Fetched, _Result, int]] = []
         self._has_error = False
+        self.is_committed = message.isolation_level == _READ_COMMITTED
+        """Whether it reads nothing of open transactions."""
         self.missing_bytes = 0
         """How many bytes must still arrive before the fetch is answered."""
 
@@ -123,7 +125,10 @@ class Fetch:
 
     def has_grown(self) -> bool:
         """Whether there is more to read by now."""
-        return any(partition.log.high_watermark > end for partition, end in self._ends.items())
+        return any(
+            (partition.log.last_stable_offset if self.is_committed else partition.log.high_watermark) > end
+            for partition, end in self._ends.items()
+        )
 
     def park(self) -> None:
         """Wait for records, for at most the time that the client allows."""
@@ -195,14 +200,15 @@ class Fetch:
     ) -> int:
         partition.check_leader_epoch(asked.current_leader_epoch)
         log = partition.log
-        end = log.high_watermark
+        is_committed = self.is_committed
+        end = log.last_stable_offset if is_committed else log.high_watermark
         if asked.last_fetched_epoch >= 0 and self._diverges(partition, asked, result):
             return 0
         if not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
             raise OffsetOutOfRange
-        result.high_watermark = result.last_stable_offset = end
+        result.high_watermark, result.last_stable_offset = log.high_watermark, log.last_stable_offset
         result.log_start_offset = log.log_start_offset
-        if self._message.isolation_level != _READ_COMMITTED:
+        if not is_committed:
             result.aborted_transactions = None
         self._ends[partition] = end
         max_bytes = min(asked.partition_max_bytes, left)
@@ -210,6 +216,12 @@ class Fetch:
             return 0
         views = log.read(asked.fetch_offset, max_bytes, up_to=end, at_least_one=is_first)
         result.records = views  # type: ignore[assignment]
+        if is_committed:
+            aborted = FetchResponse.Response.Partition.AbortedTransaction
+            result.aborted_transactions = [
+                aborted(producer_id=each.producer_id, first_offset=each.first_offset)
+                for each in log.aborted_transactions(asked.fetch_offset, views)
+            ]
         return sum(map(len, views))
 
     def _diverges(

@@ -34,6 +34,7 @@ from kohort.wire.messages import (
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 HIGH_WATERMARK = -1
+_READ_COMMITTED = 1
 
 
 def _answer_each(
@@ -71,20 +72,27 @@ def list_offsets(context: ApiContext, request: Request, message: ListOffsetsRequ
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is asked about twice.")
         partition = context.topics.find_partition(topic, asked.partition_index)
         partition.check_leader_epoch(asked.current_leader_epoch)
-        return _look_up(partition, asked.timestamp, request.api_version, result)
+        is_committed = message.isolation_level == _READ_COMMITTED
+        return _look_up(partition, asked.timestamp, request.api_version, result, is_committed=is_committed)
 
     return ListOffsetsResponse(topics=(yield from _answer_each(message.topics, ListOffsetsResponse.Topic, answer)))
 
 
 def _look_up(
-    partition: Partition, timestamp: int, version: int, result: ListOffsetsResponse.Topic.Partition
+    partition: Partition,
+    timestamp: int,
+    version: int,
+    result: ListOffsetsResponse.Topic.Partition,
+    *,
+    is_committed: bool,
 ) -> Steps[None]:
     log = partition.log
+    end = log.last_stable_offset if is_committed else log.high_watermark
     if timestamp < EARLIEST_PENDING_UPLOAD or version < _FIRST_VERSION.get(timestamp, 0):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     match timestamp:
         case -1:
-            result.offset, result.leader_epoch = log.high_watermark, partition.leader_epoch
+            result.offset, result.leader_epoch = end, partition.leader_epoch
         case -2 | -4:
             result.offset, result.leader_epoch = log.log_start_offset, partition.leader_epoch
         case -5 | -6:
@@ -92,7 +100,7 @@ def _look_up(
         case _:
             is_newest = timestamp == MAX_TIMESTAMP
             found = yield from log.max_timestamp_offset() if is_newest else log.offset_for_timestamp(timestamp)
-            if found is not None and found[1] < log.high_watermark:
+            if found is not None and found[1] < end:
                 result.timestamp, result.offset, result.leader_epoch = found
 
 

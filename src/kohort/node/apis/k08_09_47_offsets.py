@@ -3,12 +3,13 @@
 OffsetCommit: v2–v4 may name a retention, v6 adds the leader epoch (KIP-320), v7 GroupInstanceId (KIP-345), v8 is
 flexible, v9 has the errors that members of the consumer protocol need (KIP-848), v10 names topics by id.
 OffsetFetch: v2 may ask for all partitions and has an error for the whole answer, v5 adds the leader epoch, v6 is
-flexible, v7 adds RequireStable (KIP-447; no transaction is ever open here, so it changes nothing), v8 asks for many
+flexible, v7 adds RequireStable (KIP-447): what an open transaction commits is UNSTABLE_OFFSET_COMMIT; v8 asks for many
 groups (KIP-709), v9 adds the member and its epoch (KIP-848), which a consumer group checks, v10 names topics by id.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -28,10 +29,12 @@ from kohort.wire.messages import (
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    TxnOffsetCommitResponse,
 )
 
 _CommittedTopic = OffsetCommitResponse.Topic
-_CommittedPartition = OffsetCommitResponse.Topic.Partition
+CommittedT = TypeVar("CommittedT", OffsetCommitResponse.Topic, TxnOffsetCommitResponse.Topic)
+ResponseT = TypeVar("ResponseT", OffsetCommitResponse, TxnOffsetCommitResponse)
 
 MOST_OFFSETS = 1000
 """Of one command to a group; a request with more is carried out in several, each of which is decided alone."""
@@ -44,6 +47,26 @@ def offset_commit(
     version = request.api_version
     command, topics, answers = yield from _read_commit(context, message, version)
     response = OffsetCommitResponse(topics=topics)
+
+    def error_of(result: Result) -> ErrorCode:
+        is_unknown = result.error is ErrorCode.GROUP_ID_NOT_FOUND and version < 9
+        return ErrorCode.ILLEGAL_GENERATION if is_unknown else result.error
+
+    return (yield from commit_offsets(context, request, command, answers, response, error_of))
+
+
+def commit_offsets(
+    context: ApiContext,
+    request: Request,
+    command: CommitOffsets,
+    answers: list[tuple[Any, str]],
+    response: ResponseT,
+    error_of: Callable[[Result], ErrorCode],
+) -> Steps[ResponseT | None]:
+    """Pass offsets to the group; `answers` are the partitions of the response with their topic, in the same order.
+
+    Return the response, None if it comes later. `error_of` returns the error as the request's version knows it.
+    """
     offsets = command.offsets
     if not offsets:
         return response
@@ -53,7 +76,7 @@ def offset_commit(
         nonlocal waiting
         waiting -= 1
         if result.error or result.too_large:  # type: ignore[attr-defined]
-            _mark(result, answers[first : first + MOST_OFFSETS], version)
+            _mark(result, answers[first : first + MOST_OFFSETS], error_of(result))
         if not waiting:
             request.reply(response)
 
@@ -79,33 +102,9 @@ def offset_commit_overtakes(context: ApiContext, blocker: Request, message: Offs
 
 def _read_commit(
     context: ApiContext, message: OffsetCommitRequest, version: int
-) -> Steps[tuple[CommitOffsets, list[_CommittedTopic], list[tuple[_CommittedPartition, str]]]]:
+) -> Steps[tuple[CommitOffsets, list[_CommittedTopic], list[tuple[Any, str]]]]:
     """Return the command about the partitions that exist, the answer for all, and the part of it about those."""
-    offsets: list[OffsetToCommit] = []
-    topics: list[_CommittedTopic] = []
-    answers: list[tuple[_CommittedPartition, str]] = []
-    for asked in message.topics:
-        yield 1
-        topic = context.topics.get(asked.name) if version < 10 else context.topics.by_id(asked.topic_id)
-        partitions: list[_CommittedPartition] = []
-        topics.append(_CommittedTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
-        name, count, topic_id, missing = asked.name, 0, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic is not None:
-            name, count, topic_id = topic.name, len(topic.partitions), topic.topic_id
-        elif version >= 10:
-            missing = ErrorCode.UNKNOWN_TOPIC_ID
-        for each in asked.partitions:
-            yield 1
-            index = each.partition_index
-            answer = _CommittedPartition(partition_index=index)
-            partitions.append(answer)
-            if 0 <= index < count:
-                metadata = each.committed_metadata or ""
-                offset = each.committed_offset
-                offsets.append(OffsetToCommit(name, index, offset, each.committed_leader_epoch, metadata, topic_id))
-                answers.append((answer, name))
-            else:
-                answer.error_code = missing
+    offsets, topics, answers = yield from read_offsets(context, message.topics, _CommittedTopic, is_by_id=version >= 10)
     command = CommitOffsets(
         message.group_id,
         message.member_id,
@@ -118,12 +117,41 @@ def _read_commit(
     return command, topics, answers
 
 
-def _mark(result: Result, answers: list[tuple[_CommittedPartition, str]], version: int) -> None:
+def read_offsets(
+    context: ApiContext, asked_topics: list[Any], cls: type[CommittedT], *, is_by_id: bool
+) -> Steps[tuple[list[OffsetToCommit], list[CommittedT], list[tuple[Any, str]]]]:
+    """Return the offsets to commit for partitions that exist, the answer for all, and the part of it about those."""
+    offsets: list[OffsetToCommit] = []
+    topics: list[CommittedT] = []
+    answers: list[tuple[Any, str]] = []
+    for asked in asked_topics:
+        yield 1
+        topic = context.topics.by_id(asked.topic_id) if is_by_id else context.topics.get(asked.name)
+        partitions: list[Any] = []
+        topics.append(cls(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
+        name, count, topic_id, missing = asked.name, 0, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic is not None:
+            name, count, topic_id = topic.name, len(topic.partitions), topic.topic_id
+        elif is_by_id:
+            missing = ErrorCode.UNKNOWN_TOPIC_ID
+        for each in asked.partitions:
+            yield 1
+            index = each.partition_index
+            answer = cls.Partition(partition_index=index)
+            partitions.append(answer)
+            if 0 <= index < count:
+                metadata = each.committed_metadata or ""
+                offset = each.committed_offset
+                offsets.append(OffsetToCommit(name, index, offset, each.committed_leader_epoch, metadata, topic_id))
+                answers.append((answer, name))
+            else:
+                answer.error_code = missing
+    return offsets, topics, answers
+
+
+def _mark(result: Result, answers: list[tuple[Any, str]], error: ErrorCode) -> None:
     """Write a result's errors into the answers of the partitions they are about."""
     assert isinstance(result, CommitResult), "a commit is answered by a commit's result"
-    error = result.error
-    if error is ErrorCode.GROUP_ID_NOT_FOUND and version < 9:
-        error = ErrorCode.ILLEGAL_GENERATION
     for answer, topic in answers:
         if error:
             answer.error_code = error
@@ -143,11 +171,14 @@ def offset_fetch(context: ApiContext, request: Request, message: OffsetFetchRequ
     if version >= 8:
         response = OffsetFetchResponse(groups=[])
         for group in message.groups:
-            response.groups.append((yield from _fetch_group(context, group, version)))
+            is_stable = message.require_stable
+            response.groups.append((yield from _fetch_group(context, group, version, is_stable=is_stable)))
         return response
     if error := context.coordinator.load_error(message.group_id):
         return refuse_offset_fetch(message, error, "", version)
-    topics = yield from _fetch_topics(context, message.group_id, message.topics, version, _FetchedTopic)
+    topics = yield from _fetch_topics(
+        context, message.group_id, message.topics, version, _FetchedTopic, is_stable=message.require_stable
+    )
     return OffsetFetchResponse(topics=topics)
 
 
@@ -166,14 +197,18 @@ def refuse_offset_fetch(message: OffsetFetchRequest, code: ErrorCode, text: str,
     return response
 
 
-def _fetch_group(context: ApiContext, asked: OffsetFetchRequest.Group, version: int) -> Steps[_FetchedGroup]:
+def _fetch_group(
+    context: ApiContext, asked: OffsetFetchRequest.Group, version: int, *, is_stable: bool
+) -> Steps[_FetchedGroup]:
     yield 1
     group_id = asked.group_id
     coordinator = context.coordinator
     error = coordinator.load_error(group_id) or coordinator.fetch_error(group_id, asked.member_id, asked.member_epoch)
     if error:
         return _FetchedGroup(group_id=group_id, topics=[], error_code=error)
-    topics = yield from _fetch_topics(context, group_id, asked.topics, version, _FetchedGroup.Topic)
+    topics = yield from _fetch_topics(
+        context, group_id, asked.topics, version, _FetchedGroup.Topic, is_stable=is_stable
+    )
     if asked.topics is None:
         for topic in topics:
             found = context.topics.get(topic.name)
@@ -187,11 +222,20 @@ def _fetch_group(context: ApiContext, asked: OffsetFetchRequest.Group, version: 
 
 
 def _fetch_topics(
-    context: ApiContext, group_id: str, asked: list[Any] | None, version: int, cls: type[TopicT]
+    context: ApiContext,
+    group_id: str,
+    asked: list[Any] | None,
+    version: int,
+    cls: type[TopicT],
+    *,
+    is_stable: bool,
 ) -> Steps[list[TopicT]]:
-    """Return the offsets of the topics that are asked for, of all topics where none is named."""
+    """Return the offsets of the topics that are asked for, of all topics where none is named.
+
+    With `is_stable` one that an open transaction commits is an error, after which its reader asks again.
+    """
     if asked is None:
-        return (yield from _all_topics(context, group_id, cls))
+        return (yield from _all_topics(context, group_id, cls, is_stable=is_stable))
     topics = []
     for each in asked:
         yield 1
@@ -204,19 +248,27 @@ def _fetch_topics(
         error = ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_ID
         for index in each.partition_indexes:
             committed = context.coordinator.offset(group_id, name, index, topic_id) if is_known else None
-            answered.partitions.append(_fetched(cls.Partition, index, committed, error))
+            if is_stable and is_known and context.coordinator.is_pending(group_id, name, index):
+                unstable = _fetched(cls.Partition, index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+                answered.partitions.append(unstable)
+            else:
+                answered.partitions.append(_fetched(cls.Partition, index, committed, error))
             yield 1
         topics.append(answered)
     return topics
 
 
-def _all_topics(context: ApiContext, group_id: str, cls: type[TopicT]) -> Steps[list[TopicT]]:
+def _all_topics(context: ApiContext, group_id: str, cls: type[TopicT], *, is_stable: bool) -> Steps[list[TopicT]]:
     topics: dict[str, TopicT] = {}
     for committed in context.coordinator.offsets(group_id):
         topic = topics.get(committed.topic)
         if topic is None:
             topic = topics[committed.topic] = cls(name=committed.topic, partitions=[])
-        topic.partitions.append(_fetched(cls.Partition, committed.partition, committed))
+        if is_stable and context.coordinator.is_pending(group_id, committed.topic, committed.partition):
+            error = ErrorCode.UNSTABLE_OFFSET_COMMIT
+            topic.partitions.append(_fetched(cls.Partition, committed.partition, None, error))
+        else:
+            topic.partitions.append(_fetched(cls.Partition, committed.partition, committed))
         yield 1
     return list(topics.values())
 

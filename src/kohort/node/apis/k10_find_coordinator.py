@@ -1,7 +1,7 @@
-"""FindCoordinator: where a group's coordinator is. One node hosts them all, so the answer is this node.
+"""FindCoordinator: where the coordinator of a group or a transactional id is. One node hosts them all: this one.
 
-v1 adds key types, v3 is flexible, v4 asks for many keys (KIP-699), v6 knows share groups (KIP-932). Coordinators of
-transactions and of share groups do not exist here.
+v1 adds key types, v3 is flexible, v4 asks for many keys (KIP-699), v6 knows share groups (KIP-932), whose coordinator
+does not exist here.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
 from kohort.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 
-_GROUP = 0
-_KINDS = {1: "transaction", 2: "share"}
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 
 
 def find_coordinator(
     context: ApiContext, request: Request, message: FindCoordinatorRequest
 ) -> Steps[FindCoordinatorResponse]:
-    """Answer with this node; the offsets topic is created at the first request."""
+    """Answer with this node; the topic of groups, or of transactions, is created at the first request."""
     version = request.api_version
-    if message.key_type != _GROUP:
-        kind = _KINDS.get(message.key_type, "unknown")
-        text = f"This broker coordinates groups only, not keys of type {message.key_type} ({kind})."
+    if message.key_type not in (_GROUP, _TRANSACTION):
+        kind = "share" if message.key_type == _SHARE else "unknown"
+        text = f"This broker coordinates groups and transactions, not keys of type {message.key_type} ({kind})."
         return refuse_find_coordinator(message, ErrorCode.INVALID_REQUEST, text, version)
     try:
-        context.coordinator.ensure_topic()
+        (context.coordinator if message.key_type == _GROUP else context.transactions).ensure_topic()
     except (KafkaError, StorageError) as error:
         return refuse_find_coordinator(message, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error), version)
     node_id, (host, port) = context.config.node_id, context.advertised

@@ -40,15 +40,21 @@ def api_versions(context: ApiContext, request: Request, message: ApiVersionsRequ
         response.supported_features.append(
             ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=2)
         )
+    # Version 2 of transactions (KIP-890), by which clients write with Produce v12 and end with EndTxn v5.
+    _finalize(response, "transaction.version", 2, request.api_version)
     if "consumer" in context.config.group_coordinator_rebalance_protocols:
-        # Clients of v3 cannot read a range that begins at 0 (KAFKA-17011).
-        lowest = 0 if request.api_version >= 4 else 1
-        feature = ApiVersionsResponse.SupportedFeature(name="group.version", min_version=lowest, max_version=1)
-        final = ApiVersionsResponse.FinalizedFeature(name="group.version", min_version_level=1, max_version_level=1)
-        response.supported_features.append(feature)
-        response.finalized_features.append(final)
+        _finalize(response, "group.version", 1, request.api_version)
     response.finalized_features_epoch = context.state.epoch
     return response
+
+
+def _finalize(response: ApiVersionsResponse, name: str, level: int, version: int) -> None:
+    """Announce a feature at its highest level."""
+    lowest = 0 if version >= 4 else 1  # clients of v3 cannot read a range that begins at 0 (KAFKA-17011)
+    supported = ApiVersionsResponse.SupportedFeature(name=name, min_version=lowest, max_version=level)
+    final = ApiVersionsResponse.FinalizedFeature(name=name, min_version_level=level, max_version_level=level)
+    response.supported_features.append(supported)
+    response.finalized_features.append(final)
 
 
 def refuse_api_versions(

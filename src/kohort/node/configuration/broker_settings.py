@@ -285,6 +285,16 @@ class BrokerSettings:
     offsets_topic_replication_factor = _int(1, "Replication factor of __consumer_offsets; one broker holds one.", 1, 1)
     kohort_offsets_load_ignore = Setting[Names](LIST, (),
         "PARTITION@OFFSET,…: records of __consumer_offsets to go on without where they cannot be read.")
+    transaction_state_log_num_partitions = _int(50, "Partitions of __transaction_state, when it is created.", 1)
+    transaction_state_log_segment_bytes = _int(104_857_600, "Segment size of __transaction_state.", 1)
+    transaction_state_log_replication_factor = _int(1,
+        "Replication factor of __transaction_state; one broker holds one.", 1, 1)
+    transaction_state_log_min_isr = _int(1, "Replicas that a transaction's record needs; one broker holds one.", 1, 1)
+    transaction_max_timeout_ms = _int(900_000, "The longest timeout that a transactional producer may ask for.", 1)
+    transactional_id_expiration_ms = _int(604_800_000,
+        "How long a transactional id is remembered after its last change.", 1)
+    transaction_remove_expired_transaction_cleanup_interval_ms = _int(3_600_000,
+        "How often expired transactional ids are looked for.", 1)
     offset_metadata_max_bytes = _int(4096, "The longest metadata text of a committed offset.", 0)
     offsets_retention_minutes = _int(10_080, "How long the offsets of an empty group are kept.", 1)
     offsets_retention_check_interval_ms = _long(600_000, "How often expired offsets are looked for.", 1)

@@ -29,8 +29,8 @@ from kohort.group.describe import (
     describe_consumer,
     list_groups,
 )
-from kohort.group.events import OffsetCommitted
-from kohort.group.shard import Shard, followers_of
+from kohort.group.events import OffsetCommitted, OffsetsTransactionEnded
+from kohort.group.shard import Shard, apply, followers_of
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
@@ -121,7 +121,7 @@ class Coordinator:
         hosted = self._active(command, ticket)
         if hosted is None:
             return
-        if type(command) is CommitOffsets:
+        if type(command) is CommitOffsets and command.producer is None:
             self.runtime.gather(hosted, command, ticket)
         else:
             self.runtime.run(hosted, command, ticket)
@@ -216,6 +216,18 @@ class Coordinator:
             self._places.clear()
         hosted = self._places[command.group_id] = self.partitions[self.partition_of(command.group_id)]
         return hosted
+
+    def end_transaction(self, partition: int, producer_id: int, *, is_commit: bool) -> None:
+        """A marker was appended to an offsets partition: the transaction's offsets take effect, or do not."""
+        self.ensure_topic()
+        hosted = self.partitions[partition]
+        self.runtime.commit_gathered(hosted)
+        if hosted.status is Status.ACTIVE:
+            apply(hosted.shard, OffsetsTransactionEnded(producer_id, is_commit))
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction commits the offset of a partition."""
+        return self._shard(group_id).pending.is_pending(group_id, topic, partition)
 
     # -- what happens without a request
 

@@ -147,6 +147,7 @@ class OffsetsPartition:
                 break  # another broker's cleaner left nothing of the last records
             progress.reached(self.partition.directory, offset, source.log_end_offset)
         self._apply(replay, replay.events())
+        self._apply(replay, replay.pending())
 
     def _apply_all(self, replay: Replay, _: BatchHeader, batch: memoryview) -> None:
         self._apply(replay, replay.read(batch))

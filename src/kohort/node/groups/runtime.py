@@ -45,6 +45,7 @@ from kohort.group.events import (
     JoinRefused,
     MemberState,
     OffsetCommitted,
+    OffsetPending,
     RoundAnnounced,
     TargetStored,
 )
@@ -345,7 +346,7 @@ class Runtime:
                 apply(shard, event)
                 if observer is not None:
                     observer.event_applied(shard, event, now_ms)
-                if type(event) is not OffsetCommitted:
+                if type(event) is not OffsetCommitted and type(event) is not OffsetPending:
                     # A refusal changes nothing, and a client can cause any number of them.
                     self._has_changed |= type(event) is not JoinRefused
                     if self._events is not None:

@@ -41,7 +41,7 @@ class InvalidExpression(ValueError):
     """An expression cannot be used; the text is the reason, in one sentence."""
 
 
-def compile_expression(text: str, name_chars: int) -> Match:
+def compile_expression(text: str, name_chars: int, field: str = "SubscribedTopicRegex") -> Match:
     """Return the function that matches whole names; `name_chars` is the number of characters of all names.
 
     Raises InvalidExpression.
@@ -50,18 +50,16 @@ def compile_expression(text: str, name_chars: int) -> Match:
         raise InvalidExpression(MISSING)
     shown = text if len(text) <= 100 else text[:100] + "…"
     if len(text) > MAX_LENGTH:
-        raise InvalidExpression(f"SubscribedTopicRegex `{shown}` has {len(text)} characters; {MAX_LENGTH} are allowed.")
+        raise InvalidExpression(f"{field} `{shown}` has {len(text)} characters; {MAX_LENGTH} are allowed.")
     try:
         compiled = re2.compile(text.encode(), _options())
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0].decode(errors="replace") if isinstance(error, re2.error) else str(error)
-        raise InvalidExpression(
-            f"SubscribedTopicRegex `{shown}` is not a valid regular expression: {reason}."
-        ) from error
+        raise InvalidExpression(f"{field} `{shown}` is not a valid regular expression: {reason}.") from error
     size: int = compiled.programsize
     if size > FREE_SIZE and size * name_chars > MAX_STEPS:
         raise InvalidExpression(
-            f"SubscribedTopicRegex `{shown}` is too large for the topics of this cluster: {size} steps for each "
+            f"{field} `{shown}` is too large for the topics of this cluster: {size} steps for each "
             f"character of their names, of which there are {name_chars}."
         )
     fullmatch = compiled.fullmatch

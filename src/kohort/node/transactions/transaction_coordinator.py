@@ -1,0 +1,302 @@
+"""All transactional ids of one node: which partition of `__transaction_state` holds each, and what may be asked of it.
+
+It carries out the decisions of `kohort.transaction` in their order: the record first, then, as soon as that is as
+durable as the topic promises, the answer and the markers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from kohort.group.decisions import append_error
+from kohort.log.disk import StorageError
+from kohort.log.transaction_records import encode_event
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import group_partition
+from kohort.node.groups.coordinator import Coordinator
+from kohort.node.groups.offsets_partition import Status
+from kohort.node.services import Services
+from kohort.node.step_scheduler import Steps
+from kohort.node.topics.topic import Topic
+from kohort.node.transactions.marker_writer import MarkerWriter
+from kohort.node.transactions.transaction_partition import TransactionPartition
+from kohort.transaction.commands import (
+    AddPartitions,
+    Command,
+    EndTransaction,
+    ExpireIds,
+    InitProducer,
+    Loaded,
+    MarkersWritten,
+    TimedOut,
+)
+from kohort.transaction.decisions import decide, verify
+from kohort.transaction.effects import (
+    Append,
+    Arm,
+    Decision,
+    Disarm,
+    Reply,
+    TransactionResult,
+    TransactionStored,
+    WriteMarkers,
+)
+from kohort.transaction.transaction import Transaction
+from kohort.transaction.transactions import apply
+
+log = logging.getLogger("kohort.node")
+
+TRANSACTION_TOPIC = "__transaction_state"
+
+AGAIN_MS = 1_000
+"""How long to wait before something is decided again whose record could not be stored."""
+
+Ticket = Callable[[TransactionResult], None]
+"""Takes the answer of one request, now or later."""
+
+
+class TransactionCoordinator:
+    """All transactional ids of one node. Start it after the node's topics are known.
+
+    `groups` returns the group coordinator, for the offsets that transactions commit.
+    """
+
+    def __init__(self, services: Services, groups: Callable[[], Coordinator]) -> None:
+        self._services = services
+        self._config = services.config
+        self._clock = services.clock
+        self._timers = services.timers
+        self.partitions: list[TransactionPartition] = []
+        self.markers = MarkerWriter(services, groups)
+        self._spare_id: int | None = None
+        """A producer id that no decision has used yet."""
+
+    # -- life
+
+    def start(self) -> None:
+        """Replay every partition that has a log, and go on with what was under way."""
+        topic = self._services.topics.get(TRANSACTION_TOPIC)
+        if topic is not None:
+            self._host(topic)
+        self._expire_later()
+
+    def ensure_topic(self) -> Topic:
+        """Return `__transaction_state`, created if there is none. Raises KafkaError, StorageError."""
+        topic = self._services.topics.get(TRANSACTION_TOPIC)
+        if topic is None:
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "segment.bytes": str(self._config.transaction_state_log_segment_bytes),
+            }
+            partitions = self._config.transaction_state_log_num_partitions
+            topic = self._services.topics.create(TRANSACTION_TOPIC, partitions, configs, self._clock.now_ms)
+        if not self.partitions:
+            self._host(topic)
+        return topic
+
+    def _host(self, topic: Topic) -> None:
+        max_timeout_ms = self._config.transaction_max_timeout_ms
+        self.partitions += [TransactionPartition(partition, max_timeout_ms) for partition in topic.partitions]
+        for hosted in self.partitions:
+            if not self._services.disk.exists(hosted.partition.directory):
+                hosted.status = Status.ACTIVE
+                continue
+            hosted.load()
+            for transactional_id in sorted(hosted.transactions.by_id):
+                self._run(hosted, Loaded(transactional_id), None)
+
+    # -- asking
+
+    def init_producer(
+        self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, ticket: Ticket
+    ) -> None:
+        """Give a producer its id and epoch."""
+        self._submit(
+            transactional_id, lambda new_id: InitProducer(transactional_id, timeout_ms, expected, new_id), ticket
+        )
+
+    def add_partitions(self, command: AddPartitions, ticket: Ticket) -> None:
+        """Add partitions to a transaction, which begins with the first."""
+        hosted = self._active(command.transactional_id, ticket)
+        if hosted is not None:
+            self._run(hosted, command, ticket)
+
+    def end(
+        self, transactional_id: str, producer: tuple[int, int], ticket: Ticket, *, is_commit: bool, version: int
+    ) -> None:
+        """Commit or abort a transaction."""
+        self._submit(
+            transactional_id,
+            lambda new_id: EndTransaction(transactional_id, *producer, is_commit, version, new_id),
+            ticket,
+        )
+
+    def verify(self, command: AddPartitions) -> ErrorCode:
+        """Return NONE if partitions are in an open transaction of the producer, or why a write to them is refused."""
+        refused: list[TransactionResult] = []
+        hosted = self._active(command.transactional_id, refused.append)
+        return refused[0].error if hosted is None else verify(hosted.transactions, command)
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """Return a transactional id as it is. Raises KafkaError."""
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        hosted = self._hosted(transactional_id) if self.partitions else None
+        if hosted is not None and hosted.status is not Status.ACTIVE:
+            raise KafkaError(hosted.error)
+        known = None if hosted is None else hosted.transactions.by_id.get(transactional_id)
+        if known is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return known
+
+    def transactions(self) -> Iterator[Transaction]:
+        """Yield all transactional ids, by partition. Raises KafkaError while one is loading."""
+        for hosted in self.partitions:
+            if hosted.status is Status.LOADING:
+                raise KafkaError(hosted.error)
+            yield from list(hosted.transactions.by_id.values())
+
+    def partition_of(self, transactional_id: str) -> int:
+        """Return the partition of `__transaction_state` that holds an id."""
+        return group_partition(
+            transactional_id, len(self.partitions) or self._config.transaction_state_log_num_partitions
+        )
+
+    def _hosted(self, transactional_id: str) -> TransactionPartition:
+        return self.partitions[self.partition_of(transactional_id)]
+
+    def _active(self, transactional_id: str, ticket: Ticket) -> TransactionPartition | None:
+        """Return the partition of an id; None when the request was refused."""
+        try:
+            self.ensure_topic()
+        except (KafkaError, StorageError) as error:
+            log.error("%s cannot be created: %s", TRANSACTION_TOPIC, error)
+            ticket(TransactionResult(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return None
+        hosted = self._hosted(transactional_id)
+        if hosted.status is Status.ACTIVE:
+            return hosted
+        ticket(TransactionResult(hosted.error))
+        return None
+
+    def _submit(self, transactional_id: str, command: Callable[[int], Command], ticket: Ticket) -> None:
+        """Decide a command that may need a producer id that was never used."""
+        hosted = self._active(transactional_id, ticket)
+        if hosted is None:
+            return
+        try:
+            new_id = self._unused_id()
+        except StorageError as error:
+            log.error("no producer id can be reserved: %s", error)
+            ticket(TransactionResult(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        else:
+            self._run(hosted, command(new_id), ticket)
+
+    def _unused_id(self) -> int:
+        if self._spare_id is None:
+            self._spare_id = self._services.state.next_producer_id(self._clock.now_ms)
+        return self._spare_id
+
+    # -- running
+
+    def _run(self, hosted: TransactionPartition, command: Command, ticket: Ticket | None) -> None:
+        """Carry out a command in the order that `kohort.transaction.effects` states."""
+        decision = decide(hosted.transactions, command, self._clock.now_ms)
+        error = self._append(hosted, decision)
+        if error:
+            self._not_stored(hosted, command, error, ticket)
+            return
+        for effect in decision:
+            if isinstance(effect, Append):
+                apply(hosted.transactions, effect.event)
+                stored = effect.event.transaction if isinstance(effect.event, TransactionStored) else None
+                if stored is not None and self._spare_id in (stored.producer_id, stored.next_producer_id):
+                    self._spare_id = None
+            elif isinstance(effect, Arm):
+                self._watch(hosted, effect.transactional_id, effect.deadline_ms)
+            elif isinstance(effect, Disarm):
+                self._timers.disarm(("transaction", effect.transactional_id))
+        released = partial(self._release, hosted, decision, ticket)
+        if not self._services.durability.when_durable(hosted.partition, released):
+            released(ErrorCode.NONE)
+
+    def _append(self, hosted: TransactionPartition, decision: Decision) -> ErrorCode:
+        """Append the records of a decision, as one batch each; return what kept them out of the log, or NONE."""
+        now_ms = self._clock.now_ms
+        try:
+            batches = [encode_event(effect.event, now_ms) for effect in decision if isinstance(effect, Append)]
+            if batches:
+                hosted.partition.append(batches, now_ms)
+        except StorageError as error:
+            log.error("append to %s: %s", hosted.partition.directory, error)
+            return append_error(ErrorCode.KAFKA_STORAGE_ERROR)
+        except KafkaError as error:
+            log.error("append to %s: %s", hosted.partition.directory, error)
+            return append_error(error.code)
+        return ErrorCode.NONE
+
+    def _not_stored(
+        self, hosted: TransactionPartition, command: Command, error: ErrorCode, ticket: Ticket | None
+    ) -> None:
+        """Answer a request with the error; decide again later what no client asked for."""
+        if ticket is not None:
+            ticket(TransactionResult(error))
+        elif isinstance(command, MarkersWritten):
+            again = partial(self._run, hosted, command, None)
+            key = "markers", command.transactional_id
+            self._timers.arm(key, self._clock.now_ms + AGAIN_MS, lambda _: again())
+        elif isinstance(command, TimedOut):
+            self._watch(hosted, command.transactional_id, self._clock.now_ms + AGAIN_MS)
+
+    def _release(
+        self, hosted: TransactionPartition, decision: Decision, ticket: Ticket | None, error: ErrorCode
+    ) -> None:
+        """The record is durable: answer, and write the markers. After a failed flush, nothing is known for certain."""
+        for effect in decision:
+            if isinstance(effect, Reply) and ticket is not None:
+                ticket(TransactionResult(append_error(error)) if error else effect.result)
+            elif isinstance(effect, WriteMarkers) and not error:
+                command = MarkersWritten(effect.transactional_id, effect.producer_id, effect.epoch)
+                written = partial(self._written, hosted, command)
+                self.markers.write(effect, hosted.partition.leader_epoch, written)
+        if error and hosted.status is Status.ACTIVE:
+            hosted.fail("a flush failed; start the broker again when the disk is sound")
+
+    def _written(self, hosted: TransactionPartition, command: MarkersWritten) -> None:
+        if hosted.status is Status.ACTIVE:
+            self._run(hosted, command, None)
+
+    def _watch(self, hosted: TransactionPartition, transactional_id: str, deadline_ms: int) -> None:
+        def fire(now_ms: int) -> None:
+            if hosted.status is not Status.ACTIVE:
+                return
+            try:
+                new_id = self._unused_id()
+            except StorageError:
+                self._watch(hosted, transactional_id, now_ms + AGAIN_MS)
+            else:
+                self._run(hosted, TimedOut(transactional_id, new_id), None)
+
+        self._timers.arm(("transaction", transactional_id), deadline_ms, fire)
+
+    # -- what happens without a request
+
+    def _expire_later(self) -> None:
+        interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+        deadline_ms = self._clock.now_ms + interval_ms
+        self._timers.arm("transactional ids expiry", deadline_ms, self._expire)
+
+    def _expire(self, now_ms: int) -> None:  # noqa: ARG002
+        self._services.steps.in_slices(self._expire_in_steps())
+
+    def _expire_in_steps(self) -> Steps[None]:
+        for hosted in self.partitions:
+            before = -1
+            while hosted.status is Status.ACTIVE and len(hosted.transactions.by_id) != before:
+                before = len(hosted.transactions.by_id)
+                self._run(hosted, ExpireIds(self._config.transactional_id_expiration_ms), None)
+                yield 1 + before // 16
+        self._expire_later()
