@@ -116,6 +116,11 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         group = self._groups.get(group_id)
         return group is not None and member_id in group.parked
 
+    def unreached(self, group_id: str) -> frozenset[str]:
+        """Return the members for which a round waits that is announced to all together."""
+        group = self._groups.get(group_id)
+        return frozenset() if group is None or group.announcement is None else frozenset(group.announcement.unreached)
+
     # -- members join and leave
 
     def begin(self, member_id: str, now_ms: int) -> None:

@@ -4,12 +4,17 @@ A heartbeat goes to the coordinator at once, so that its member's session is ren
 long as `kohort.parking` says. When a round is predicted, the heartbeat is repeated, and the coordinator's own answer
 goes to the client: no client gets REBALANCE_IN_PROGRESS without a round. A coordinator that has not seen the round
 yet, since its request came by another connection, is asked again a little later.
+
+An answer with REBALANCE_IN_PROGRESS is held too while the members of an eager round, all behind this gateway, are to
+learn of it together: a member that stops earlier than the last one gains nothing. Where it cannot wait so long, the
+client gets an answer without an error. A member that stays silent for its session is not waited for.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from kohort.gateway.core.answers import encode_answer
 from kohort.gateway.core.observed_groups import ObservedGroups
@@ -24,7 +29,7 @@ from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.codec import Buffer
-from kohort.wire.messages import SyncGroupResponse
+from kohort.wire.messages import HeartbeatResponse, SyncGroupResponse
 
 FIRST_REPEAT_MS = 4
 """When to repeat a heartbeat after its round was predicted: requests of two connections may overtake each other."""
@@ -41,10 +46,13 @@ _REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
 class HeldAnswer:
     """A heartbeat whose answer is held."""
 
-    def __init__(self, holding: ClassicHolding, exchange: Exchange, command: Heartbeat, frame: Buffer) -> None:
+    def __init__(
+        self, holding: ClassicHolding, exchange: Exchange, command: Heartbeat, frame: Buffer, error: ErrorCode
+    ) -> None:
         self._holding = holding
         self.exchange = exchange
         self._frame = frame
+        self._error = error
         self.command = command
         self.parked: ParkedHeartbeat[Heartbeat, HeartbeatResult] | None = None
         self.repeats = 0
@@ -57,7 +65,9 @@ class HeldAnswer:
     def end(self, result: HeartbeatResult) -> None:
         """The wait is over: repeat the heartbeat for news, else send the answer that was held."""
         self.parked = None  # it refers to this one: no garbage collector should have to find them
-        if result.error is ErrorCode.NONE:
+        if self._error is not ErrorCode.NONE and result.error is ErrorCode.NONE:
+            self.exchange.answer(encode_answer(self.exchange.head, HeartbeatResponse()))
+        elif self._error is not ErrorCode.NONE or result.error is ErrorCode.NONE:
             self.exchange.answer(self._frame)
         else:
             self._holding.news[GroupProtocol.CLASSIC] += 1
@@ -138,6 +148,8 @@ class ClassicHolding:
         self._clock = clock
         self._syncs: dict[tuple[str, str], HeldSync] = {}
         self._groups = groups
+        self._complete: set[str] = set()
+        """Groups with an announced round whose members are all behind this gateway."""
         self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
             timers, self._decide, _ALIVE, announced
         )
@@ -145,18 +157,22 @@ class ClassicHolding:
     def __len__(self) -> int:
         return len(self._parking)
 
-    def hold(self, exchange: Exchange, command: Heartbeat, frame: Buffer, now_ms: int) -> HeldAnswer | None:
-        """Hold the answer to a heartbeat that carries no news; None where it is to be sent now."""
+    def hold(
+        self, exchange: Exchange, command: Heartbeat, frame: Buffer, error: ErrorCode, now_ms: int
+    ) -> HeldAnswer | None:
+        """Hold the answer to a heartbeat, with its error; None where it is to be sent now."""
         self._clock.advance(now_ms)
         group = self._groups.group(command.group_id)
         member = None if group is None else group.members.get(command.member_id)
         if member is None:
             return None
-        held = HeldAnswer(self, exchange, command, frame)
+        held = HeldAnswer(self, exchange, command, frame, error)
         result = self._decide(command, now_ms)
+        if error is not ErrorCode.NONE and (result.error is not error or command.group_id not in self._complete):
+            return None
         held.parked = self._parking.park(command, result, held.end, member.session_timeout_ms, now_ms)
         if held.parked is None:
-            if result.error is ErrorCode.NONE:
+            if result.error is error:
                 return None
             self.repeat_later(held)  # the round overtook the heartbeat
         return held
@@ -211,9 +227,34 @@ class ClassicHolding:
         """A round has begun of which members learn together."""
         self._clock.advance(now_ms)
         self._parking.announce(announce.group_id, announce.awaited, announce.stopping, announce.latest_ms, now_ms)
+        group = self._groups.group(announce.group_id)
+        if group is not None and all(self._groups.is_here(group, each) for each in announce.awaited):
+            self._complete.add(announce.group_id)
+            self._await_sessions(announce.group_id, now_ms)
+
+    def _await_sessions(self, group_id: str, now_ms: int) -> None:
+        """Wait for the members that a round has not reached no longer than their sessions last.
+
+        A coordinator evicts those that are silent, and no answer shows it while the others wait here.
+        """
+        self._clock.advance(now_ms)
+        group, unreached = self._groups.group(group_id), self._parking.unreached(group_id)
+        if group is None or not unreached:
+            return
+        ends_ms = {each: self._groups.session_end_ms(group, each, now_ms) for each in group.members}
+        silent = [each for each in unreached if ends_ms.get(each, now_ms) <= now_ms]
+        if later_ms := [end_ms for end_ms in ends_ms.values() if end_ms > now_ms]:
+            self.timers.arm((self, group_id), min(later_ms), partial(self._await_sessions, group_id))
+        for member_id in silent:
+            self._parking.joined(group_id, member_id)
+        if silent:
+            self.group_changed(group_id, now_ms)
 
     def group_changed(self, group_id: str, now_ms: int) -> None:
         """Answer the heartbeats for which there is news now."""
         self._clock.advance(now_ms)
         group = self._groups.group(group_id)
-        self._parking.group_changed(group_id, now_ms, is_gathering=group is not None and group.is_gathering)
+        is_gathering = group is not None and group.is_gathering
+        if not is_gathering:
+            self._complete.discard(group_id)
+        self._parking.group_changed(group_id, now_ms, is_gathering=is_gathering)

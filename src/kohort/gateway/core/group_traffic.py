@@ -67,6 +67,9 @@ MOST_TREATMENTS = 16
 
 _EVICTED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 
+_HELD = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
+"""What the answer to a heartbeat that may be held says."""
+
 Command = Join | Sync | Heartbeat | Leave | CommitOffsets | ConsumerHeartbeat | UnobservedHeartbeat
 
 
@@ -272,9 +275,9 @@ class ConnectionTraffic:
         held = self._held
         if isinstance(held, HeldAnswer) and held.exchange is exchange:
             return held.answered_again(frame, error, now_ms)
-        if self._holding is None or error is not ErrorCode.NONE or not self._may_hold(exchange, command, now_ms):
+        if self._holding is None or error not in _HELD or not self._may_hold(exchange, command, now_ms):
             return frame
-        self._held = self._holding.hold(exchange, command, frame, now_ms)
+        self._held = self._holding.hold(exchange, command, frame, error, now_ms)
         if self._held is None:
             return frame
         self._policies.counters.heartbeats[GroupProtocol.CLASSIC] += 1

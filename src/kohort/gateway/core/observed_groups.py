@@ -96,6 +96,8 @@ class ObservedGroups:
         self._timers = timers
         self._seen_ms: dict[str, int] = {}
         """By member id, when it last sent a request."""
+        self._generations: dict[str, int] = {}
+        """By member id, the generation that its last SyncGroup or heartbeat named."""
         self._nameless: dict[str, list[Join]] = {}
         """By group, JoinGroups without an id that are not answered yet, and will be when the generation forms."""
         self._unformed: dict[str, tuple[Join, JoinResult]] = {}
@@ -279,6 +281,7 @@ class ObservedGroups:
         """A member asks for its assignment; the leader hands all of them in."""
         self._instance_shown(command, now_ms)
         self.member_seen(command.member_id, now_ms)
+        self._generation_shown(command)
         self._form_at_last(command.group_id, now_ms)
         group = self.group(command.group_id)
         if group is None or command.member_id not in group.members or command.generation != group.generation:
@@ -322,6 +325,7 @@ class ObservedGroups:
         """A member sends a heartbeat."""
         self._instance_shown(command, now_ms)
         self.member_seen(command.member_id, now_ms)
+        self._generation_shown(command)
 
     def heartbeat_answered(self, command: Heartbeat, error: ErrorCode, now_ms: int) -> None:
         """A heartbeat is answered by the coordinator."""
@@ -413,6 +417,19 @@ class ObservedGroups:
             self._remove(group, member_id, cause, now_ms)
         self._open(group, causes[0] if causes else Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
 
+    def _generation_shown(self, command: Heartbeat | Sync) -> None:
+        group = self.group(command.group_id)
+        if group is not None and command.member_id in group.members:
+            self._generations[command.member_id] = command.generation
+
+    def is_here(self, group: ClassicGroup, member_id: str) -> bool:
+        """Whether a member has sent its requests through this gateway since the group's generation formed."""
+        return self._generations.get(member_id) == group.generation
+
+    def session_end_ms(self, group: ClassicGroup, member_id: str, now_ms: int) -> int:
+        """Return when the coordinator evicts a member that stays silent, as far as it is seen."""
+        return now_ms - self._silence_ms(member_id, now_ms) + group.members[member_id].session_timeout_ms
+
     def _silence_ms(self, member_id: str, now_ms: int) -> int:
         return now_ms - self._seen_ms.get(member_id, now_ms)
 
@@ -474,13 +491,16 @@ class ObservedGroups:
             MemberRemoved(group.group_id, member_id, member.instance_id, cause, silent_ms, member.session_timeout_ms),
             now_ms,
         )
-        self._seen_ms.pop(member_id, None)
 
     def _store(self, group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int) -> None:
         self._apply(_synced(group, assignments, now_ms, Cause(CauseKind.LEADER_SYNCED, now_ms, group.leader)), now_ms)
 
     def _apply(self, event: Event, now_ms: int) -> None:
         apply(self.shard, event)
+        if isinstance(event, MemberRemoved | StaticMemberReplaced):
+            gone = event.member_id if isinstance(event, MemberRemoved) else event.old_member_id
+            self._seen_ms.pop(gone, None)
+            self._generations.pop(gone, None)
         self._observer.event_applied(self.shard, event, now_ms)
 
 

@@ -1,0 +1,115 @@
+"""Members of an eager group learn of a round together, however the broker's answers come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.wire.responses import encode_response
+
+from kohort.gateway.core.gateway import Gateway
+from kohort.gateway.core.policies import EVERYTHING_PARKED
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.model.errors import ErrorCode
+from kohort.model.subscription import Subscription
+from kohort.wire.consumer_protocol import encode_subscription
+from kohort.wire.frames import decode_response, encode_request
+from kohort.wire.message import Message, Response
+from kohort.wire.messages import (
+    ApiVersionsRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+SESSION_MS = 10_000
+RANGE = JoinGroupRequest.Protocol(name="range", metadata=encode_subscription(Subscription(["t"])))
+
+
+class Member:
+    """A member of group `g` behind a gateway, and the broker's end of its connection."""
+
+    def __init__(self, gateway: Gateway, member_id: str) -> None:
+        self.gateway = gateway
+        self.id = member_id
+        self.to_client: list[bytes] = []
+        self.relay = gateway.open(member_id, lambda data: self.to_client.append(bytes(data)), lambda _: None)
+        self.sent = 0
+        self.send(ApiVersionsRequest(client_software_name="apache-kafka-java", client_software_version="1"), 3, 0)
+
+    def send(self, message: Message, version: int, now_ms: int) -> None:
+        self.sent += 1
+        self.gateway.tick(now_ms)
+        self.relay.from_client(encode_request(message, version, self.sent, "c1"), now_ms)
+
+    def answered(self, answer: Response, version: int, now_ms: int) -> None:
+        self.relay.from_broker(b"".join(encode_response(answer, version, self.sent)), now_ms)
+
+    def join(self, now_ms: int) -> None:
+        request = JoinGroupRequest(group_id="g", member_id=self.id, protocol_type="consumer", protocols=[RANGE])
+        request.session_timeout_ms, request.rebalance_timeout_ms = SESSION_MS, 300_000
+        self.send(request, 5, now_ms)
+
+    def heartbeat(self, now_ms: int, error: ErrorCode = ErrorCode.NONE) -> None:
+        self.send(HeartbeatRequest(group_id="g", generation_id=1, member_id=self.id), 3, now_ms)
+        self.answered(HeartbeatResponse(error_code=error), 3, now_ms)
+
+    def errors(self) -> list[int]:
+        """Return the errors of the answers to heartbeats that the client got since the last call."""
+        frames, self.to_client[:] = list(self.to_client), []
+        return [decode_response(HeartbeatResponse, 3, frame[4:])[1].error_code for frame in frames]
+
+
+def group(*names: str) -> dict[str, Member]:
+    """Return the members of a group that is stable at 0 ms, the first of which leads it."""
+    gateway = Gateway(GroupSettings(), lambda *_: None, policies=EVERYTHING_PARKED)
+    members = {name: Member(gateway, name) for name in names}
+    everyone: list[Any] = [JoinGroupResponse.Member(member_id=name, metadata=RANGE.metadata) for name in names]
+    for member in members.values():
+        member.join(0)
+    for name, member in members.items():
+        listed = everyone if name == names[0] else []
+        joined = JoinGroupResponse(generation_id=1, protocol_name="range", leader=names[0], member_id=name)
+        joined.members = listed
+        member.answered(joined, 5, 0)
+    for member in members.values():
+        member.send(SyncGroupRequest(group_id="g", generation_id=1, member_id=member.id), 3, 0)
+        member.answered(SyncGroupResponse(assignment=b""), 3, 0)
+        member.to_client.clear()
+    return members
+
+
+def leave(member: Member, now_ms: int) -> None:
+    member.send(LeaveGroupRequest(group_id="g", member_id=member.id), 2, now_ms)
+    member.answered(LeaveGroupResponse(), 2, now_ms)
+
+
+def test_an_answer_that_says_so_waits_until_every_member_can_learn_of_a_round() -> None:
+    members = group("a", "b", "c")
+    leave(members["c"], 1_000)
+    members["a"].heartbeat(3_000, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert members["a"].errors() == []
+    members["b"].heartbeat(3_100, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert members["b"].errors() == members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_a_member_that_cannot_wait_so_long_goes_on_as_before() -> None:
+    members = group("a", "b", "c")
+    leave(members["c"], 1_000)
+    members["a"].heartbeat(3_000, ErrorCode.REBALANCE_IN_PROGRESS)
+    members["a"].gateway.tick(8_000)
+    assert members["a"].errors() == [ErrorCode.NONE]
+
+
+def test_a_member_that_is_silent_for_its_session_is_not_waited_for() -> None:
+    members = group("a", "b", "c")
+    leave(members["c"], 1_000)
+    for now_ms in range(3_000, SESSION_MS, 3_000):
+        members["a"].heartbeat(now_ms, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert ErrorCode.REBALANCE_IN_PROGRESS not in members["a"].errors()
+    members["a"].gateway.tick(SESSION_MS)
+    assert members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
