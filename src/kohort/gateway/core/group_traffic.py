@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from kohort.gateway.core.answers import encode_answer
 from kohort.gateway.core.classic_holding import ClassicHolding, HeldAnswer, HeldSync
-from kohort.gateway.core.consumer_holding import ConsumerHolding, EpochHeartbeat
+from kohort.gateway.core.consumer_holding import STABLE_PARK_MS, ConsumerHolding, EpochHeartbeat
 from kohort.gateway.core.edge.edge import Edge, HeldAssignments
 from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.observed_groups import ObservedGroups
@@ -49,6 +49,8 @@ from kohort.wire.messages import (
     LeaveGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
     StreamsGroupHeartbeatRequest,
@@ -117,6 +119,8 @@ class ConnectionTraffic:
         """The last group's treatment: a connection is one of a single client, and hardly ever of more groups."""
         self.has_fetched = False
         """Whether the connection has carried a Fetch or a ShareFetch."""
+        self._authenticated_until_ms: int | None = None
+        """When the client must have authenticated again (KIP-368), or None."""
         self._held: HeldAnswer | HeldSync | None = None
         self._is_warned = False
 
@@ -164,7 +168,7 @@ class ConnectionTraffic:
         holding = self._epoch_holdings.get(protocol)
         if holding is None:
             return True
-        if not self.has_fetched and self._parks(heartbeat, now_ms):
+        if not self.has_fetched and not self._expires_soon(now_ms) and self._parks(heartbeat, now_ms):
             parked = holding.hold(exchange, heartbeat, now_ms)
             if parked is not None:
                 self._parked = parked
@@ -172,6 +176,10 @@ class ConnectionTraffic:
                 return False
         holding.sent(heartbeat, now_ms)
         return True
+
+    def _expires_soon(self, now_ms: int) -> bool:
+        """Whether a request that is held could reach the broker when the client is no longer authenticated."""
+        return self._authenticated_until_ms is not None and now_ms + STABLE_PARK_MS >= self._authenticated_until_ms
 
     def _command_of(self, exchange: Exchange, now_ms: int) -> Command | None:
         """Return what a request asks of its group; None where it cannot be read, or asks nothing."""
@@ -223,12 +231,17 @@ class ConnectionTraffic:
         """Take the answer to a request; it passes."""
         head, command = exchange.head, exchange.context
         api = _READ[head.api_key]
-        if command is not None and (api.answered or api.result) is not None:
+        is_authentication = head.api_key == Api.SASL_AUTHENTICATE
+        if is_authentication or (command is not None and (api.answered or api.result) is not None):
             try:
                 _, message = decode_response(api.response, head.api_version, memoryview(frame)[_LENGTH_BYTES:])
             except MalformedMessage as error:
                 self._warn(head, error)
             else:
+                if isinstance(message, SaslAuthenticateResponse):
+                    lifetime_ms = message.session_lifetime_ms
+                    self._authenticated_until_ms = now_ms + lifetime_ms if lifetime_ms > 0 else None
+                    return frame
                 if isinstance(command, EpochHeartbeat):
                     assert api.result is not None, "an answer to a heartbeat with an epoch has one"
                     return self._heartbeat_answered(command, api.result(message), frame, now_ms)
@@ -435,6 +448,7 @@ def _leave_answered(
 
 _READ: Mapping[int, _ReadApi] = {
     Api.API_VERSIONS: _ReadApi(ApiVersionsRequest, ApiVersionsResponse),
+    Api.SASL_AUTHENTICATE: _ReadApi(SaslAuthenticateRequest, SaslAuthenticateResponse),
     Api.JOIN_GROUP: _ReadApi(JoinGroupRequest, JoinGroupResponse, _join, ObservedGroups.join_sent, _join_answered),
     Api.SYNC_GROUP: _ReadApi(SyncGroupRequest, SyncGroupResponse, _sync, None, _sync_answered),
     Api.HEARTBEAT: _ReadApi(

@@ -17,6 +17,8 @@ from kohort.wire.messages import (
     ApiVersionsRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
 )
 
 BROKERS_INTERVAL_MS = 5_000
@@ -107,6 +109,24 @@ def test_a_client_without_a_name_is_observed_beside_one_that_is_parked() -> None
     parking = gateway(EVERYTHING_PARKED)
     assert Member(parking, "m1", software="").steady() == -1
     assert Member(parking, "m2").steady() > 0
+
+
+def test_nothing_is_held_that_could_arrive_when_its_sender_is_no_longer_authenticated() -> None:
+    member = Member(gateway(EVERYTHING_PARKED))
+    now_ms = member.steady()
+    member.relay.release(now_ms)
+    member.answered(now_ms + 1)
+
+    def authenticate(lifetime_ms: int) -> None:
+        member.send(SaslAuthenticateRequest(auth_bytes=b"x"), 2, now_ms + 2)
+        answer = SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)
+        member.relay.from_broker(b"".join(encode_response(answer, 2, member.sent)), now_ms + 2)
+
+    authenticate(3_000)
+    assert member.heartbeat(1, now_ms + 1_000)
+    member.answered(now_ms + 1_001)
+    authenticate(600_000)
+    assert not member.heartbeat(1, now_ms + 2_000)
 
 
 def test_what_is_held_passes_when_the_gateway_drains_and_nothing_is_held_any_more() -> None:
