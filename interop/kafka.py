@@ -10,10 +10,12 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -160,6 +162,14 @@ class ApacheKafka:
     def stop(self) -> None:
         """Stop the broker; its data stay until `remove`."""
         self.child.stop()
+
+    def hang(self, seconds: float) -> None:
+        """Let the broker answer nothing for a while; return when it goes on."""
+        self.child.signal(signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            self.child.signal(signal.SIGCONT)
 
     def remove(self) -> None:
         """Remove its data and logs."""

@@ -39,7 +39,7 @@ pause, and what is read again had not been committed when its next owner got the
 GATEWAY_HEAD = """## Java through the gateway
 
 Unmodified programs that come to an Apache Kafka through `kohort gateway --park '*'`, by the mode of the gateway and the
-version of Kafka. 4.3.1 has three nodes; of 4.4.0 one node holds data, and one coordinates groups.
+version of Kafka. 4.3.1 has three nodes, but for TLS one; of 4.4.0 one node holds data, and one coordinates groups.
 
 """
 MATRIX = "matrix: "

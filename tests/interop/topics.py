@@ -6,11 +6,11 @@ import pytest
 from interop.waiting import eventually
 
 
-def create_topic(bootstrap: str, name: str, partitions: int) -> None:
+def create_topic(bootstrap: str, name: str, partitions: int, copies: int = 1) -> None:
     """Create a topic with the one client library that is always there to do it, and wait until it is known."""
     confluent = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is not installed")
     admin = confluent.AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([confluent.NewTopic(name, partitions, 1)])[name].result(20)
+    admin.create_topics([confluent.NewTopic(name, partitions, copies)])[name].result(20)
 
     def led() -> int:
         return sum(each.leader >= 0 for each in admin.list_topics(name, timeout=10).topics[name].partitions.values())
