@@ -151,9 +151,9 @@ class ConnectionTraffic:
     def _sync_passes(self, exchange: Exchange, command: Sync, now_ms: int) -> bool:
         """Return whether a SyncGroup passes now: a leader's may wait for an assignor."""
 
-        def passes(decided: Sync, at_ms: int) -> None:
+        def passes(decided: Sync, remark: str, at_ms: int) -> None:
             exchange.context = decided
-            self._groups.sync_sent(decided, at_ms)
+            self._groups.sync_sent(decided, at_ms, remark)
             exchange.pass_on()
 
         self._assigning = self._edge.handed_in(exchange, command, now_ms, passes)

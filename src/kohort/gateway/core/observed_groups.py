@@ -104,8 +104,8 @@ class ObservedGroups:
         """By group, the first answer of a generation of which not all members are known yet."""
         self._uncertain: set[str] = set()
         """Groups of which not all members may be known."""
-        self._handed_in: dict[str, Sync] = {}
-        """By group, the leader's SyncGroup that is not answered yet."""
+        self._handed_in: dict[str, tuple[Sync, str]] = {}
+        """By group, the leader's SyncGroup that is not answered yet, and who assigned if not the leader."""
 
     def group(self, group_id: str) -> ClassicGroup | None:
         """Return a classic group, or None where there is no such group."""
@@ -277,8 +277,8 @@ class ObservedGroups:
 
     # SyncGroup
 
-    def sync_sent(self, command: Sync, now_ms: int) -> None:
-        """A member asks for its assignment; the leader hands all of them in."""
+    def sync_sent(self, command: Sync, now_ms: int, remark: str = "") -> None:
+        """A member asks for its assignment; the leader hands all of them in. `remark` is why they are not its own."""
         self._instance_shown(command, now_ms)
         self.member_seen(command.member_id, now_ms)
         self._generation_shown(command)
@@ -287,7 +287,7 @@ class ObservedGroups:
         if group is None or command.member_id not in group.members or command.generation != group.generation:
             return
         if command.member_id == group.leader and group.phase is Phase.COMPLETING_REBALANCE:
-            self._handed_in[command.group_id] = command
+            self._handed_in[command.group_id] = command, remark
         cause = Cause(CauseKind.MEMBER_SYNCED, now_ms, command.member_id)
         is_held = group.is_holding and command.member_id not in group.revoking
         awaits_sync = group.phase is Phase.COMPLETING_REBALANCE or is_held
@@ -304,9 +304,9 @@ class ObservedGroups:
         if error is ErrorCode.NONE and command.generation == group.generation:
             self._observer.member_synced(command.member_id, now_ms)
             if group.phase is Phase.COMPLETING_REBALANCE:
-                handed_in = self._handed_in.pop(command.group_id, None)
+                handed_in, remark = self._handed_in.pop(command.group_id, (None, ""))
                 if handed_in is not None and handed_in.generation == group.generation:
-                    self._predict(decide(self.shard, handed_in, now_ms), now_ms)
+                    self._predict(decide(self.shard, handed_in, now_ms), now_ms, remark)
                 if group.phase is Phase.COMPLETING_REBALANCE:
                     self._store(group, dict(handed_in.assignments) if handed_in is not None else {}, now_ms)
             group.members[command.member_id].assignment = assignment
@@ -451,10 +451,15 @@ class ObservedGroups:
             assert group is not None, "it was just stored"
         return group
 
-    def _predict(self, decision: Decision, now_ms: int) -> None:
-        """Let the events of a decision happen, and the round that it opens; not its answers and timers."""
+    def _predict(self, decision: Decision, now_ms: int, remark: str = "") -> None:
+        """Let the events of a decision happen, and the round that it opens; not its answers and timers.
+
+        `remark` is the detail behind the cause of an assignment that it stores.
+        """
         for effect in decision:
-            if isinstance(effect, Note | Append):
+            if isinstance(effect, Append) and isinstance(effect.event, GroupStored) and remark:
+                self._apply(replace(effect.event, cause=replace(effect.event.cause, detail=remark)), now_ms)
+            elif isinstance(effect, Note | Append):
                 self._apply(effect.event, now_ms)
             elif isinstance(effect, Park) and effect.at.kind is ParkedKind.JOIN:
                 self._observer.member_joined(effect.at.group_id, effect.at.member_id)

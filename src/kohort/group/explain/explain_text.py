@@ -397,7 +397,8 @@ def _round_links(rebalance: Rebalance, number: int, each: Round, names: Names) -
     if each.failure is not None:
         yield Link(each.formed_ms or each.opened_ms, f"{which} came to no assignment: {cause(each.failure, names)}")
     elif each.stored_ms is not None:
-        yield Link(each.stored_ms, "assignment stored")
+        remark = f", {printable(each.stored_remark)}" if each.stored_remark else ""
+        yield Link(each.stored_ms, f"assignment stored{remark}")
 
 
 def _moved(rebalance: Rebalance, names: Names) -> str:

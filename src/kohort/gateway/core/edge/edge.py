@@ -36,7 +36,7 @@ from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kohort.group.commands import Heartbeat, Join, Sync
 from kohort.group.results import JoinResult
 from kohort.model.assignment import Partitions
-from kohort.model.cause import MAX_REASON_LENGTH
+from kohort.model.cause import MAX_REASON_LENGTH, first_few
 from kohort.model.printable import printable
 from kohort.node.timers import Timers
 from kohort.wire.codec import decode, encode
@@ -75,10 +75,14 @@ class EdgeCounters:
     """Heartbeats answered with REBALANCE_IN_PROGRESS by order."""
 
 
+Passes = Callable[[Sync, str, int], None]
+"""Takes a command as it passes, for `kohort explain` what was done with its assignments, and the time."""
+
+
 class HeldAssignments:
     """A leader's SyncGroup that waits for an assignor. `passes` is called, once, when the wait is over."""
 
-    def __init__(self, edge: Edge, exchange: Exchange, command: Sync, passes: Callable[[Sync, int], None]) -> None:
+    def __init__(self, edge: Edge, exchange: Exchange, command: Sync, passes: Passes) -> None:
         self._edge = edge
         self.exchange = exchange
         self.command = command
@@ -94,10 +98,10 @@ class HeldAssignments:
         self.is_over = True
         self._edge.timers.disarm(self)
 
-    def passed(self, now_ms: int) -> None:
+    def passed(self, remark: str, now_ms: int) -> None:
         """It is decided what passes."""
         self.drop()
-        self._passes(self.command, now_ms)
+        self._passes(self.command, remark, now_ms)
 
 
 class Edge:
@@ -170,12 +174,10 @@ class Edge:
         else:
             self._rounds.begin(group_id, result)
 
-    def handed_in(
-        self, exchange: Exchange, command: Sync, now_ms: int, passes: Callable[[Sync, int], None]
-    ) -> HeldAssignments | None:
+    def handed_in(self, exchange: Exchange, command: Sync, now_ms: int, passes: Passes) -> HeldAssignments | None:
         """Take a leader's SyncGroup; None where it passes as it is.
 
-        `passes` is called with the command whose assignments are in the exchange's frame then, perhaps at once.
+        `passes` is called, perhaps at once, when the exchange's frame is decided.
         """
         group_id = command.group_id
         drained = self.orders.drained(self._groups.group(group_id))
@@ -191,8 +193,12 @@ class Edge:
         except LeftAsItIs as why:
             self._left(group_id, Result.REFUSED, str(why))
             return None
+        without = f"without {first_few(sorted(drained))}, which is drained" if drained else ""
         if assignor is None and protocol != COOPERATIVE_STICKY:
-            self._replace(held, without_drained(spec, drained, own), now_ms)
+            try:
+                self._replace(held, without_drained(spec, drained, own), without, now_ms)
+            except LeftAsItIs as why:
+                self._failed(held, str(why), now_ms)
             return held
 
         def done(intended: Intended | str, at_ms: int) -> None:
@@ -202,7 +208,8 @@ class Edge:
             try:
                 if isinstance(intended, str):
                     raise LeftAsItIs(intended)
-                self._replace(held, by_assignor(spec, protocol, drained, own, intended), at_ms)
+                decided = by_assignor(spec, protocol, drained, own, intended)
+                self._replace(held, decided, f"by {assignor or 'uniform'} at the gateway {without}".rstrip(), at_ms)
             except LeftAsItIs as why:
                 self._failed(held, str(why), at_ms)
 
@@ -235,7 +242,7 @@ class Edge:
         group = self._groups.group(group_id)
         return {} if group is None else {name: member.assignment for name, member in group.members.items()}
 
-    def _replace(self, held: HeldAssignments, decided: dict[str, Partitions], now_ms: int) -> None:
+    def _replace(self, held: HeldAssignments, decided: dict[str, Partitions], remark: str, now_ms: int) -> None:
         """Pass these assignments in place of the leader's own. Raises LeftAsItIs."""
         command = held.command
         changed = replace(command, assignments=written(command.assignments, decided))
@@ -243,12 +250,13 @@ class Edge:
         held.command = changed
         self.counters.results[Result.REPLACED] += 1
         self._logged.pop(command.group_id, None)
-        held.passed(now_ms)
+        held.passed(remark, now_ms)
 
     def _failed(self, held: HeldAssignments, why: str, now_ms: int) -> None:
         group_id = held.command.group_id
-        self._left(group_id, Result.FAILED, f"the assignor {self._runner.assignor_of(group_id) or 'uniform'}: {why}")
-        held.passed(now_ms)
+        why = f"the assignor {self._runner.assignor_of(group_id) or 'uniform'}: {why}"
+        self._left(group_id, Result.FAILED, why)
+        held.passed(f"the leader's own: {why}"[:MAX_REASON_LENGTH], now_ms)
 
     def _left(self, group_id: str, result: Result, why: str) -> None:
         self.counters.results[result] += 1

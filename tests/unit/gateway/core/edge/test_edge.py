@@ -16,7 +16,10 @@ from kohort.gateway.core.edge.edge import ASSIGNOR_MS, Result
 from kohort.gateway.core.gateway import Gateway
 from kohort.gateway.core.policies import EVERYTHING_PARKED, OBSERVED, PolicyTable
 from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.events import Event, GroupStored
+from kohort.group.shard import Shard
 from kohort.model.assignment import Assignment
+from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
@@ -161,8 +164,12 @@ def assigned(member: Member) -> dict[str, list[int]]:
     }
 
 
-def gateway(runner: ScriptedRunner | None = None, policies: PolicyTable = OBSERVED) -> Gateway:
-    return Gateway(GroupSettings(), lambda *_: None, policies=policies, runner=runner)
+def gateway(
+    runner: ScriptedRunner | None = None,
+    policies: PolicyTable = OBSERVED,
+    noted: Callable[[Shard, Event, int], None] = lambda *_: None,
+) -> Gateway:
+    return Gateway(GroupSettings(), noted, policies=policies, runner=runner)
 
 
 WANTS = Subscription(("orders",))
@@ -195,6 +202,29 @@ def test_all_else_of_the_sync_request_stays() -> None:
     passed = leader.passed()
     assert (passed.group_id, passed.member_id, passed.generation_id) == (GROUP, "a", 1)
     assert all(each.assignment[:2] == b"\0\1" for each in passed.assignments)  # the version of each stays, too
+
+
+@pytest.mark.parametrize(
+    ("given", "remark"),
+    [
+        ({"a": [0], "b": [1, 2, 3]}, "by by-hand at the gateway"),
+        ("it raised KeyError: 1", "the leader's own: the assignor by-hand: it raised KeyError: 1"),
+    ],
+)
+def test_event_of_the_assignment_has_what_became_of_it(given: Any, remark: str) -> None:
+    runner = ScriptedRunner()
+    runner.given = given
+    details = []
+
+    def noted(_: Shard, event: Event, __: int) -> None:
+        if isinstance(event, GroupStored) and event.cause.kind is CauseKind.LEADER_SYNCED:
+            details.append(event.cause.detail)
+
+    leader = Member(gateway(runner, noted=noted), "a")
+    leader.join("range", {"a": WANTS, "b": WANTS}, 1)
+    leader.sync(HALVES)
+    leader.answer(SyncGroupResponse(assignment=encode_assignment(HALVES["a"])), SYNC)
+    assert details == [remark]
 
 
 def test_groups_without_an_assignor_pass_as_they_are() -> None:
