@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kohort.gateway.core.edge.assignor_runner import AssignorRunner
 from kohort.gateway.core.gateway import Gateway
 from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
 from kohort.gateway.core.relay import Relay
@@ -28,7 +29,10 @@ LookUp = Callable[["GatewayHost", str, int], None]
 
 
 class GatewayHost:
-    """One gateway. `routes` are the brokers' addresses by the address at which the gateway stands for each."""
+    """One gateway. `routes` are the brokers' addresses by the address at which the gateway stands for each.
+
+    `runner` assigns in place of leaders.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class GatewayHost:
         settings: GroupSettings,
         look_up: LookUp,
         observer: Observer,
+        runner: AssignorRunner | None = None,
     ) -> None:
         self.name = host.name
         self.host = host
@@ -47,13 +52,14 @@ class GatewayHost:
         self._settings = settings
         self._look_up = look_up
         self._observer = observer
+        self._runner = runner
         self._alarm = Alarm(host, self._tick)
 
     def start(self) -> None:
         """Boot the process and listen."""
         assert self.gateway is None, "a gateway runs once"
         self.host.boot()
-        self.gateway = Gateway(self._settings, _ignore, self._looked_up, policies=_PARKED)
+        self.gateway = Gateway(self._settings, _ignore, self._looked_up, policies=_PARKED, runner=self._runner)
         self._alarm.forget()
         for address, broker in self._routes.items():
             self._network.listen(address, self.host, self._acceptor(broker))

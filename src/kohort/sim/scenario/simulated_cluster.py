@@ -22,6 +22,7 @@ from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_admin import Operator
 from kohort.sim.peers.peer_producer import Feeder
+from kohort.sim.scenario.simulated_assignors import SimulatedAssignors
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan
 
 PORT = 9092
@@ -59,13 +60,13 @@ class SimulatedCluster:
             self.nodes[name] = NodeHost(
                 self.host(name), self.network, (name, PORT), self.rng.stream(name), observer, settings, disk, advertised
             )
+        self.topics = {topic.name: topic.partitions for topic in plan.topics}
+        """The topics that exist, with their partitions."""
         self.gateways = {name: self._gateway(name) for name in plan.gateways}
         for number in range(1, len(plan.nodes) + 1 if plan.gateways else 1):
             self.network.names[GATEWAY, PORT + number] = tuple((name, PORT + number) for name in plan.gateways)
         self.place = plan.nodes[0]
         """The node that has the disk now, whether it runs or not."""
-        self.topics = {topic.name: topic.partitions for topic in plan.topics}
-        """The topics that exist, with their partitions."""
         self.is_healed = False
         self.slots: dict[str, MemberSlot] = {}
         self.operator = Operator(self.host("admin"), self.network, self.running_address)
@@ -93,7 +94,11 @@ class SimulatedCluster:
     def _gateway(self, name: str) -> GatewayHost:
         routes = {(name, PORT + number): (node, PORT) for number, node in enumerate(self.plan.nodes, 1)}
         settings = group_settings(Config({**dict(self.plan.settings), "kohort.group.sync.hold.ms": "1000"}))
-        return GatewayHost(self.host(name), self.network, routes, settings, self._described, self.observer)
+        host, assignor = self.host(name), self.plan.edge_assignor
+        runner = None
+        if assignor:
+            runner = SimulatedAssignors(host, self.rng.stream(f"{name}/assignor"), self.topics, assignor)
+        return GatewayHost(host, self.network, routes, settings, self._described, self.observer, runner)
 
     def _described(self, gateway: GatewayHost, group_id: str, generation: int) -> None:
         """Answer a gateway's look-up of a group, as a describe request would, a moment later."""

@@ -74,6 +74,8 @@ class Plan(NamedTuple):
     """When the faults end and the world is healed."""
     gateways: tuple[str, ...] = ()
     """Gateways between the members and the brokers; without any, members connect to the brokers."""
+    edge_assignor: str = ""
+    """The assignor by which gateways replace the assignments of leaders, or empty."""
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """Return the plan with these steps alone."""
@@ -127,7 +129,9 @@ def show(plan: Plan) -> Iterator[str]:
     yield "topics   " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in plan.topics)
     yield "nodes    " + ", ".join(plan.nodes)
     if plan.gateways:
-        yield "gateways " + ", ".join(plan.gateways)
+        yield (
+            "gateways " + ", ".join(plan.gateways) + (f", assigning by {plan.edge_assignor}" * bool(plan.edge_assignor))
+        )
     for name, value in plan.settings:
         yield f"setting  {name}={value}"
     for member, variants in zip(plan.members, plan.variants, strict=True):

@@ -67,6 +67,10 @@ LIKE_KAFKA = {
 """Settings of a broker that does as Apache Kafka does what a gateway does for it."""
 
 
+EDGE_ASSIGNORS = ("", "uniform", "range")
+"""Assignors by which gateways replace those of leaders; without one, leaders' own assignments pass."""
+
+
 def draw_plan(seed: int, gateways: int = 0) -> Plan:
     """Return the world of a seed, with so many gateways between its members and its brokers."""
     random = Rng(seed).stream("plan")
@@ -92,7 +96,8 @@ def draw_plan(seed: int, gateways: int = 0) -> Plan:
     if names and Rng(seed).stream("plan/gateways").random() < 0.8:
         settings = tuple(sorted({**dict(settings), **LIKE_KAFKA}.items()))
     steps = draw_steps(Rng(seed), Sketch(random, end_us, topics, nodes, tuple(members), names))
-    return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names)
+    edge = Rng(seed).stream("plan/edge").choice(EDGE_ASSIGNORS) if names else ""
+    return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names, edge)
 
 
 def draw_topics(random: Random) -> tuple[TopicPlan, ...]:
