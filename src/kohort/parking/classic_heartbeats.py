@@ -11,7 +11,7 @@ group. An earlier answer gains nothing: the round cannot end before, however lon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -33,6 +33,9 @@ class Answer(Protocol):
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
+
+ReachChanged = Callable[[str, Collection[str], bool], None]
+"""Takes a group whose round is announced, members, and whether their heartbeats are parked here now, or no longer."""
 
 
 class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
@@ -83,7 +86,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
 
     `decide` returns the answer to a heartbeat as of now; `alive` is the answer that carries no news. The answer to a
     commit waits behind a heartbeat of a stable group for `commit_hold_ms`. `announced` is called with the group whose
-    members learn of a round now, for how many milliseconds they had waited, and the time.
+    members learn of a round now, for how many milliseconds they had waited, and the time. Where several processes park
+    heartbeats of the same groups, `reach_changed` reports which members are reached here, for the others.
     """
 
     def __init__(
@@ -93,7 +97,9 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         alive: AnswerT,
         announced: Callable[[str, int, int], None],
         commit_hold_ms: int = 0,
+        reach_changed: ReachChanged | None = None,
     ) -> None:
+        self._reach_changed = reach_changed or (lambda _group_id, _members, _is_reached: None)
         self._timers = timers
         self._decide = decide
         self._alive = alive
@@ -164,7 +170,9 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         group = self._groups.get(heartbeat.group_id)
         if group is None or group.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
             return None
-        group.announcement.unreached.discard(member_id)
+        if member_id in group.announcement.unreached:
+            group.announcement.unreached.discard(member_id)
+            self._reach_changed(group.group_id, (member_id,), True)
         if not group.announcement.unreached:
             self._announce(group, now_ms)
         elif member_id in group.announcement.stopping:
@@ -220,6 +228,39 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         announcement.unreached -= group.parked.keys()
         group.due += [parked for member_id, parked in group.parked.items() if member_id not in stopping]
         self._timers.arm(announcement, latest_ms, partial(self._announce, group))
+        self._reach_changed(group_id, group.parked.keys(), True)
+
+    def is_announcing(self, group_id: str) -> bool:
+        """Whether members of a group have yet to learn of a round."""
+        group = self._groups.get(group_id)
+        return group is not None and group.announcement is not None
+
+    def reached_elsewhere(self, group_id: str, members: Iterable[str], now_ms: int) -> None:
+        """Another process has parked heartbeats of members, while a round is announced."""
+        group = self._groups.get(group_id)
+        if group is not None and group.announcement is not None:
+            group.announcement.unreached.difference_update(members)
+            if not group.announcement.unreached:
+                self._announce(group, now_ms)
+
+    def lost_elsewhere(self, group_id: str, members: Iterable[str]) -> None:
+        """Another process no longer has parked heartbeats of members that are in the group and have not joined."""
+        group = self._groups.get(group_id)
+        if group is not None and group.announcement is not None:
+            group.announcement.unreached.update(members)
+
+    def release_group(self, group_id: str, now_ms: int) -> None:
+        """Answer all that is parked for a group, without news, and announce nothing."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return
+        announcement, group.announcement = group.announcement, None
+        if announcement is not None:
+            self._timers.disarm(announcement)
+        for parked in list(group.parked.values()):
+            if parked.parking is not None:
+                self._answer(parked, self._alive, now_ms)
+        self._tidy(group)
 
     def group_changed(self, group_id: str, now_ms: int, *, is_gathering: bool) -> None:
         """Something happened to a group: answer the heartbeats whose answer carries news now.
@@ -278,7 +319,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 result = self._alive
             elif is_long:
                 result = self._alive
-                announcement.unreached.add(parked.heartbeat.member_id)
+                self._lose(announcement, parked)
         self._answer(parked, result, now_ms)
         return False
 
@@ -295,15 +336,21 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 if now_ms < until_ms:
                     self._timers.arm(parked, until_ms, partial(self._end_wait, parked))
                     return
-                announcement.unreached.add(parked.heartbeat.member_id)
+                self._lose(announcement, parked)
         self._answer(parked, result, now_ms)
 
     def drop(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
         """Remove a heartbeat without an answer: its sender has disconnected."""
         group = self._groups[parked.heartbeat.group_id]
         if group.announcement is not None:
-            group.announcement.unreached.add(parked.heartbeat.member_id)
+            self._lose(group.announcement, parked)
         self._remove(parked)
+
+    def _lose(self, announcement: _Announcement, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
+        """A member is out of reach until its next heartbeat."""
+        heartbeat = parked.heartbeat
+        announcement.unreached.add(heartbeat.member_id)
+        self._reach_changed(heartbeat.group_id, (heartbeat.member_id,), False)
 
     def _answer(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], result: AnswerT, now_ms: int) -> None:
         self._remove(parked)

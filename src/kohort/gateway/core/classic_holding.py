@@ -13,8 +13,9 @@ client gets an answer without an error. A member that stays silent for its sessi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from typing import Protocol
 
 from kohort.gateway.core.answers import encode_answer
 from kohort.gateway.core.observed_groups import ObservedGroups
@@ -129,6 +130,16 @@ class HeldSync:
         """The connection has ended."""
 
 
+class ReachedMembers(Protocol):
+    """The other instances of the gateway, which hold heartbeats of the same groups."""
+
+    def reach_changed(self, group_id: str, members: Collection[str], is_reached: bool, /) -> None:
+        """While a round is announced: heartbeats of members are held here, or no longer."""
+
+    def announced(self, group_id: str, now_ms: int, /) -> None:
+        """A round is announced: `reached_elsewhere` gets those whose heartbeats others hold."""
+
+
 class ClassicHolding:
     """The held answers of all classic groups. `announced` is called as `ClassicParking` calls it; `news` counts."""
 
@@ -140,7 +151,9 @@ class ClassicHolding:
         announced: Callable[[str, int, int], None],
         news: Counter[GroupProtocol],
         is_ordered: Callable[[Heartbeat, int], bool],
+        instances: ReachedMembers,
     ) -> None:
+        self._instances = instances
         self.news = news
         self._is_ordered = is_ordered
         """Whether a heartbeat is to be answered with REBALANCE_IN_PROGRESS by order of an operator."""
@@ -151,7 +164,7 @@ class ClassicHolding:
         self._complete: set[str] = set()
         """Groups with an announced round whose members are all behind this gateway."""
         self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
-            timers, self._decide, _ALIVE, announced
+            timers, self._decide, _ALIVE, announced, reach_changed=instances.reach_changed
         )
 
     def __len__(self) -> int:
@@ -227,6 +240,7 @@ class ClassicHolding:
         """A round has begun of which members learn together."""
         self._clock.advance(now_ms)
         self._parking.announce(announce.group_id, announce.awaited, announce.stopping, announce.latest_ms, now_ms)
+        self._instances.announced(announce.group_id, now_ms)
         group = self._groups.group(announce.group_id)
         if group is not None and all(self._groups.is_here(group, each) for each in announce.awaited):
             self._complete.add(announce.group_id)
@@ -249,6 +263,29 @@ class ClassicHolding:
             self._parking.joined(group_id, member_id)
         if silent:
             self.group_changed(group_id, now_ms)
+
+    # What other instances of the gateway hold
+
+    def is_announcing(self, group_id: str) -> bool:
+        """Whether members of a group have yet to learn of a round together."""
+        return self._parking.is_announcing(group_id)
+
+    def reached_elsewhere(self, group_id: str, members: Iterable[str], now_ms: int) -> None:
+        """Heartbeats of members are held by another instance, while a round is announced."""
+        self._clock.advance(now_ms)
+        self._parking.reached_elsewhere(group_id, members, now_ms)
+
+    def lost_elsewhere(self, group_id: str, members: Iterable[str]) -> None:
+        """Heartbeats of members are no longer held by another instance."""
+        group = self._groups.group(group_id)
+        if group is not None:
+            awaited = group.members.keys() - group.awaiting_join
+            self._parking.lost_elsewhere(group_id, [each for each in members if each in awaited])
+
+    def release_group(self, group_id: str, now_ms: int) -> None:
+        """Send all answers of a group that are held: its members can no longer learn of a round together."""
+        self._clock.advance(now_ms)
+        self._parking.release_group(group_id, now_ms)
 
     def group_changed(self, group_id: str, now_ms: int) -> None:
         """Answer the heartbeats for which there is news now."""

@@ -142,6 +142,18 @@ class ConsumerHolding:
             return frame
         return with_interval(frame, answer.heartbeat_interval_ms)
 
+    def sent_elsewhere(self, heartbeat: EpochHeartbeat, now_ms: int) -> None:
+        """A heartbeat that says something went to the coordinator through another instance."""
+        if heartbeat.group_id in self._groups:
+            self._changed(heartbeat.group_id, now_ms)
+
+    def answered_elsewhere(self, heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult, now_ms: int) -> None:
+        """A heartbeat was answered through another instance: a newer epoch is news here too."""
+        group = self._groups.get(heartbeat.group_id)
+        if group is not None and not result.error and result.member_epoch > group.epoch:
+            group.epoch = result.member_epoch
+            self._changed(heartbeat.group_id, now_ms)
+
     def removed(self, group_id: str, member_id: str, now_ms: int) -> None:
         """A member is out of its group: a heartbeat of it that waits is sent on, for its coordinator to refuse."""
         parked = self._parking.forget(group_id, member_id)

@@ -87,11 +87,15 @@ class Fallbacks:
         """The coordinator has evicted a member whose heartbeat was held back."""
         self._fall(group_id, f"member {member_id} was evicted while its heartbeat was held", now_ms)
 
-    def _fall(self, group_id: str, harm: str, now_ms: int) -> None:
-        is_new = not self.is_fallen(group_id, now_ms)
+    def fell_elsewhere(self, group_id: str, now_ms: int) -> None:
+        """Parking did harm to a group at another instance of the gateway, which reports it."""
         self._until_ms.pop(group_id, None)
         _remember(self._until_ms, group_id, now_ms + self._fallback_ms)
         self._recent.pop(group_id, None)
+
+    def _fall(self, group_id: str, harm: str, now_ms: int) -> None:
+        is_new = not self.is_fallen(group_id, now_ms)
+        self.fell_elsewhere(group_id, now_ms)
         if is_new:
             self._fell_back(group_id, harm, now_ms)
 

@@ -12,6 +12,7 @@ from kohort.gateway.core.edge.edge import ASSIGNOR_MS, Edge
 from kohort.gateway.core.fallbacks import FALLBACK_MS
 from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.group_traffic import ConnectionTraffic
+from kohort.gateway.core.instances import Instances
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.policies import OBSERVED, GroupProtocol, PolicyTable
 from kohort.gateway.core.read_budget import ReadBudget
@@ -43,7 +44,11 @@ _NO_LOOK_UPS: LookUp = lambda _group_id, _generation: None  # noqa: E731
 
 
 class Gateway:
-    """All connections of one process. `noted` gets what happens to the groups; `policies` what is done with them."""
+    """All connections of one process. `noted` gets what happens to the groups; `policies` what is done with them.
+
+    `instance_id` names it among the instances of the gateway; without it there is only one. Of several that reach each
+    other, `noted` of one gets the events of a group.
+    """
 
     def __init__(
         self,
@@ -55,6 +60,7 @@ class Gateway:
         fallback_ms: int = FALLBACK_MS,
         runner: AssignorRunner | None = None,
         assignor_ms: int = ASSIGNOR_MS,
+        instance_id: str = "",
     ) -> None:
         self.policies = GroupPolicies(policies, fallback_ms)
         self._budget = ReadBudget()
@@ -67,28 +73,28 @@ class Gateway:
         """By group of which not all is known, and whether it is a classic one, when it was looked up last."""
         self.edge = Edge(self.groups, self.timers, runner, assignor_ms, self.group_changed)
         """Replaces assignments of leaders, and takes an operator's orders."""
+        news = self.policies.counters.news
+        self._epoch_holdings = (
+            {each: ConsumerHolding(each, self.timers, news) for each in EPOCH_PROTOCOLS} if policies.parks else {}
+        )
+        self.instances = Instances(
+            instance_id, self.groups, self.policies.fallbacks, self._epoch_holdings, self.timers, self.clock
+        )
+        """The other instances of the gateway, with which this one exchanges what they see."""
+        self.policies.told = self.instances.fell_back
         self._holding = (
             ClassicHolding(
-                self.groups,
-                self.timers,
-                self.clock,
-                self._announced,
-                self.policies.counters.news,
-                self.edge.interrupts,
+                self.groups, self.timers, self.clock, self._announced, news, self.edge.interrupts, self.instances
             )
             if policies.parks
             else None
         )
-        self._epoch_holdings = (
-            {each: ConsumerHolding(each, self.timers, self.policies.counters.news) for each in EPOCH_PROTOCOLS}
-            if policies.parks
-            else {}
-        )
+        self.instances.holding = self._holding
 
     def open(self, client_host: str, to_client: Sink, to_broker: Sink) -> Relay:
         """Return the relay of a new connection."""
         traffic = ConnectionTraffic(
-            self.groups, client_host, self.policies, self.edge, self._holding, self._epoch_holdings
+            self.groups, client_host, self.policies, self.edge, self.instances, self._holding, self._epoch_holdings
         )
         return Relay(traffic, to_client, to_broker, self._budget)
 
@@ -113,7 +119,9 @@ class Gateway:
 
     def event_applied(self, shard: Shard, event: Event, now_ms: int, /) -> None:
         """An event has changed a group."""
-        self._noted(shard, event, now_ms)
+        if self.instances.writes(event.group_id):
+            self._noted(shard, event, now_ms)
+        self.instances.group_changed(event)
         if isinstance(event, RoundOpened):
             self.edge.round_began(event.group_id)
         if self._holding is not None:

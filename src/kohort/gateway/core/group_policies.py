@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kohort.gateway.core.fallbacks import FALLBACK_MS, Fallbacks
@@ -30,6 +31,8 @@ class GroupPolicies:
 
     def __init__(self, table: PolicyTable, fallback_ms: int = FALLBACK_MS) -> None:
         self.table = table
+        self.told: Callable[[str], None] = lambda _group_id: None
+        """Takes a group that falls back, for the other instances; set once, by its gateway."""
         self.counters = HoldingCounters()
         self.fallbacks = Fallbacks(self._fell_back, fallback_ms)
         self._fallback_ms = fallback_ms
@@ -53,3 +56,4 @@ class GroupPolicies:
         log.warning(
             "group %s is only observed for %d s: %s", printable(group_id), self._fallback_ms // 1000, printable(harm)
         )
+        self.told(group_id)

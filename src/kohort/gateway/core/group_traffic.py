@@ -8,16 +8,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from kohort.gateway.core.answers import encode_answer
 from kohort.gateway.core.classic_holding import ClassicHolding, HeldAnswer, HeldSync
 from kohort.gateway.core.consumer_holding import STABLE_PARK_MS, ConsumerHolding, EpochHeartbeat
 from kohort.gateway.core.edge.edge import Edge, HeldAssignments
 from kohort.gateway.core.group_policies import GroupPolicies
+from kohort.gateway.core.member_locations import MemberLocations
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.policies import UNKNOWN_SOFTWARE, Client, GroupProtocol, Treatment
-from kohort.gateway.core.relay import Exchange, RequestHead
+from kohort.gateway.core.relay import REQUEST_HEAD_BYTES, Exchange, RequestHead, request_head
 from kohort.gateway.core.unobserved_heartbeats import (
     UnobservedHeartbeat,
     share_heartbeat,
@@ -81,12 +82,48 @@ class _ReadApi:
 
     request: type[Request[Any]]
     response: type[Response]
-    command: Callable[[Any, int, ConnectionTraffic, str], Command] | None = None
+    command: Callable[[Any, int, RequestOrigin, str], Command] | None = None
     sent: Callable[[ObservedGroups, Any, int], None] | None = None
     answered: Callable[[ObservedGroups, Any, Any, int, int], bool | None] | None = None
     """Returns whether the answer should be held."""
     result: Callable[[Any], ConsumerHeartbeatResult] | None = None
     """What the answer to a heartbeat with a member epoch contains."""
+
+
+class RequestOrigin(Protocol):
+    """The connection of a request."""
+
+    @property
+    def client_host(self) -> str:
+        """The client's address, without the port."""
+
+    @property
+    def software(self) -> str:
+        """The client's software as ApiVersions names it (KIP-511), or empty."""
+
+    @property
+    def margin_ms(self) -> int:
+        """How long before its next heartbeat is due the client must have the last answer."""
+
+
+class SharedTraffic(Protocol):
+    """The other instances of the gateway, as a connection knows them."""
+
+    @property
+    def locations(self) -> MemberLocations:
+        """Where members were last seen."""
+
+    def seen(self, group_id: str, member_id: str, now_ms: int, /) -> None:
+        """A member has sent a request here."""
+
+    def request(self, exchange: Exchange, command: Command, client_host: str, software: str, /) -> None:
+        """A request goes to the broker; it is shared if it may change its group."""
+
+    def answer(self, exchange: Exchange, command: Command, frame: Buffer, client_host: str, software: str, /) -> None:
+        """A request that was shared is answered, or a heartbeat whose answer brings something."""
+
+    def ended(self, exchange: Exchange, /) -> None:
+        """The connection of a request has ended without an answer."""
 
 
 class ConnectionTraffic:
@@ -101,6 +138,7 @@ class ConnectionTraffic:
         client_host: str,
         policies: GroupPolicies,
         edge: Edge,
+        instances: SharedTraffic,
         holding: ClassicHolding | None = None,
         epoch_holdings: Mapping[GroupProtocol, ConsumerHolding] | None = None,
     ) -> None:
@@ -108,6 +146,7 @@ class ConnectionTraffic:
         self._edge = edge
         self._assigning: HeldAssignments | None = None
         self._policies = policies
+        self._instances = instances
         self._holding = holding
         self._epoch_holdings = epoch_holdings or {}
         self._parked: ParkedHeartbeat[EpochHeartbeat, None] | None = None
@@ -137,8 +176,12 @@ class ConnectionTraffic:
     def request(self, exchange: Exchange, now_ms: int) -> bool:
         """Take a request; it passes."""
         command = self._command_of(exchange, now_ms)
-        if command is not None and not isinstance(command, Leave):
-            self._policies.fallbacks.seen(command.group_id, command.member_id, now_ms)
+        if command is not None:
+            if not isinstance(command, Leave):
+                self._policies.fallbacks.seen(command.group_id, command.member_id, now_ms)
+                self._instances.seen(command.group_id, command.member_id, now_ms)
+            if not isinstance(command, Sync):
+                self._instances.request(exchange, command, self.client_host, self.software)
         if isinstance(command, EpochHeartbeat):
             return self._pass_or_hold(exchange, command, now_ms)
         if isinstance(command, Sync):
@@ -153,18 +196,20 @@ class ConnectionTraffic:
 
         def passes(decided: Sync, remark: str, at_ms: int) -> None:
             exchange.context = decided
+            self._instances.request(exchange, decided, self.client_host, self.software)
             self._groups.sync_sent(decided, at_ms, remark)
             exchange.pass_on()
 
         self._assigning = self._edge.handed_in(exchange, command, now_ms, passes)
         if self._assigning is None:
+            self._instances.request(exchange, command, self.client_host, self.software)
             self._groups.sync_sent(command, now_ms)
             return True
         return self._assigning.is_over
 
     def _pass_or_hold(self, exchange: Exchange, heartbeat: EpochHeartbeat, now_ms: int) -> bool:
         """Return whether a heartbeat with a member epoch passes now."""
-        protocol = _protocol(heartbeat)
+        protocol = protocol_of(heartbeat)
         holding = self._epoch_holdings.get(protocol)
         if holding is None:
             return True
@@ -213,7 +258,7 @@ class ConnectionTraffic:
 
     def _treatment(self, command: Command) -> Treatment:
         """Return what the policies decide for the sender of a request."""
-        key = command.group_id, _protocol(command)
+        key = command.group_id, protocol_of(command)
         found = self._treatments.get(key)
         if found is None:
             client = Client(self.software or UNKNOWN_SOFTWARE, self._client_id)
@@ -244,8 +289,13 @@ class ConnectionTraffic:
                     return frame
                 if isinstance(command, EpochHeartbeat):
                     assert api.result is not None, "an answer to a heartbeat with an epoch has one"
-                    return self._heartbeat_answered(command, api.result(message), frame, now_ms)
+                    result = api.result(message)
+                    if exchange.number or _is_news(command, result):
+                        self._instances.answer(exchange, command, frame, self.client_host, self.software)
+                    return self._heartbeat_answered(command, result, frame, now_ms)
                 assert api.answered is not None, "an answer that is read is noted"
+                if exchange.number or (isinstance(message, HeartbeatResponse) and message.error_code):
+                    self._instances.answer(exchange, cast(Command, command), frame, self.client_host, self.software)
                 holds = api.answered(self._groups, command, message, head.api_version, now_ms)
                 if isinstance(command, Join) and isinstance(message, JoinGroupResponse):
                     self._edge.join_answered(command.group_id, _join_result(message))
@@ -268,7 +318,7 @@ class ConnectionTraffic:
         """Take the answer to a heartbeat with a member epoch; return what the client gets."""
         if isinstance(command, ConsumerHeartbeat):
             self._groups.consumer.heartbeat_answered(command, result, now_ms)
-        holding = self._epoch_holdings.get(_protocol(command))
+        holding = self._epoch_holdings.get(protocol_of(command))
         if holding is None:
             return frame
         if result.error in _EVICTED and self._parked is not None and self._parked.heartbeat is command:
@@ -279,7 +329,9 @@ class ConnectionTraffic:
     def _may_hold(self, exchange: Exchange, command: Command, now_ms: int) -> bool:
         """Whether the answer to a request of a classic member may be held."""
         is_possible = self._holding is not None and exchange.is_last and not self.has_fetched
-        return is_possible and self._parks(command, now_ms)
+        if not is_possible or not self._parks(command, now_ms):
+            return False
+        return self._instances.locations.is_complete(command.group_id, now_ms)
 
     def _hold(
         self, exchange: Exchange, command: Heartbeat, frame: bytes, error: ErrorCode, now_ms: int
@@ -321,6 +373,7 @@ class ConnectionTraffic:
     def closed(self, unanswered: tuple[Exchange, ...], now_ms: int, *, is_by_client: bool) -> None:
         """The connection has ended."""
         for exchange in unanswered:
+            self._instances.ended(exchange)
             if isinstance(exchange.context, Join):
                 self._groups.join_abandoned(exchange.context, now_ms)
         held, parked = self._held, self._parked
@@ -349,7 +402,7 @@ class ConnectionTraffic:
             log.warning("client %s: %s v%d passes unread: %s", self.client_host, name, head.api_version, why)
 
 
-def _join(message: JoinGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Join:
+def _join(message: JoinGroupRequest, version: int, connection: RequestOrigin, client_id: str) -> Join:
     return join_command(message, version, client_id, connection.client_host)
 
 
@@ -376,7 +429,7 @@ def _join_result(message: JoinGroupResponse) -> JoinResult:
     )
 
 
-def _sync(message: SyncGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Sync:
+def _sync(message: SyncGroupRequest, version: int, connection: RequestOrigin, client_id: str) -> Sync:
     del version, connection, client_id
     return sync_command(message)  # Apache Kafka ignores our field of a failure
 
@@ -388,7 +441,7 @@ def _sync_answered(
     return groups.sync_answered(command, error_for(message.error_code), bytes(message.assignment), now_ms)
 
 
-def _heartbeat(message: HeartbeatRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Heartbeat:
+def _heartbeat(message: HeartbeatRequest, version: int, connection: RequestOrigin, client_id: str) -> Heartbeat:
     del version, connection, client_id
     return Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
 
@@ -400,14 +453,14 @@ def _heartbeat_answered(
     groups.heartbeat_answered(command, error_for(message.error_code), now_ms)
 
 
-def _commit(message: OffsetCommitRequest, version: int, connection: ConnectionTraffic, client_id: str) -> CommitOffsets:
+def _commit(message: OffsetCommitRequest, version: int, connection: RequestOrigin, client_id: str) -> CommitOffsets:
     del version, connection, client_id
     generation = message.generation_id_or_member_epoch
     return CommitOffsets(message.group_id, message.member_id, message.group_instance_id, generation, [])
 
 
 def _consumer_heartbeat(
-    message: ConsumerGroupHeartbeatRequest, version: int, connection: ConnectionTraffic, client_id: str
+    message: ConsumerGroupHeartbeatRequest, version: int, connection: RequestOrigin, client_id: str
 ) -> ConsumerHeartbeat:
     return heartbeat_command(message, version, client_id, connection.client_host, connection.software)
 
@@ -428,7 +481,7 @@ def _consumer_result(message: ConsumerGroupHeartbeatResponse) -> ConsumerHeartbe
     )
 
 
-def _leave(message: LeaveGroupRequest, version: int, connection: ConnectionTraffic, client_id: str) -> Leave:
+def _leave(message: LeaveGroupRequest, version: int, connection: RequestOrigin, client_id: str) -> Leave:
     del connection, client_id
     return Leave(message.group_id, leaving_members(message, version))
 
@@ -477,7 +530,58 @@ _READ: Mapping[int, _ReadApi] = {
 }
 
 
-def _protocol(command: Command) -> GroupProtocol:
+@dataclass(frozen=True, slots=True)
+class _ElsewhereOrigin:
+    """The connection of a request that another instance of the gateway has shared (`RequestOrigin`)."""
+
+    client_host: str
+    software: str
+    margin_ms: int = 0
+
+
+def read_command(frame: Buffer, client_host: str, software: str) -> tuple[RequestHead, Command]:
+    """Return what a request asks of its group. Raises MalformedMessage, also for a request that asks nothing of one."""
+    if len(frame) < REQUEST_HEAD_BYTES:
+        raise MalformedMessage(f"a request of {len(frame)} bytes has no header")
+    head = request_head(frame)
+    api = _READ.get(head.api_key)
+    if api is None or api.command is None or head.api_version not in VERSIONS[Api(head.api_key)]:
+        raise MalformedMessage(f"request with API key {head.api_key}, version {head.api_version} is about no group")
+    body = memoryview(frame)[_LENGTH_BYTES:]
+    header, position = decode_request_header(body)
+    message, _ = decode(api.request, head.api_version, body, position)
+    return head, api.command(message, head.api_version, _ElsewhereOrigin(client_host, software), header.client_id or "")
+
+
+def request_shown(groups: ObservedGroups, head: RequestHead, command: Command, now_ms: int) -> None:
+    """Have a request change the groups."""
+    sent = _READ[head.api_key].sent
+    if sent is not None:
+        sent(groups, command, now_ms)
+
+
+def answer_shown(
+    groups: ObservedGroups, head: RequestHead, command: Command, frame: Buffer, now_ms: int
+) -> ConsumerHeartbeatResult | None:
+    """Have an answer change the groups; return what one to a heartbeat with an epoch has. Raises MalformedMessage."""
+    api = _READ[head.api_key]
+    _, message = decode_response(api.response, head.api_version, memoryview(frame)[_LENGTH_BYTES:])
+    if api.result is not None:
+        result = api.result(message)
+        if isinstance(command, ConsumerHeartbeat):
+            groups.consumer.heartbeat_answered(command, result, now_ms)
+        return result
+    if api.answered is not None:
+        api.answered(groups, command, message, head.api_version, now_ms)
+    return None
+
+
+def _is_news(heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult) -> bool:
+    """Whether an answer says more than that all is as before."""
+    return bool(result.error) or result.assignment is not None or result.member_epoch != heartbeat.member_epoch
+
+
+def protocol_of(command: Command) -> GroupProtocol:
     """Return the protocol of a request."""
     if isinstance(command, UnobservedHeartbeat):
         return command.protocol

@@ -92,6 +92,12 @@ class ObservedConsumerGroups:
         group = self._shard.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
+    def member_seen(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """A member has sent a heartbeat."""
+        sender = self._senders.get((group_id, member_id))
+        if sender is not None:
+            sender.sent_ms = now_ms
+
     def heartbeat_answered(self, command: ConsumerHeartbeat, result: ConsumerHeartbeatResult, now_ms: int) -> None:
         """A heartbeat is answered; `command` is as it was sent."""
         group_id, member_id = command.group_id, result.member_id or command.member_id

@@ -11,10 +11,11 @@ A leader's JoinGroup answer lists members that were never seen. What was not see
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
+from zlib import crc32
 
 from kohort.gateway.core.observed_consumer_groups import ConsumerGroupObserver, ObservedConsumerGroups
 from kohort.group.classic.group import ClassicGroup, Phase, stored, stored_member
@@ -115,6 +116,49 @@ class ObservedGroups:
     def member_seen(self, member_id: str, now_ms: int) -> None:
         """A member has sent a request."""
         self._seen_ms[member_id] = now_ms
+
+    # What other instances of the gateway know
+
+    def generation_of(self, group_id: str) -> int:
+        """Return the generation of a classic group, the epoch of a consumer group, or -1 where there is no group."""
+        group = self.shard.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return group.generation
+        return group.epoch if isinstance(group, ConsumerGroup) else -1
+
+    def digest(self, group_id: str) -> int:
+        """Return a checksum of what each member of a group has; 0 where there is no group."""
+        group = self.shard.groups.get(group_id)
+        if group is None:
+            return 0
+        state: list[object] = [self.generation_of(group_id)]
+        if isinstance(group, ConsumerGroup):
+            state += [(each, member.epoch, member.assigned) for each, member in sorted(group.members.items())]
+        else:
+            state += [group.phase, *sorted((each, member.assignment) for each, member in group.members.items())]
+        return crc32(repr(state).encode())
+
+    def live_elsewhere(self, group_id: str, generation: int, members: Sequence[str], digest: int, now_ms: int) -> None:
+        """Members sent something through another instance, which has this generation, or epoch, and digest of it.
+
+        A group that is not known here stays unknown; one that the other knows otherwise is looked up.
+        """
+        group = self.shard.groups.get(group_id)
+        if group is None:
+            return
+        is_same = group.members.keys() >= set(members) and generation <= self.generation_of(group_id)
+        is_same &= not digest or digest == self.digest(group_id)
+        if isinstance(group, ConsumerGroup):
+            for member_id in members:
+                self.consumer.member_seen(group_id, member_id, now_ms)
+            if not is_same:
+                self._observer.group_unknown(group_id, -1, now_ms)
+        elif isinstance(group, ClassicGroup):
+            for member_id in members:
+                self.member_seen(member_id, now_ms)
+            if not is_same and generation >= group.generation:
+                self._uncertain.add(group_id)
+                self._observer.group_unknown(group_id, generation, now_ms)
 
     # JoinGroup
 
@@ -358,7 +402,7 @@ class ObservedGroups:
         if group.state is not Phase.STABLE or isinstance(known, ConsumerGroup):
             return
         if known is not None and known.members:
-            if group.group_id not in self._uncertain or known.generation != generation:
+            if group.group_id not in self._uncertain or known.generation > generation:
                 self._uncertain.discard(group.group_id)
                 return
             self._uncertain.discard(group.group_id)

@@ -23,6 +23,7 @@ Sink = Callable[[Buffer], None]
 
 _REQUEST_HEAD = Struct(">ihhi")
 _RESPONSE_HEAD = Struct(">ii")
+REQUEST_HEAD_BYTES = _REQUEST_HEAD.size
 
 READ_BYTES = 8 << 20
 """A longer frame is not read: it passes, and `TrafficReader.oversized` gets it; so does one beyond `ReadBudget`."""
@@ -41,7 +42,7 @@ class RequestHead:
 class Exchange:
     """A request that is read, and its answer. It is changed only by its relay and by what reads it."""
 
-    __slots__ = ("context", "frame", "head", "is_answered", "relay")
+    __slots__ = ("context", "frame", "head", "is_answered", "number", "relay")
 
     def __init__(self, relay: Relay, head: RequestHead, frame: bytes) -> None:
         self.relay = relay
@@ -52,6 +53,8 @@ class Exchange:
         """What its reader has to remember for the answer."""
         self.is_answered = False
         """Whether the client has its answer."""
+        self.number = 0
+        """By which other instances know it, 0 where they do not."""
 
     @property
     def is_last(self) -> bool:
@@ -120,7 +123,7 @@ class Relay:
         self._request_bytes, self._answer_bytes = budget.reservation(), budget.reservation()
         self._to_client = to_client
         self._to_broker = to_broker
-        self._requests = FrameCutter(_REQUEST_HEAD.size, self._is_request_read)
+        self._requests = FrameCutter(REQUEST_HEAD_BYTES, self._is_request_read)
         self._answers = FrameCutter(_RESPONSE_HEAD.size, self._is_answer_read)
         self._open: dict[int, Exchange] = {}
         """Requests that were read and passed on, by correlation id."""
@@ -178,14 +181,14 @@ class Relay:
                 if piece.head is not None:
                     self._follow(None, now_ms)
                     self.last = None
-                    if len(piece.head) == _REQUEST_HEAD.size:
-                        head = _request_head(piece.head)
+                    if len(piece.head) == REQUEST_HEAD_BYTES:
+                        head = request_head(piece.head)
                         self._sent_id = head.correlation_id
                         self._reader.passed(head, now_ms)
                 self._to_broker(piece.data)
 
     def _is_request_read(self, head: bytes, length: int) -> bool:
-        request = _request_head(head)
+        request = request_head(head)
         if not self._reader.reads(request):
             return False
         if length > READ_BYTES or not self._request_bytes.reserve(length):
@@ -194,7 +197,7 @@ class Relay:
         return True
 
     def _take_request(self, frame: bytes, now_ms: int) -> None:
-        exchange = Exchange(self, _request_head(frame), frame)
+        exchange = Exchange(self, request_head(frame), frame)
         self._follow(exchange, now_ms)
         self.last = exchange
         if self._reader.request(exchange, now_ms):
@@ -278,5 +281,6 @@ class Relay:
                 self._to_client(data)
 
 
-def _request_head(frame: bytes) -> RequestHead:
+def request_head(frame: Buffer) -> RequestHead:
+    """Return the head of a request with its length, of which there are `REQUEST_HEAD_BYTES` at least."""
     return RequestHead(*_REQUEST_HEAD.unpack_from(frame))

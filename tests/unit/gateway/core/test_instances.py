@@ -1,0 +1,239 @@
+"""Several instances of the gateway: what one sees the others know, and members learn of a round together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tests.unit.wire.responses import encode_response
+
+from kohort.gateway.core.gateway import Gateway
+from kohort.gateway.core.instance_messages import Hello, encode_message
+from kohort.gateway.core.instances import SILENT_MS, SUMMARY_MS
+from kohort.gateway.core.policies import GroupProtocol, Policy, PolicyTable, Treatment
+from kohort.group.classic.group import Phase
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.events import Event
+from kohort.model.errors import ErrorCode
+from kohort.wire.consumer_protocol import Subscription, encode_subscription
+from kohort.wire.frames import encode_request
+from kohort.wire.message import Request, Response
+from kohort.wire.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kohort.wire.primitives import MalformedMessage
+
+GROUP = "g"
+PARKED = PolicyTable((Policy(client_ids="java", treatment=Treatment.PARK),))
+
+
+class Member:
+    """A classic member with a connection through one instance; its broker's answers come from the test."""
+
+    def __init__(self, gateway: Gateway, member_id: str, protocol: str = "range") -> None:
+        self.member_id = member_id
+        self.protocol = protocol
+        self.answers, self.requests = bytearray(), bytearray()
+        self.relay = gateway.open("host", self.answers.extend, self.requests.extend)
+        self.number = 0
+        self.now_ms = 0
+
+    def send(self, message: Request[Response], version: int) -> int:
+        self.number += 1
+        self.relay.from_client(encode_request(message, version, self.number, "java"), self.now_ms)
+        return self.number
+
+    def answer(self, number: int, message: Response, version: int) -> None:
+        for part in encode_response(message, version, number):
+            self.relay.from_broker(bytes(part), self.now_ms)
+
+    def join(self) -> int:
+        metadata = encode_subscription(Subscription(topics=("t",)))
+        protocol = JoinGroupRequest.Protocol(name=self.protocol, metadata=metadata)
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=45_000,
+            rebalance_timeout_ms=45_000,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        return self.send(request, 5)
+
+    def joined(self, number: int, generation: int, members: Sequence[Member], leader: Member) -> None:
+        listed = [JoinGroupResponse.Member(member_id=each.member_id, metadata=b"") for each in members]
+        response = JoinGroupResponse(
+            generation_id=generation,
+            protocol_name=self.protocol,
+            leader=leader.member_id,
+            member_id=self.member_id,
+            members=listed,
+        )
+        self.answer(number, response, 5)
+
+    def sync(self, generation: int) -> None:
+        number = self.send(SyncGroupRequest(group_id=GROUP, generation_id=generation, member_id=self.member_id), 3)
+        self.answer(number, SyncGroupResponse(assignment=self.member_id.encode()), 3)
+
+    def heartbeat(self, generation: int, error: ErrorCode = ErrorCode.NONE) -> None:
+        request = HeartbeatRequest(group_id=GROUP, generation_id=generation, member_id=self.member_id)
+        self.answer(self.send(request, 3), HeartbeatResponse(error_code=error), 3)
+
+
+class Fleet:
+    """Linked instances, whose messages arrive at once."""
+
+    def __init__(self, names: str = "abc") -> None:
+        self.events: list[tuple[str, Event]] = []
+        self.gateways = {name: self._gateway(name) for name in names}
+        self.told: list[tuple[str, str]] = []
+        self.now_ms = 0
+        for one in names:
+            for other in names:
+                if one < other:
+                    self.link(one, other)
+
+    def _gateway(self, name: str) -> Gateway:
+        return Gateway(
+            GroupSettings(),
+            lambda _shard, event, _now_ms: self.events.append((name, event)),
+            policies=PARKED,
+            instance_id=name,
+        )
+
+    def link(self, one: str, other: str) -> None:
+        waiting: list[tuple[str, str, bytes]] = []
+        for name, peer in ((one, other), (other, one)):
+            early: list[bytes] = []
+            self.gateways[name].instances.connected(peer, early.append, self.now_ms)
+            waiting += [(name, peer, message) for message in early]
+        for name, peer in ((one, other), (other, one)):
+            self.gateways[name].instances._peers[peer].send = lambda data, name=name, peer=peer: self.carry(
+                name, peer, data
+            )
+        for name, peer, message in waiting:
+            self.carry(name, peer, message)
+
+    def carry(self, sender: str, receiver: str, message: bytes) -> None:
+        self.told.append((sender, receiver))
+        self.gateways[receiver].instances.received(sender, message, self.now_ms)
+
+    def cut(self, one: str, other: str) -> None:
+        self.gateways[one].instances.disconnected(other, self.now_ms)
+        self.gateways[other].instances.disconnected(one, self.now_ms)
+
+    def tick(self, now_ms: int, *members: Member) -> None:
+        self.now_ms = now_ms
+        for member in members:
+            member.now_ms = now_ms
+        for gateway in self.gateways.values():
+            gateway.tick(now_ms)
+
+    def group_of(self, name: str) -> tuple[int, str, dict[str, bytes]]:
+        group = self.gateways[name].groups.group(GROUP)
+        assert group is not None
+        return group.generation, group.phase, {each.member_id: each.assignment for each in group.members.values()}
+
+    def held(self) -> dict[str, int]:
+        return {name: each.held_heartbeats(GroupProtocol.CLASSIC) for name, each in self.gateways.items()}
+
+
+def stable(protocol: str = "range") -> tuple[Fleet, list[Member]]:
+    """Return three instances with a member each, of one group in generation 1, after two heartbeats of each."""
+    fleet = Fleet()
+    members = [Member(each, f"m{name}", protocol) for name, each in fleet.gateways.items()]
+    numbers = [member.join() for member in members]
+    for number, member in zip(numbers, members, strict=True):
+        member.joined(number, 1, members if member is members[0] else [], members[0])
+    for member in members:
+        member.sync(1)
+    for now_ms in (3_000, 6_000):
+        fleet.tick(now_ms, *members)
+        for member in members:
+            member.heartbeat(1)
+    return fleet, members
+
+
+def test_every_instance_knows_the_group_that_a_single_one_would_know() -> None:
+    fleet, _ = stable()
+    whole = (1, Phase.STABLE, {"ma": b"ma", "mb": b"mb", "mc": b"mc"})
+    assert [fleet.group_of(name) for name in "abc"] == [whole] * 3
+    assert len({name for name, _ in fleet.events}) == 1, "one instance writes the events of a group"
+
+
+def test_members_at_all_instances_learn_of_a_round_together() -> None:
+    fleet, members = stable()
+    assert fleet.held() == {"a": 1, "b": 1, "c": 1}
+    joining = Member(fleet.gateways["b"], "new")
+    fleet.tick(6_100, *members, joining)
+    joining.answer(joining.send(LeaveGroupRequest(group_id=GROUP, member_id="mc"), 2), LeaveGroupResponse(), 2)
+    asked = [len(member.requests) for member in members[:2]]
+    fleet.tick(6_110, *members)
+    assert all(len(member.requests) > before for member, before in zip(members, asked, strict=False))
+
+
+def test_an_eager_group_with_a_member_out_of_reach_is_observed_only() -> None:
+    fleet, members = stable()
+    fleet.cut("a", "c")
+    fleet.cut("b", "c")
+    assert fleet.held() == {"a": 0, "b": 0, "c": 0}
+    fleet.tick(9_000, *members)
+    members[0].heartbeat(1)
+    assert fleet.held()["a"] == 0
+    fleet.link("a", "c")
+    fleet.link("b", "c")
+    for now_ms in (12_000, 15_000):
+        fleet.tick(now_ms, *members)
+        members[0].heartbeat(1)
+    assert fleet.held()["a"] == 1
+
+
+def test_a_cooperative_group_is_parked_also_while_an_instance_is_out_of_reach() -> None:
+    fleet, members = stable("cooperative-sticky")
+    fleet.cut("a", "c")
+    fleet.tick(9_000, *members)
+    members[0].heartbeat(1)
+    assert fleet.held()["a"] == 1
+
+
+def test_an_instance_that_is_silent_is_out_of_reach_until_it_sends_something() -> None:
+    fleet, members = stable()
+    locations = fleet.gateways["a"].instances.locations
+    now_ms = fleet.now_ms
+    for now_ms in range(7_000, 7_000 + SILENT_MS + 2 * SUMMARY_MS, SUMMARY_MS):
+        fleet.now_ms = now_ms
+        fleet.gateways["a"].tick(now_ms)
+        fleet.gateways["b"].tick(now_ms)
+    assert not locations.is_complete(GROUP, now_ms)
+    fleet.gateways["c"].tick(now_ms)
+    assert locations.is_complete(GROUP, now_ms)
+    assert members[0].number
+
+
+def test_what_a_peer_shared_is_not_shared_on() -> None:
+    fleet, members = stable()
+    fleet.told.clear()
+    members[0].heartbeat(1, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert {sender for sender, _ in fleet.told} <= {"a", "b", "c"}
+    shared = [pair for pair in fleet.told if pair[0] == "a"]
+    assert len(shared) == 4, "a request and an answer for each of two peers"
+
+
+def test_a_fallback_holds_at_every_instance() -> None:
+    fleet, _ = stable()
+    fleet.gateways["a"].policies.fallbacks.evicted(GROUP, "ma", fleet.now_ms)
+    assert all(each.policies.fallbacks.is_fallen(GROUP, fleet.now_ms) for each in fleet.gateways.values())
+
+
+def test_an_instance_of_another_version_is_refused() -> None:
+    gateway = Fleet("a").gateways["a"]
+    gateway.instances.connected("b", lambda _: None, 0)
+    with pytest.raises(MalformedMessage, match="run the same release everywhere"):
+        gateway.instances.received("b", encode_message(Hello(9)), 0)
