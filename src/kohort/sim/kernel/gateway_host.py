@@ -16,6 +16,7 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import Event
 from kohort.group.shard import Shard
 from kohort.sim.kernel.host import Alarm, Host
+from kohort.sim.kernel.instance_links import InstanceLinks
 from kohort.sim.kernel.network import Address, End, Network
 from kohort.sim.kernel.world_observer import Observer
 from kohort.wire.codec import Buffer
@@ -31,7 +32,7 @@ LookUp = Callable[["GatewayHost", str, int], None]
 class GatewayHost:
     """One gateway. `routes` are the brokers' addresses by the address at which the gateway stands for each.
 
-    `runner` assigns in place of leaders.
+    `runner` assigns in place of leaders. `names` are the gateways of the world, which exchange what they see.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class GatewayHost:
         look_up: LookUp,
         observer: Observer,
         runner: AssignorRunner | None = None,
+        names: tuple[str, ...] = (),
     ) -> None:
         self.name = host.name
         self.host = host
@@ -53,16 +55,27 @@ class GatewayHost:
         self._look_up = look_up
         self._observer = observer
         self._runner = runner
+        self._names = names
         self._alarm = Alarm(host, self._tick)
 
     def start(self) -> None:
         """Boot the process and listen."""
         assert self.gateway is None, "a gateway runs once"
         self.host.boot()
-        self.gateway = Gateway(self._settings, _ignore, self._looked_up, policies=_PARKED, runner=self._runner)
+        instance_id = self.name if len(self._names) > 1 else ""
+        self.gateway = Gateway(
+            self._settings,
+            _ignore,
+            self._looked_up,
+            policies=_PARKED,
+            runner=self._runner,
+            instance_id=instance_id,
+        )
         self._alarm.forget()
         for address, broker in self._routes.items():
             self._network.listen(address, self.host, self._acceptor(broker))
+        if instance_id:
+            InstanceLinks(self.host, self._network, self.gateway, self._watch).start(self._names)
         self._observer.gateway_started(self)
 
     def end(self) -> None:

@@ -98,7 +98,8 @@ class SimulatedCluster:
         runner = None
         if assignor:
             runner = SimulatedAssignors(host, self.rng.stream(f"{name}/assignor"), self.topics, assignor)
-        return GatewayHost(host, self.network, routes, settings, self._described, self.observer, runner)
+        names = self.plan.gateways
+        return GatewayHost(host, self.network, routes, settings, self._described, self.observer, runner, names)
 
     def _described(self, gateway: GatewayHost, group_id: str, generation: int) -> None:
         """Answer a gateway's look-up of a group, as a describe request would, a moment later."""
