@@ -1,7 +1,7 @@
 """`kohort groups list|describe|delete|reset-offsets`: members of groups and their committed offsets.
 
 A reset is planned before anything is written. It never leaves the log: an offset before the first record or after the
-last is moved to the nearest end, and the plan marks it.
+last is moved to the nearest end, and the plan marks it. Orders to groups are in `kohort.cli.gateway.group_orders`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.cli.cluster import ends_of, require_group, require_partitions, with_admin
+from kohort.cli.gateway import group_orders
 from kohort.cli.group_events import EVENT_TOPIC, now_ms, recent_history
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import CommandFailed, unknown
@@ -66,6 +67,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         examples=RESET_EXAMPLES,
     )
     add_reset_options(resetting)
+    group_orders.register(inner)
     for each in (describing, delete, resetting):
         each.add_argument("group", metavar="GROUP")
     for each in (listing, describing, delete, resetting):
@@ -117,7 +119,9 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     offsets = await offset_rows(admin, group) if shows_offsets else []
     coordinator = (await admin.group_coordinator(args.group)).address
     known = None
-    if any(topic.name == EVENT_TOPIC for topic in await admin.list_topics()):
+    topics = {topic.name for topic in await admin.list_topics()}
+    drained = await group_orders.drained_members(args, group, topics)
+    if EVENT_TOPIC in topics:
         known = await recent_history(args.bootstrap_server, args.security, args.group)
     if args.json:
         document: dict[str, Any] = {
@@ -129,7 +133,9 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
             "coordinator": coordinator,
             **course_json(known),
             **({"epoch": group.epoch, "target_epoch": group.assignment_epoch} if is_consumer else {}),
-            "members": [member_json(group, member) for member in group.members],
+            "members": [
+                member_json(group, member) | {"drained": member.member_id in drained} for member in group.members
+            ],
         }
         if shows_offsets:
             document["offsets"] = offsets
@@ -142,6 +148,8 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         at = f", group epoch {group.epoch}, target epoch {group.assignment_epoch}"
     output.put(f"{group.group_id}: {group.group_type}, {group.state}, {members}{at}, coordinator {coordinator}")
     output.put("\n".join(course_lines(known)))
+    if drained:
+        output.put(f"drained: {', '.join(sorted(drained))}")
     if shows_offsets:
         empty = "nothing is committed and nothing assigned"
         output.put("\n" + output.table_of(offsets, empty=empty))

@@ -29,13 +29,14 @@ from kohort.gateway.group_assignors import GroupAssignors
 from kohort.gateway.group_lookup import GroupLookup
 from kohort.gateway.metrics_endpoint import MetricsEndpoint
 from kohort.gateway.node_port import NodePort, Pipe, Upstream
+from kohort.gateway.order_follower import OrderFollower
 from kohort.gateway.rebalance_counts import NoStore, RebalanceCounts
 from kohort.gateway.rewritten_cluster import NamesOfNodes, PortsOfNodes, look_at_nodes
 from kohort.gateway.tls_contexts import RenewedContext, broker_context, listener_context
 from kohort.gateway.topic_names import TopicNames
 from kohort.gateway.traffic_counters import TrafficCounters
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.events import Event
+from kohort.group.events import Event, RoundOpened
 from kohort.group.shard import Shard
 from kohort.model.errors import KafkaError
 from kohort.net.server import Clock
@@ -83,6 +84,14 @@ class GatewayServer:
             assignor_ms=settings.assignor_ms,
         )
         self._topic_names = TopicNames(self._admin)
+        self._orders = OrderFollower(
+            self._admin,
+            self.gateway.edge,
+            settings.bootstrap_servers,
+            settings.security,
+            self.clock.now_ms,
+            self.passed,
+        )
         self._cluster_events: ClusterEvents | None = None
         self._producer: Producer | None = None
         self.rebalances = RebalanceCounts(self._store())
@@ -129,6 +138,8 @@ class GatewayServer:
 
     def _note(self, shard: Shard, event: Event, now_ms: int) -> None:
         self._writer.note(shard, event, now_ms)
+        if isinstance(event, RoundOpened):
+            self._orders.round_began(event.group_id)
 
     def _renewing(self, renewed: RenewedContext) -> ssl.SSLContext:
         self._renewed.append(renewed)
@@ -153,7 +164,7 @@ class GatewayServer:
             await self.stop()
             raise
         loop = asyncio.get_running_loop()
-        work = [self._follow(), self._measure_lag(), self._lookup.run(), self._topic_names.run()]
+        work = [self._follow(), self._measure_lag(), self._lookup.run(), self._topic_names.run(), self._orders.run()]
         if self._cluster_events is not None:
             work.append(self._cluster_events.run())
         self._tasks = [loop.create_task(each) for each in work]

@@ -1,0 +1,151 @@
+"""Orders of operators to groups behind a gateway: drained members, and rounds that begin when they are ordered."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.integration.commands import Commands
+from tests.integration.running_gateway import RunningGateway
+
+from kohort import CooperativeStickyAssignor, RangeAssignor, sync
+from kohort.broker.embedded import EmbeddedBroker
+from kohort.client.membership.leader import Assignor
+from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
+
+PARKING = PolicyTable((Policy(groups="*", treatment=Treatment.PARK),))
+PARTITIONS = 4
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    given = {"kohort_group_heartbeat_park": False, "group_initial_rebalance_delay_ms": 0}
+    with EmbeddedBroker(**given) as broker:
+        with sync.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topic("t", PARTITIONS)
+        yield broker
+
+
+@pytest.fixture
+def kohort(
+    broker: EmbeddedBroker, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Commands:
+    return Commands(broker.bootstrap_servers, capfdbinary, tmp_path, monkeypatch)
+
+
+class Member:
+    """A consumer in a thread, which polls until the block ends."""
+
+    def __init__(self, bootstrap_servers: str, assignor: Assignor, instance_id: str) -> None:
+        self._stopped = threading.Event()
+        self._settings = {
+            "bootstrap_servers": bootstrap_servers,
+            "group_id": "g",
+            "assignors": [assignor],
+            "group_instance_id": instance_id,
+            "heartbeat_interval_ms": 200,
+        }
+        self.consumer = sync.Consumer("t", **self._settings)
+        self.consumer.start()
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+        self._thread.start()
+
+    def _poll(self) -> None:
+        while not self._stopped.is_set():
+            self.consumer.poll(timeout_ms=20)
+
+    def __enter__(self) -> Member:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self.consumer.stop()
+
+
+@contextmanager
+def group(bootstrap_servers: str, assignor: type[Assignor], count: int = 2) -> Iterator[list[Member]]:
+    with ExitStack() as stack:
+        members = [
+            stack.enter_context(Member(bootstrap_servers, assignor(), f"instance-{number}")) for number in range(count)
+        ]
+        yield members
+
+
+def owned(kohort: Commands) -> dict[str, int]:
+    """Return how many partitions each instance owns, as the coordinator describes it."""
+    described = kohort("groups", "describe", "g", "--members", "--json").json
+    return {each["instance"]: sum(map(len, each["assigned"].values())) for each in described["members"]}
+
+
+def settle(kohort: Commands, expected: dict[str, int]) -> None:
+    for _ in range(200):
+        found = owned(kohort)
+        if found == expected:
+            return
+    assert found == expected
+
+
+@pytest.mark.parametrize("assignor", [RangeAssignor, CooperativeStickyAssignor])
+def test_a_drained_member_keeps_its_place_and_gets_nothing(
+    broker: EmbeddedBroker, kohort: Commands, assignor: type[Assignor]
+) -> None:
+    with (
+        RunningGateway(broker.bootstrap_servers, policies=PARKING) as gateway,
+        group(gateway.bootstrap_servers, assignor),
+    ):
+        settle(kohort, {"instance-0": 2, "instance-1": 2})
+        drained = kohort("groups", "drain", "g", "instance-0", "--reason", "deploy 118", "--json")
+        assert drained.json["drained"] == "instance-0"
+        settle(kohort, {"instance-0": 0, "instance-1": 4})
+        described = kohort("groups", "describe", "g", "--members", "--json").json
+        assert {each["instance"]: each["drained"] for each in described["members"]} == {
+            "instance-0": True,
+            "instance-1": False,
+        }
+        assert kohort("groups", "undrain", "g", "--all").status == 0
+        settle(kohort, {"instance-0": 2, "instance-1": 2})
+
+
+def test_what_is_drained_survives_a_restart_of_the_gateway(broker: EmbeddedBroker, kohort: Commands) -> None:
+    with (
+        RunningGateway(broker.bootstrap_servers, policies=PARKING) as gateway,
+        group(gateway.bootstrap_servers, RangeAssignor),
+    ):
+        settle(kohort, {"instance-0": 2, "instance-1": 2})
+        assert kohort("groups", "drain", "g", "instance-1").status == 0
+    with (
+        RunningGateway(broker.bootstrap_servers, policies=PARKING) as gateway,
+        group(gateway.bootstrap_servers, RangeAssignor),
+    ):
+        settle(kohort, {"instance-0": 4, "instance-1": 0})
+
+
+def test_a_group_rebalances_when_it_is_ordered(broker: EmbeddedBroker, kohort: Commands) -> None:
+    with (
+        RunningGateway(broker.bootstrap_servers, policies=PARKING) as gateway,
+        group(gateway.bootstrap_servers, RangeAssignor),
+    ):
+        settle(kohort, {"instance-0": 2, "instance-1": 2})
+        assert kohort("groups", "rebalance", "g", "--reason", "stuck", "--json").json == {
+            "group": "g",
+            "rebalancing": True,
+        }
+
+
+def test_orders_that_cannot_be_carried_out_say_what_is_missing(broker: EmbeddedBroker, kohort: Commands) -> None:
+    with group(broker.bootstrap_servers, RangeAssignor):
+        settle(kohort, {"instance-0": 2, "instance-1": 2})
+        unseen = kohort("groups", "rebalance", "g", "--timeout", "300ms")
+        assert unseen.status == 1
+        assert "no gateway has carried out the order" in unseen.err
+        wrong = kohort("groups", "drain", "g", "instanse-0")
+        assert (wrong.status, "did you mean 'instance-0'" in wrong.err) == (2, True)
+        assert "nothing is drained" in kohort("groups", "undrain", "g", "x").err
+    with sync.Consumer("t", bootstrap_servers=broker.bootstrap_servers, group_id="k", group_protocol="consumer") as one:
+        while not one.assignment():
+            one.poll(timeout_ms=20)
+        assert "consumer protocol" in kohort("groups", "drain", "k", "x").err
