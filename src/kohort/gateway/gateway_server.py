@@ -18,6 +18,7 @@ from typing import Any
 
 from kohort.broker.descriptors import budget
 from kohort.client import Admin, Cluster, Producer
+from kohort.gateway.cluster_topics import ClusterTopics
 from kohort.gateway.cluster_topology import Topology, TopologyError, look, unresolvable
 from kohort.gateway.core.gateway import Gateway
 from kohort.gateway.core.relay import Sink
@@ -33,9 +34,8 @@ from kohort.gateway.order_follower import OrderFollower
 from kohort.gateway.rebalance_counts import NoStore, RebalanceCounts
 from kohort.gateway.rewritten_cluster import NamesOfNodes, PortsOfNodes, look_at_nodes
 from kohort.gateway.tls_contexts import RenewedContext, broker_context, listener_context
-from kohort.gateway.topic_names import TopicNames
 from kohort.gateway.traffic_counters import TrafficCounters
-from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.coordinator_settings import GroupSettings, TopicImage
 from kohort.group.events import Event, RoundOpened
 from kohort.group.shard import Shard
 from kohort.model.errors import KafkaError
@@ -74,8 +74,9 @@ class GatewayServer:
         self._cluster = Cluster(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
         self._lookup = GroupLookup(self._cluster, lambda: self.gateway.groups, self.clock.now_ms)
         self._assignors = GroupAssignors(settings.assignors, self._cluster, self.clock.now_ms, self.passed)
+        self._topics = ClusterTopics(self._admin)
         self.gateway = Gateway(
-            group_settings(settings),
+            group_settings(settings, self._topics),
             self._note,
             self._lookup.look_up,
             policies=settings.policies,
@@ -83,7 +84,6 @@ class GatewayServer:
             runner=self._assignors,
             assignor_ms=settings.assignor_ms,
         )
-        self._topic_names = TopicNames(self._admin)
         self._orders = OrderFollower(
             self._admin,
             self.gateway.edge,
@@ -128,13 +128,13 @@ class GatewayServer:
     def _store(self) -> EventStore:
         match self.settings.events:
             case "none":
-                return NoStore(self._topic_names)
+                return NoStore(self._topics.name_of)
             case "topic":
                 self._producer = Producer(self.settings.bootstrap_servers, **self.settings.security)
-                self._cluster_events = ClusterEvents(self._producer, self._topic_names)
+                self._cluster_events = ClusterEvents(self._producer, self._topics.name_of)
                 return self._cluster_events
             case path:
-                return EventFile(Path(path), self._topic_names)
+                return EventFile(Path(path), self._topics.name_of)
 
     def _note(self, shard: Shard, event: Event, now_ms: int) -> None:
         self._writer.note(shard, event, now_ms)
@@ -152,7 +152,7 @@ class GatewayServer:
         try:
             await self._admin.start()
             await self._cluster.start()
-            await self._topic_names.refresh()
+            await self._topics.refresh()
             if self._cluster_events is not None:
                 assert self._producer is not None, "the topic has a producer"
                 await self._producer.start()
@@ -164,7 +164,7 @@ class GatewayServer:
             await self.stop()
             raise
         loop = asyncio.get_running_loop()
-        work = [self._follow(), self._measure_lag(), self._lookup.run(), self._topic_names.run(), self._orders.run()]
+        work = [self._follow(), self._measure_lag(), self._lookup.run(), self._topics.run(), self._orders.run()]
         if self._cluster_events is not None:
             work.append(self._cluster_events.run())
         self._tasks = [loop.create_task(each) for each in work]
@@ -271,6 +271,7 @@ class GatewayServer:
         """Look at the cluster again and again."""
         while True:
             await asyncio.sleep(self.settings.refresh_ms / 1000)
+            self._topics.look_again()
             self.renew_certificates()
             try:
                 await self._apply(await self._look())
@@ -348,10 +349,10 @@ def most_connections() -> int:
     return (free.connections + free.files) // 2
 
 
-def group_settings(settings: GatewaySettings) -> GroupSettings:
+def group_settings(settings: GatewaySettings, topics: TopicImage) -> GroupSettings:
     """Return the settings by which the next step of a group is predicted."""
     hold_ms = SYNC_HOLD_MS if settings.policies.parks else 0
-    return from_config(Config({"kohort.group.sync.hold.ms": str(hold_ms)}))
+    return from_config(Config({"kohort.group.sync.hold.ms": str(hold_ms)}), topics)
 
 
 def _listen_failure(error: OSError, host: str, port: int, purpose: str) -> str:

@@ -3,27 +3,44 @@
 A group is the same state as in our own coordinator, `kohort.group.consumer`, changed by the same events. Nothing is
 predicted: an answer contains its member's epoch and what it was granted, a request what it has given up. A new epoch
 gets its cause from the requests that came before it. Targets are not in the traffic.
+
+A classic member of such a group sends what it owns in its JoinGroup, and is granted partitions by the answer to its
+SyncGroup: both name topics, whose ids are in the settings' image.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from kohort.gateway.core.consumer_holding import is_steady
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerHeartbeat, Join, Leave
+from kohort.group.commands import (
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerHeartbeat,
+    DowngradeIfDue,
+    Heartbeat,
+    Join,
+    Leave,
+    Sync,
+)
+from kohort.group.consumer.classic_members import classic_record
 from kohort.group.consumer.exit import session_timeout_ms
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.join import change_of, member_record
 from kohort.group.consumer.reconcile import epochs_of, held_of
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
-from kohort.group.effects import Append, Note
+from kohort.group.effects import Effect
 from kohort.group.events import (
+    ClassicMemberMetadata,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberOut,
+    ConsumerMemberStored,
     Event,
     GroupDeleted,
     GroupLoaded,
@@ -37,16 +54,28 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.group.join_refusals import REFUSALS
-from kohort.group.migration.conversion import decide_upgrade
-from kohort.group.results import ConsumerHeartbeatResult
+from kohort.group.migration.conversion import decide_downgrade, decide_upgrade
+from kohort.group.results import ConsumerHeartbeatResult, JoinResult
 from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions, each
+from kohort.model.id_partitions import IdPartitions, each, id_partitions
+from kohort.model.ids import TopicPartition
 
 SILENT_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout when its group changes counts as evicted."""
 
+
+UNKNOWN_MS = 45_000
+"""The session timeout that is assumed of a classic member that ConsumerGroupDescribe shows: Java's default."""
+
+_ALIVE_MS = 1 << 62
+"""When a member whose JoinGroup waits has sent something last: it is not silent."""
+
+CommandT = TypeVar("CommandT", ConsumerHeartbeat, Join)
+
+RecordOf = Callable[[ConsumerMember, str, CommandT, Cause], ConsumerMemberStored]
+"""Makes the record of a member, under a member id, from what it was and what it sends."""
 
 QUIET_MS = 6_000
 """A group in which a member has sent nothing for so long is looked up when its epoch grows."""
@@ -77,9 +106,12 @@ class _Sender:
 class ObservedConsumerGroups:
     """The consumer groups of one shard."""
 
-    def __init__(self, shard: Shard, observer: ConsumerGroupObserver) -> None:
+    def __init__(
+        self, shard: Shard, observer: ConsumerGroupObserver, predict: Callable[[Collection[Effect], int], None]
+    ) -> None:
         self._shard = shard
         self._observer = observer
+        self._predict = predict
         self._senders: dict[tuple[str, str], _Sender] = {}
         """By group and member."""
         self._changes: dict[str, int] = {}
@@ -110,9 +142,7 @@ class ObservedConsumerGroups:
         if not member_id:
             return
         group = self._group_for(command, now_ms)
-        sender = self._senders.get((group_id, member_id))
-        if sender is None:
-            sender = self._senders[group_id, member_id] = _Sender()
+        sender = self._sender(group_id, member_id)
         sender.sent_ms = now_ms
         if command.member_epoch == LEAVE_STATIC_EPOCH:
             self._paused(group, member_id, now_ms)
@@ -126,9 +156,15 @@ class ObservedConsumerGroups:
         if is_quiet and sender.read_at == changes:
             return
         sender.read_at = changes if is_quiet else -1
-        self._subscribed(group, member_id, command, now_ms)
+        self._subscribed(group, member_id, command, partial(member_record, group), now_ms)
         self._epoch_shown(group, result.member_epoch, now_ms)
         self._reconciled(group, group.members[member_id], command.owned, result, now_ms)
+
+    def _sender(self, group_id: str, member_id: str) -> _Sender:
+        sender = self._senders.get((group_id, member_id))
+        if sender is None:
+            sender = self._senders[group_id, member_id] = _Sender()
+        return sender
 
     def _refused(self, command: ConsumerHeartbeat, result: ConsumerHeartbeatResult, now_ms: int) -> None:
         group = self.group(command.group_id)
@@ -156,9 +192,10 @@ class ObservedConsumerGroups:
 
     def _convert(self, group: ClassicGroup, command: ConsumerHeartbeat, now_ms: int) -> None:
         """A classic group has become a consumer group: its members own what they owned, as far as it is known."""
-        for effect in decide_upgrade(group, command, now_ms, self._shard.settings):
-            if isinstance(effect, Note | Append):
-                self._apply(effect.event, now_ms)
+        for member_id in group.members:
+            self._sender(group.group_id, member_id).sent_ms = now_ms
+        self._changes[group.group_id] = self._changes.get(group.group_id, 0) + 1
+        self._predict(tuple(decide_upgrade(group, command, now_ms, self._shard.settings)), now_ms)
         if isinstance(self._shard.groups.get(group.group_id), ClassicGroup):
             cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.member_id or None)
             self._apply(GroupDeleted(group.group_id, cause), now_ms)
@@ -190,18 +227,20 @@ class ObservedConsumerGroups:
         self._observer.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
         self._observer.group_unknown(group.group_id, -1, now_ms)
 
-    def _subscribed(self, group: ConsumerGroup, member_id: str, command: ConsumerHeartbeat, now_ms: int) -> None:
-        """Store what a heartbeat contains about its sender, and note the change that it makes to the group."""
+    def _subscribed(
+        self, group: ConsumerGroup, member_id: str, command: CommandT, record_of: RecordOf[CommandT], now_ms: int
+    ) -> None:
+        """Store what a request contains about its sender, and note the change that it makes to the group."""
         before = group.members.get(member_id)
         kind = CauseKind.MEMBER_JOINED if before is None else CauseKind.MEMBER_REJOINED
         cause = Cause(kind, now_ms, member_id, command.reason)
         instance_id = command.instance_id
         old_id = group.static_members.get(instance_id) if instance_id is not None else None
         if before is None and old_id is not None and old_id != member_id:
-            self._replaced(group, group.members[old_id], member_id, command, now_ms)
+            self._replaced(group, group.members[old_id], member_id, command, record_of, now_ms)
             return
         known = before or ConsumerMember(group.group_id, member_id)
-        record = member_record(group, known, member_id, command, cause)
+        record = record_of(known, member_id, command, cause)
         if before is not None and before.is_stored and before.has_stored(record):
             return
         change = change_of(group, known, record, self._shard.settings, cause)
@@ -210,23 +249,99 @@ class ObservedConsumerGroups:
             self._change.setdefault(group.group_id, change)
 
     def _replaced(
-        self, group: ConsumerGroup, old: ConsumerMember, member_id: str, command: ConsumerHeartbeat, now_ms: int
+        self,
+        group: ConsumerGroup,
+        old: ConsumerMember,
+        member_id: str,
+        command: CommandT,
+        record_of: RecordOf[CommandT],
+        now_ms: int,
     ) -> None:
         """An instance came back under a new member id: it takes over what the old one had (KIP-345)."""
         cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, command.reason)
-        record, assigned = member_record(group, old, member_id, command, cause), old.assigned
+        record, assigned = record_of(old, member_id, command, cause), old.assigned
         self._delete(group, old, cause, now_ms)
         self._apply(record, now_ms)
         stable = MemberState.STABLE
         self._apply(MemberAssignmentStored(group.group_id, member_id, 0, 0, stable, assigned, (), cause), now_ms)
 
-    def classic_joined(self, command: Join, member_id: str, now_ms: int) -> None:
-        """A classic member has joined a consumer group. What it owns is not read; its instance may replace a member."""
+    # Classic members (online migration)
+
+    def classic_sent(self, command: Join | Sync | Heartbeat, now_ms: int) -> None:
+        """A classic member sends a request. It is alive for as long as its JoinGroup waits."""
         group = self.group(command.group_id)
-        old_id = None if group is None else group.static_members.get(command.instance_id or "")
-        if group is not None and old_id is not None and old_id != member_id:
-            cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, command.reason)
-            self._delete(group, group.members[old_id], cause, now_ms)
+        if group is not None and command.member_id in group.members:
+            sender = self._sender(command.group_id, command.member_id)
+            sender.sent_ms = _ALIVE_MS if isinstance(command, Join) else now_ms
+
+    def classic_join_abandoned(self, command: Join, now_ms: int) -> None:
+        """The connection of a JoinGroup ended before its answer came."""
+        if (sender := self._senders.get((command.group_id, command.member_id))) is not None:
+            sender.sent_ms = now_ms
+
+    def classic_joined(self, command: Join, result: JoinResult, now_ms: int) -> None:
+        """A JoinGroup is answered as consumer groups answer it: without a leader."""
+        settings = self._shard.settings
+        subscription = settings.subscription_of(command.protocols[0][1]) if command.protocols else None
+        if subscription is None:
+            return
+        group = self.group(command.group_id)
+        if group is None:
+            self._disprove_classic(command, result, now_ms)
+            return
+        member_id = result.member_id
+        self._sender(command.group_id, member_id).sent_ms = now_ms
+
+        def record_of(_: ConsumerMember, of_id: str, sender: Join, cause: Cause) -> ConsumerMemberStored:
+            return classic_record(sender.group_id, of_id, sender, subscription, cause)
+
+        self._subscribed(group, member_id, command, record_of, now_ms)
+        self._epoch_shown(group, result.generation, now_ms)
+        shown = ConsumerHeartbeatResult(ErrorCode.NONE, member_epoch=result.generation)
+        self._reconciled(group, group.members[member_id], self._ids(subscription.owned), shown, now_ms)
+
+    def _disprove_classic(self, command: Join, result: JoinResult, now_ms: int) -> None:
+        """A group that was taken for a classic one, or not known, is a consumer group: it is looked up."""
+        cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
+        if command.group_id in self._shard.groups:
+            self._apply(GroupDeleted(command.group_id, cause), now_ms)
+        self._apply(ConsumerGroupStored(command.group_id, result.generation, 0, cause), now_ms)
+        self._observer.group_unknown(command.group_id, -1, now_ms)
+
+    def classic_synced(self, command: Sync, error: ErrorCode, assignment: bytes, now_ms: int) -> None:
+        """A classic member's SyncGroup is answered with what it may own."""
+        member = self._classic_answered(command, error, now_ms)
+        granted = self._shard.settings.assignment_of(assignment) if assignment else None
+        group = self.group(command.group_id)
+        if group is not None and member is not None and error is ErrorCode.NONE:
+            partitions = () if granted is None else granted.partitions
+            ids = self._ids(partitions)
+            shown = ConsumerHeartbeatResult(ErrorCode.NONE, member_epoch=command.generation, assignment=ids)
+            self._reconciled(group, member, None, shown, now_ms)
+
+    def classic_heartbeat_answered(self, command: Heartbeat, error: ErrorCode, now_ms: int) -> None:
+        """A classic member's heartbeat is answered."""
+        self._classic_answered(command, error, now_ms)
+
+    def _classic_answered(self, command: Sync | Heartbeat, error: ErrorCode, now_ms: int) -> ConsumerMember | None:
+        """Return a classic member whose request is answered; one that its coordinator does not know is removed."""
+        group = self.group(command.group_id)
+        member = None if group is None else group.members.get(command.member_id)
+        if group is None or member is None or member.classic is None:
+            return None
+        if error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._remove(group, member, self._cause_of_absence(group, member, now_ms), now_ms)
+            return None
+        return member
+
+    def _ids(self, partitions: Iterable[TopicPartition]) -> IdPartitions:
+        """Return partitions by their topics' ids. Those of topics that are not known are left out."""
+        image = self._shard.settings.image
+        by_name: dict[str, list[int]] = {}
+        for name, number in partitions:
+            by_name.setdefault(name, []).append(number)
+        found = ((image.topic(name), numbers) for name, numbers in by_name.items())
+        return id_partitions((topic.topic_id, numbers) for topic, numbers in found if topic is not None)
 
     def _paused(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
         """A static member leaves for a while (-2)."""
@@ -266,6 +381,18 @@ class ObservedConsumerGroups:
         self._change.setdefault(group.group_id, cause)
         if not group.members:
             self._epoch_shown(group, group.epoch + 1, now_ms)  # no answer will show it
+        elif member.classic is None and not group.natives and _are_known(group):
+            self._convert_back(group, cause, now_ms)
+
+    def _convert_back(self, group: ConsumerGroup, cause: Cause, now_ms: int) -> None:
+        """The last member of the consumer protocol is out: the group becomes a classic one, unless that is disabled."""
+        due, member_ids = DowngradeIfDue(group.group_id, cause), tuple(group.members)
+        self._predict(tuple(decide_downgrade(group, due, now_ms, self._shard.settings)), now_ms)
+        if self.group(group.group_id) is None:
+            self._change.pop(group.group_id, None)
+            self._changes.pop(group.group_id, None)
+            for member_id in member_ids:
+                self._senders.pop((group.group_id, member_id), None)
 
     def _delete(self, group: ConsumerGroup, member: ConsumerMember, cause: Cause, now_ms: int) -> None:
         for tombstone in (MemberAssignmentDeleted, MemberTargetDeleted, ConsumerMemberDeleted):
@@ -287,8 +414,7 @@ class ObservedConsumerGroups:
             member = known.members[member_id]
             self._remove(known, member, self._cause_of_absence(known, member, now_ms), now_ms)
         for _, shown in sorted(listed.items()):
-            if shown.classic_phase is None:
-                self._described_member(known, shown, cause)
+            self._described_member(known, shown, cause)
         self._observer.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
 
     def _described_member(self, group: ConsumerGroup, shown: DescribedConsumerMember, cause: Cause) -> None:
@@ -307,7 +433,10 @@ class ObservedConsumerGroups:
             client_id=shown.client_id,
             client_host=shown.client_host,
         )
-        self._store(member_record(group, member, member_id, command, cause))
+        record = member_record(group, member, member_id, command, cause)
+        if shown.classic_phase is not None:
+            record = replace(record, classic=member.classic or ClassicMemberMetadata(UNKNOWN_MS, ()))
+        self._store(record)
         self._store(MemberTargetStored(group_id, member_id, shown.target, cause))
         state = MemberState.UNREVOKED_PARTITIONS if shown.pending else MemberState.STABLE
         assigned, pending = (held_of(dict.fromkeys(each(held), 0)) for held in (shown.assignment, shown.pending))
@@ -430,6 +559,11 @@ class ObservedConsumerGroups:
             self._changes.pop(event.group_id, None)
         else:
             self._changes[event.group_id] = self._changes.get(event.group_id, 0) + 1
+
+
+def _are_known(group: ConsumerGroup) -> bool:
+    """Whether the protocols of all classic members are known."""
+    return all(member.classic is None or member.classic.protocols for member in group.members.values())
 
 
 def _count(held: tuple[Held, ...]) -> int:

@@ -11,7 +11,7 @@ A leader's JoinGroup answer lists members that were never seen. What was not see
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -33,7 +33,7 @@ from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
 from kohort.group.describe import DescribedGroup
-from kohort.group.effects import Announce, Append, Arm, Decision, Note, Park, ParkedKind, Reply, Then
+from kohort.group.effects import Announce, Append, Arm, Effect, Note, Park, ParkedKind, Reply, Then
 from kohort.group.events import (
     Event,
     GenerationFormed,
@@ -92,7 +92,7 @@ class ObservedGroups:
 
     def __init__(self, settings: GroupSettings, observer: GroupObserver, timers: Timers) -> None:
         self.shard = Shard(settings)
-        self.consumer = ObservedConsumerGroups(self.shard, observer)
+        self.consumer = ObservedConsumerGroups(self.shard, observer, self._predict)
         self._observer = observer
         self._timers = timers
         self._seen_ms: dict[str, int] = {}
@@ -166,6 +166,7 @@ class ObservedGroups:
         """A member sends JoinGroup. Who sends one without an id is known once it is answered."""
         group = self.group(command.group_id)
         if group is None:
+            self.consumer.classic_sent(command, now_ms)
             if _is_let_in(command):
                 self._nameless.setdefault(command.group_id, []).append(command)
             return
@@ -185,13 +186,15 @@ class ObservedGroups:
 
     def join_abandoned(self, command: Join, now_ms: int) -> None:
         """The connection of a JoinGroup ended before its answer came."""
+        self.consumer.classic_join_abandoned(command, now_ms)
         self._named(command, now_ms)
 
     def join_answered(self, command: Join, result: JoinResult, now_ms: int) -> None:
         """A JoinGroup is answered; `command` is as it was sent."""
         group_id = command.group_id
         if not result.error and not result.leader:
-            self.consumer.classic_joined(command, result.member_id, now_ms)
+            self.consumer.classic_joined(command, result, now_ms)
+            self._named(command, now_ms)
             return
         match result.error:
             case ErrorCode.NONE:
@@ -328,7 +331,10 @@ class ObservedGroups:
         self._generation_shown(command)
         self._form_at_last(command.group_id, now_ms)
         group = self.group(command.group_id)
-        if group is None or command.member_id not in group.members or command.generation != group.generation:
+        if group is None:
+            self.consumer.classic_sent(command, now_ms)
+            return
+        if command.member_id not in group.members or command.generation != group.generation:
             return
         if command.member_id == group.leader and group.phase is Phase.COMPLETING_REBALANCE:
             self._handed_in[command.group_id] = command, remark
@@ -343,6 +349,8 @@ class ObservedGroups:
         Return whether the answer should be held: members that must revoke will join again at once (KIP-429).
         """
         group = self.group(command.group_id)
+        if group is None:
+            self.consumer.classic_synced(command, error, assignment, now_ms)
         if group is None or command.member_id not in group.members:
             return False
         if error is ErrorCode.NONE and command.generation == group.generation:
@@ -370,12 +378,14 @@ class ObservedGroups:
         self._instance_shown(command, now_ms)
         self.member_seen(command.member_id, now_ms)
         self._generation_shown(command)
+        self.consumer.classic_sent(command, now_ms)
 
     def heartbeat_answered(self, command: Heartbeat, error: ErrorCode, now_ms: int) -> None:
         """A heartbeat is answered by the coordinator."""
         group_id, member_id = command.group_id, command.member_id
         group = self.group(group_id)
         if group is None or member_id not in group.members:
+            self.consumer.classic_heartbeat_answered(command, error, now_ms)
             known = self.shard.groups.get(group_id)
             if error is ErrorCode.NONE and (known is None or not known.members):
                 self._observer.group_unknown(group_id, command.generation, now_ms)
@@ -481,7 +491,7 @@ class ObservedGroups:
         timeout_ms = group.members[member_id].session_timeout_ms
         is_silent = self._silence_ms(member_id, now_ms) >= SILENT_SHARE * timeout_ms
         kind = CauseKind.SESSION_TIMEOUT if is_silent else CauseKind.NOT_OBSERVED
-        return Cause(kind, now_ms, member_id, f"{timeout_ms} ms without a heartbeat" if is_silent else "")
+        return Cause(kind, now_ms, member_id, f"no heartbeat for {timeout_ms / 1000:.1f} s" if is_silent else "")
 
     # What all of them share
 
@@ -495,7 +505,7 @@ class ObservedGroups:
             assert group is not None, "it was just stored"
         return group
 
-    def _predict(self, decision: Decision, now_ms: int, remark: str = "") -> None:
+    def _predict(self, decision: Collection[Effect], now_ms: int, remark: str = "") -> None:
         """Let the events of a decision happen, and the round that it opens; not its answers and timers.
 
         `remark` is the detail behind the cause of an assignment that it stores.

@@ -53,9 +53,9 @@ class GatewayChecker(Checker):
 
 
 def _is_comparable(group: ClassicGroup | ConsumerGroup) -> bool:
-    """Whether a group is at rest, and all of it in the traffic: what classic members of a consumer group own is not."""
+    """Whether a group is at rest."""
     if isinstance(group, ConsumerGroup):
-        return bool(group.members) and all(member.classic is None for member in group.members.values())
+        return bool(group.members)
     return bool(group.members) and group.phase is Phase.STABLE
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from kohort.group.coordinator_settings import ImageTopic, NoTopics
 from kohort.model.ids import TopicPartition
 from kohort.node.configuration.config import Config
 from kohort.node.groups.settings_from_config import group_settings
@@ -93,7 +94,9 @@ class SimulatedCluster:
 
     def _gateway(self, name: str) -> GatewayHost:
         routes = {(name, PORT + number): (node, PORT) for number, node in enumerate(self.plan.nodes, 1)}
-        settings = group_settings(Config({**dict(self.plan.settings), "kohort.group.sync.hold.ms": "1000"}))
+        settings = group_settings(
+            Config({**dict(self.plan.settings), "kohort.group.sync.hold.ms": "1000"}), _Topics(self)
+        )
         host, assignor = self.host(name), self.plan.edge_assignor
         runner = None
         if assignor:
@@ -158,6 +161,29 @@ class SimulatedCluster:
         node = self.node_host.node
         hosted = None if node is None else node.topics.partition(*partition)
         return 0 if hosted is None else hosted.log.log_end_offset
+
+
+class _Topics(NoTopics):
+    """The topics of the node that runs, as a gateway's look-ups find them."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._seen: dict[str | bytes, ImageTopic] = {}
+
+    def topic(self, name: str) -> ImageTopic | None:
+        return self._found(name)
+
+    def topic_by_id(self, topic_id: bytes) -> ImageTopic | None:
+        return self._found(topic_id)
+
+    def _found(self, key: str | bytes) -> ImageTopic | None:
+        node = self._cluster.node_host.node
+        if node is not None:
+            self._seen.clear()
+            for each in node.topics:
+                found = ImageTopic(each.name, each.topic_id, len(each.partitions))
+                self._seen[each.name] = self._seen[each.topic_id] = found
+        return self._seen.get(key)
 
 
 class MemberSlot:
