@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ KINDS: dict[str, dict[str, Any]] = {
 class Members:
     """The members of one group; each change ends when all partitions are theirs in equal shares."""
 
-    def __init__(self, bootstrap: str, **settings: Any) -> None:
-        self._settings = {"bootstrap_servers": bootstrap, "group_id": "g", "auto_offset_reset": "earliest", **settings}
+    def __init__(self, bootstrap: str) -> None:
+        self._settings = {"bootstrap_servers": bootstrap, "group_id": "g", "auto_offset_reset": "earliest"}
         self._running: list[Consumer] = []
 
     async def join(self, **settings: Any) -> Consumer:
@@ -59,18 +60,28 @@ class Members:
         await asyncio.gather(*(each.poll(300) for each in self._running))  # heartbeats with nothing new
 
 
-async def come_and_go(bootstrap: str, **settings: Any) -> None:
-    async with Admin(bootstrap) as admin:
-        await admin.create_topic("t", PARTITIONS)
-    members = Members(bootstrap, **settings)
-    first = await members.join()
-    second = await members.join()
-    static = await members.join(group_instance_id="instance")
+async def come_and_go(members: Members, **settings: Any) -> None:
+    first = await members.join(**settings)
+    second = await members.join(**settings)
+    static = await members.join(group_instance_id="instance", **settings)
     await members.leave(second)
     await members.pause(static)
-    static = await members.join(group_instance_id="instance")
+    static = await members.join(group_instance_id="instance", **settings)
     await members.leave(first)
     await static.stop(leave_group=True)
+
+
+async def migrate(members: Members) -> None:
+    """Take a group to the consumer protocol with classic members in it, and back."""
+    classic, native = KINDS["cooperative-sticky"], KINDS["consumer"]
+    first = await members.join(**classic)
+    second = await members.join(**classic)
+    third = await members.join(**native)
+    await members.leave(second)
+    fourth = await members.join(**classic)
+    await members.leave(first)
+    await members.leave(third)
+    await members.leave(fourth)
 
 
 def explained(events: Iterable[EventFields]) -> list[str]:
@@ -83,7 +94,13 @@ def explained(events: Iterable[EventFields]) -> list[str]:
     return [title(each, names) for each in report.rebalances]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+PLAYS: dict[str, Callable[[Members], Coroutine[Any, Any, None]]] = {
+    **{kind: partial(come_and_go, **settings) for kind, settings in KINDS.items()},
+    "migration": migrate,
+}
+
+
+@pytest.mark.parametrize("kind", PLAYS)
 def test_gateway_explains_a_group_as_its_coordinator_does(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
 
@@ -97,11 +114,13 @@ def test_gateway_explains_a_group_as_its_coordinator_does(kind: str, tmp_path: P
                 events=str(path),
             )
         )
+        async with Admin(bootstrap) as admin:
+            await admin.create_topic("t", PARTITIONS)
         await server.start()
         cluster.advertise_gateway()
         try:
             async with asyncio.timeout(50):
-                await come_and_go(advertised, **KINDS[kind])
+                await PLAYS[kind](Members(advertised))
         finally:
             await server.stop()
 

@@ -36,6 +36,7 @@ from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMembe
 from kohort.group.effects import Effect
 from kohort.group.events import (
     ClassicMemberMetadata,
+    ClassicPhase,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
@@ -61,6 +62,7 @@ from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, each, id_partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
 
 SILENT_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout when its group changes counts as evicted."""
@@ -118,6 +120,8 @@ class ObservedConsumerGroups:
         """By group, how often it has changed."""
         self._change: dict[str, Cause] = {}
         """By group, why its epoch is about to grow."""
+        self._joining: dict[tuple[str, str], Cause] = {}
+        """By group and member, the JoinGroup of a new classic member that waits: its epoch may be shown before."""
 
     def group(self, group_id: str) -> ConsumerGroup | None:
         """Return a consumer group, or None where there is no such group."""
@@ -170,7 +174,9 @@ class ObservedConsumerGroups:
         group = self.group(command.group_id)
         member = None if group is None else group.members.get(command.member_id)
         if group is not None and member is not None and result.error is ErrorCode.UNKNOWN_MEMBER_ID:
-            self._remove(group, member, self._cause_of_absence(group, member, now_ms), now_ms)
+            cause = self._cause_of_absence(group, member, now_ms)
+            self._remove(group, member, cause, now_ms)
+            self._convert_back_if_due(group, cause, now_ms)
         elif command.member_epoch == 0 and result.error in REFUSALS:
             cause = Cause(CauseKind.JOIN_REFUSED, now_ms, command.member_id or None, result.error_message or "")
             self._apply(JoinRefused(command.group_id, result.error, command, cause), now_ms)
@@ -273,17 +279,23 @@ class ObservedConsumerGroups:
         if group is not None and command.member_id in group.members:
             sender = self._sender(command.group_id, command.member_id)
             sender.sent_ms = _ALIVE_MS if isinstance(command, Join) else now_ms
+        elif group is not None and isinstance(command, Join) and command.member_id:
+            cause = Cause(CauseKind.MEMBER_JOINED, now_ms, command.member_id, command.reason)
+            self._joining[command.group_id, command.member_id] = cause
+            self._change.setdefault(command.group_id, cause)
 
     def classic_join_abandoned(self, command: Join, now_ms: int) -> None:
-        """The connection of a JoinGroup ended before its answer came."""
+        """A JoinGroup is refused, or its connection ended before its answer came."""
+        cause = self._joining.pop((command.group_id, command.member_id), None)
+        if cause is not None and self._change.get(command.group_id) is cause:
+            del self._change[command.group_id]
         if (sender := self._senders.get((command.group_id, command.member_id))) is not None:
             sender.sent_ms = now_ms
 
     def classic_joined(self, command: Join, result: JoinResult, now_ms: int) -> None:
         """A JoinGroup is answered as consumer groups answer it: without a leader."""
-        settings = self._shard.settings
-        subscription = settings.subscription_of(command.protocols[0][1]) if command.protocols else None
-        if subscription is None:
+        subscription, record_of = self._subscription(command), self._classic_record_of(command)
+        if subscription is None or record_of is None:
             return
         group = self.group(command.group_id)
         if group is None:
@@ -291,14 +303,28 @@ class ObservedConsumerGroups:
             return
         member_id = result.member_id
         self._sender(command.group_id, member_id).sent_ms = now_ms
-
-        def record_of(_: ConsumerMember, of_id: str, sender: Join, cause: Cause) -> ConsumerMemberStored:
-            return classic_record(sender.group_id, of_id, sender, subscription, cause)
-
+        joining, change = self._joining.pop((group.group_id, member_id), None), self._change.get(group.group_id)
         self._subscribed(group, member_id, command, record_of, now_ms)
+        if joining is not None and change is None:
+            self._change.pop(group.group_id, None)  # the epoch that it made has been shown
         self._epoch_shown(group, result.generation, now_ms)
         shown = ConsumerHeartbeatResult(ErrorCode.NONE, member_epoch=result.generation)
-        self._reconciled(group, group.members[member_id], self._ids(subscription.owned), shown, now_ms)
+        owned, phase = self._ids(subscription.owned), ClassicPhase.COMPLETING_REBALANCE
+        self._reconciled(group, group.members[member_id], owned, shown, now_ms, phase)
+
+    def _subscription(self, command: Join) -> Subscription | None:
+        return self._shard.settings.subscription_of(command.protocols[0][1]) if command.protocols else None
+
+    def _classic_record_of(self, command: Join) -> RecordOf[Join] | None:
+        """Return what makes the record of a classic member; None where its subscription cannot be read."""
+        subscription = self._subscription(command)
+        if subscription is None:
+            return None
+
+        def record_of(_: ConsumerMember, member_id: str, sender: Join, cause: Cause) -> ConsumerMemberStored:
+            return classic_record(sender.group_id, member_id, sender, subscription, cause)
+
+        return record_of
 
     def _disprove_classic(self, command: Join, result: JoinResult, now_ms: int) -> None:
         """A group that was taken for a classic one, or not known, is a consumer group: it is looked up."""
@@ -360,6 +386,7 @@ class ObservedConsumerGroups:
         if group is not None and member is not None:
             cause = Cause(CauseKind.MEMBER_LEFT, now_ms, member.member_id, command.reason)
             self._remove(group, member, cause, now_ms)
+            self._convert_back_if_due(group, cause, now_ms)
 
     def _cause_of_absence(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> Cause:
         timeout_ms = session_timeout_ms(member, self._shard.settings, group.group_id)
@@ -381,12 +408,15 @@ class ObservedConsumerGroups:
         self._change.setdefault(group.group_id, cause)
         if not group.members:
             self._epoch_shown(group, group.epoch + 1, now_ms)  # no answer will show it
-        elif member.classic is None and not group.natives and _are_known(group):
-            self._convert_back(group, cause, now_ms)
 
-    def _convert_back(self, group: ConsumerGroup, cause: Cause, now_ms: int) -> None:
-        """The last member of the consumer protocol is out: the group becomes a classic one, unless that is disabled."""
-        due, member_ids = DowngradeIfDue(group.group_id, cause), tuple(group.members)
+    def _convert_back_if_due(self, group: ConsumerGroup, cause: Cause, now_ms: int, then: Join | None = None) -> None:
+        """Without its last member of the consumer protocol a group becomes a classic one, unless that is disabled.
+
+        `then` is the JoinGroup of a classic member that has taken its place.
+        """
+        if group.natives or not group.members or not _are_known(group):
+            return
+        due, member_ids = DowngradeIfDue(group.group_id, cause, then), tuple(group.members)
         self._predict(tuple(decide_downgrade(group, due, now_ms, self._shard.settings)), now_ms)
         if self.group(group.group_id) is None:
             self._change.pop(group.group_id, None)
@@ -448,18 +478,34 @@ class ObservedConsumerGroups:
         group = self.group(command.group_id)
         if group is None:
             return
+        last: Cause | None = None
         for leaving in command.members:
             member_id = leaving.member_id or group.static_members.get(leaving.instance_id or "", "")
             member = group.members.get(member_id)
             if member is not None:
                 kind = CauseKind.MEMBER_LEFT if leaving.member_id else CauseKind.MEMBER_REMOVED
-                self._remove(group, member, Cause(kind, now_ms, member_id, leaving.reason), now_ms)
+                cause = Cause(kind, now_ms, member_id, leaving.reason)
+                self._remove(group, member, cause, now_ms)
+                last = cause if member.classic is None else last
+        if last is not None:
+            self._convert_back_if_due(group, last, now_ms)
 
-    def downgraded(self, group_id: str, now_ms: int) -> None:
-        """A group is a classic one now: no member of the consumer protocol is left."""
+    def downgraded(self, command: Join, member_id: str, now_ms: int) -> None:
+        """A group is a classic one now, as the answer to a JoinGroup shows: no member of the consumer protocol is left.
+
+        The sender may have taken the place of the last one.
+        """
+        group_id = command.group_id
         group = self.group(group_id)
         if group is None:
             return
+        record_of = self._classic_record_of(command)
+        if record_of is not None:
+            self._subscribed(group, member_id, command, record_of, now_ms)
+            cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, command.reason)
+            self._convert_back_if_due(group, cause, now_ms, replace(command, member_id=member_id))
+            if self.group(group_id) is not group:
+                return
         cause = Cause(CauseKind.GROUP_CONVERTED, now_ms)
         for member_id in sorted(group.members):
             self._delete(group, group.members[member_id], cause, now_ms)
@@ -505,6 +551,7 @@ class ObservedConsumerGroups:
         owned: IdPartitions | None,
         result: ConsumerHeartbeatResult,
         now_ms: int,
+        classic_phase: ClassicPhase = ClassicPhase.STABLE,
     ) -> None:
         """A member has an epoch and partitions; what it was granted before and is no more it has to give up."""
         before = frozenset(epochs_of(member.assigned)), frozenset(epochs_of(member.pending))
@@ -514,12 +561,15 @@ class ObservedConsumerGroups:
             pending = (before[0] | before[1]) - granted
         if owned is not None:
             pending &= frozenset(each(owned))
+        if pending - before[1] and result.member_epoch >= group.epoch:
+            self._epoch_shown(group, group.epoch + 1, now_ms)  # only a newer target takes partitions
         state = MemberState.STABLE
         if pending:
             state = MemberState.UNREVOKED_PARTITIONS
         elif self._is_waiting(group, member, len(granted)):
             state = MemberState.UNRELEASED_PARTITIONS
-        if (member.epoch, member.state, *before) == (result.member_epoch, state, granted, pending):
+        known = (member.epoch, member.state, member.classic_phase, *before)
+        if known == (result.member_epoch, state, classic_phase, granted, pending):
             return
         cause = Cause(CauseKind.MEMBER_RECONCILED, now_ms, member.member_id)
         self._apply(
@@ -532,6 +582,7 @@ class ObservedConsumerGroups:
                 held_of(dict.fromkeys(granted, result.member_epoch)),
                 held_of(dict.fromkeys(pending, member.epoch)),
                 cause,
+                classic_phase,
             ),
             now_ms,
         )

@@ -196,11 +196,15 @@ class ObservedGroups:
             self.consumer.classic_joined(command, result, now_ms)
             self._named(command, now_ms)
             return
+        if result.error:
+            self.consumer.classic_join_abandoned(command, now_ms)
         match result.error:
             case ErrorCode.NONE:
                 self._joined(command, result, now_ms)
+            case ErrorCode.MEMBER_ID_REQUIRED if self.consumer.group(group_id) is not None:
+                pass  # a consumer group remembers no such id
             case ErrorCode.MEMBER_ID_REQUIRED:
-                group = self._group_for(command, now_ms)
+                group = self._group_for(command, result.member_id, now_ms)
                 if result.member_id not in group.pending | group.members.keys():
                     cause = Cause(CauseKind.MEMBER_ID_ISSUED, now_ms, result.member_id, command.reason)
                     self._apply(MemberIdIssued(group_id, result.member_id, cause), now_ms)
@@ -215,7 +219,7 @@ class ObservedGroups:
         self._observer.group_changed(group_id, now_ms)
 
     def _joined(self, command: Join, result: JoinResult, now_ms: int) -> None:
-        group = self._group_for(command, now_ms)
+        group = self._group_for(command, result.member_id, now_ms)
         self._admit(group, command, result, now_ms)
         if result.generation == group.generation and group.phase in _GATHERED:
             pass  # answered with the generation it has
@@ -495,10 +499,12 @@ class ObservedGroups:
 
     # What all of them share
 
-    def _group_for(self, command: Join, now_ms: int) -> ClassicGroup:
+    def _group_for(self, command: Join, member_id: str, now_ms: int) -> ClassicGroup:
         group = self.group(command.group_id)
         if group is None:
-            self.consumer.downgraded(command.group_id, now_ms)
+            self.consumer.downgraded(command, member_id, now_ms)
+            group = self.group(command.group_id)
+        if group is None:
             cause = Cause(CauseKind.GROUP_CREATED, now_ms, command.member_id or None)
             self._apply(GroupStored(command.group_id, None, 0, None, None, now_ms, (), cause), now_ms)
             group = self.group(command.group_id)
