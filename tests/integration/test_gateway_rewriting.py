@@ -10,7 +10,7 @@ from struct import pack
 
 import pytest
 from tests.integration.client_scenarios import SCENARIOS, Scenario, run
-from tests.integration.running_gateway import RunningGateway
+from tests.integration.running_gateway import RunningGateway, free_port
 
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Sasl
@@ -114,6 +114,24 @@ def test_a_node_that_moves_keeps_its_port_here() -> None:
         first.stop()
         with connected(gateway.node_port) as connection:
             assert connection.call(MetadataRequest()).brokers[0].port == gateway.node_port
+
+
+def test_the_first_port_leads_to_another_node_where_one_is_down() -> None:
+    ports = free_port(), free_port()
+    with (
+        EmbeddedBroker() as broker,
+        RunningGateway(broker.bootstrap_servers, node_ports=dict(enumerate(ports, 1))) as it,
+    ):
+
+        async def learn() -> None:
+            assert it.server.rewritten is not None
+            it.server.rewritten.addresses.address_of(2, "127.0.0.1", free_port())
+
+        it.call(learn())
+        for _ in range(3):
+            with connected(it.port) as connection:
+                assert connection.call(MetadataRequest()).brokers
+        assert exchange(ports[1], b"") == b"", "a node's own port leads to that node only"
 
 
 def test_a_broker_that_has_vanished_closes_connections_and_nothing_more(caplog: pytest.LogCaptureFixture) -> None:

@@ -254,6 +254,32 @@ def test_a_gateway_that_cannot_be_measured_is_named(cluster: GatewayCluster) -> 
     asyncio.run(scenario())
 
 
+def test_measure_that_is_interrupted_leaves_nothing_behind(
+    cluster: GatewayCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with running(cluster, policies=EVERYTHING_PARKED), Admin(cluster.bootstrap_servers) as admin:
+            plan = MeasurePlan(
+                bootstrap_servers=cluster.bootstrap_servers, gateway=cluster.advertised, members=2, kinds=(Kind.EAGER,)
+            )
+
+            async def measuring() -> None:
+                async for _ in measure(plan, {}):
+                    pass
+
+            task = asyncio.create_task(measuring())
+            while len(await admin.list_groups()) < 2:
+                assert not task.done()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await admin.list_groups() == []
+            assert [topic.name for topic in await admin.list_topics() if not topic.is_internal] == []
+
+    asyncio.run(scenario())
+    assert "are removed; to end now would leave them" in caplog.text
+
+
 def test_measure_shows_the_gain_and_leaves_nothing_behind(cluster: GatewayCluster) -> None:
     async def scenario() -> None:
         async with running(cluster, policies=EVERYTHING_PARKED):

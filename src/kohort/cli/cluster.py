@@ -30,13 +30,15 @@ USAGE_ERRORS = {
 """Errors of a broker that another command line would avoid: exit status 2."""
 
 
-def run_against(bootstrap: str, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run a command's coroutine against a cluster and return its exit status.
+def run_against(
+    bootstrap: str, work: Callable[[], Coroutine[Any, Any, int]], grace_s: float = interruption.GRACE_S
+) -> int:
+    """Run a command's coroutine against a cluster and return its exit status; a signal gives it `grace_s` to end.
 
     Raises CommandFailed with the error of the cluster; OutputClosed; Interrupted.
     """
     try:
-        return interruption.run(work())
+        return interruption.run(work(), grace_s)
     except KafkaError as error:
         raise CommandFailed(sentence_of(error, bootstrap), USAGE if error.code in USAGE_ERRORS else FAILED) from error
     except (OSError, TimeoutError) as error:

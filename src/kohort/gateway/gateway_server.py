@@ -11,7 +11,7 @@ import errno
 import logging
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -223,11 +223,16 @@ class GatewayServer:
         open_relay = partial(self.gateway.open, client_address.rpartition(":")[0])
         if self.rewritten is None:
             return open_relay(to_client, to_broker)
-        return RewritingRelay(open_relay, self.rewritten.addresses.address_of, to_client, to_broker, end)
+        address_of = self.rewritten.addresses.address_of
+        return RewritingRelay(open_relay, address_of, to_client, to_broker, end, self.gateway.budget)
 
     def upstream_of(self, port: NodePort, transport: asyncio.BaseTransport) -> Upstream:
         """Return the node of a new connection."""
         return port.upstream if self.rewritten is None else self.rewritten.upstream_of(port.port, transport)
+
+    def stand_ins(self, port: NodePort, transport: asyncio.BaseTransport) -> Sequence[Upstream]:
+        """Return the nodes that serve a new connection as well as that one."""
+        return () if self.rewritten is None else self.rewritten.stand_ins(port.port, transport)
 
     def admits(self) -> bool:
         """Whether one more connection of a client may be opened."""

@@ -21,7 +21,7 @@ from typing import Any
 from kohort.assign import CooperativeStickyAssignor, RangeAssignor
 from kohort.client import Admin, Consumer
 from kohort.gateway.gateway_settings import ClusterSecurity
-from kohort.model.errors import KafkaError
+from kohort.model.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("kohort.gateway")
 
@@ -104,6 +104,8 @@ class _Group:
         self._kind = kind
         self._security = security
         self._members: dict[Consumer, asyncio.Task[None]] = {}
+        self._leaving: asyncio.Task[None] | None = None
+        """The last member that was removed, on its way."""
 
     async def add(self) -> None:
         """Start one more member."""
@@ -121,19 +123,29 @@ class _Group:
             await member.start()
         except KafkaError as error:
             raise MeasureFailed(f"no member can start at {self._bootstrap}: {error.text}") from error
+        except BaseException:
+            await member.stop()
+            raise
         self._members[member] = asyncio.get_running_loop().create_task(_poll(member))
 
     async def remove(self) -> None:
         """Stop the member that came last; it leaves."""
-        member, polling = self._members.popitem()
+        member = next(reversed(self._members))
+        leaving = self._leave(member, self._members.pop(member))
+        self._leaving = asyncio.get_running_loop().create_task(leaving)
+        await asyncio.shield(self._leaving)
+
+    async def _leave(self, member: Consumer, polling: asyncio.Task[None]) -> None:
         polling.cancel()
         await asyncio.gather(polling, return_exceptions=True)
         await member.stop()
 
     async def remove_all(self) -> None:
-        """Stop every member at once, whatever their state."""
-        leaving = [self.remove() for _ in range(len(self._members))]
-        await asyncio.gather(*leaving, return_exceptions=True)
+        """Stop every member at once, whatever their state; also one whose leaving was interrupted."""
+        leaving = [self._leave(*each) for each in self._members.items()]
+        self._members.clear()
+        interrupted = [] if self._leaving is None else [self._leaving]
+        await asyncio.gather(*leaving, *interrupted, return_exceptions=True)
 
     async def settled(self, partitions: int) -> None:
         """Wait until every member has some of the partitions and each has one owner. Raises MeasureFailed."""
@@ -190,7 +202,11 @@ async def _topic(admin: Admin, plan: MeasurePlan) -> AsyncIterator[str]:
     try:
         yield topic
     finally:
-        await admin.delete_topic(topic)
+        try:
+            await admin.delete_topic(topic)
+        except (KafkaError, OSError, TimeoutError) as error:
+            left = f"kohort topics delete {topic} --bootstrap-server {plan.bootstrap_servers}"
+            log.warning("topic %s is left (%s); to remove it: %s", topic, error, left)
 
 
 async def _measure_kind(
@@ -216,12 +232,17 @@ async def _measure_kind(
                     await group.settled(plan.partitions)
                     taken.append((perf_counter() - began_s) * 1000)
                     progress()
+    except asyncio.CancelledError:
+        log.warning("interrupted: groups %s and %s and topic %s are removed; to end now would leave them", *ids, topic)
+        raise
     finally:
         await asyncio.gather(*[group.remove_all() for group in groups])
         deletions = await asyncio.gather(*map(admin.delete_group, ids), return_exceptions=True)
         for group_id, failure in zip(ids, deletions, strict=True):
-            if failure is not None:
-                log.info("group %s is not deleted: %s", group_id, failure)
+            if failure is None or (isinstance(failure, KafkaError) and failure.code is ErrorCode.GROUP_ID_NOT_FOUND):
+                continue
+            left = f"kohort groups delete {group_id} --bootstrap-server {plan.bootstrap_servers}"
+            log.warning("group %s is left (%s); to remove it: %s", group_id, failure, left)
     return (
         Measured(kind, "join", tuple(joins[0]), tuple(joins[1])),
         Measured(kind, "leave", tuple(leaves[0]), tuple(leaves[1])),

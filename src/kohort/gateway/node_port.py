@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol, cast
@@ -31,6 +31,9 @@ BACKLOG = 1024
 
 CONNECT_SECONDS = 10.0
 """How long a broker may take to accept a connection, and a client to complete its TLS handshake."""
+
+STAND_IN_SECONDS = 2.0
+"""How long a broker may take to accept a connection that another one could serve."""
 
 LINGER_SECONDS = 5.0
 """How long a connection that ends may take to send what it still holds."""
@@ -96,6 +99,10 @@ class Connections(Protocol):
 
     def upstream_of(self, port: NodePort, transport: asyncio.BaseTransport, /) -> Upstream:
         """Return the node of a new connection to a port."""
+        ...
+
+    def stand_ins(self, port: NodePort, transport: asyncio.BaseTransport, /) -> Iterable[Upstream]:
+        """Return the nodes that serve a new connection as well as the one that `upstream_of` returned."""
         ...
 
     def admits(self) -> bool:
@@ -265,17 +272,17 @@ class Link(_Side):
     def _is_loop(self) -> bool:
         """Whether the client is the gateway itself."""
         ends = _address_of(self.transport, "peername"), _address_of(self.transport, "sockname")
-        is_loop = ends in self._shared.own_connections
+        is_loop = None not in ends and ends in self._shared.own_connections
         if is_loop:
             log.error("%s is this gateway itself: correct the address of that node's listener", self._upstream)
         return is_loop
 
-    async def _open(self) -> None:
-        loop, upstream = asyncio.get_running_loop(), self._upstream
+    async def _connect(self, upstream: Upstream, seconds: float) -> _BrokerSide | None:
+        """Connect to a node; None, with a warning, where that fails."""
         tls = self._shared.broker_tls if upstream.is_tls else None
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                _, broker = await loop.create_connection(
+            async with asyncio.timeout(seconds):
+                _, broker = await asyncio.get_running_loop().create_connection(
                     lambda: _BrokerSide(self),
                     upstream.host,
                     upstream.port,
@@ -288,6 +295,25 @@ class Link(_Side):
             if isinstance(error, ssl.SSLError):
                 reason = tls_failure(f"{upstream.host}:{upstream.port}", error)
             log.warning("client %s: no connection to %s: %s", self.address, upstream, reason or "it does not answer")
+            return None
+        return broker
+
+    async def _connect_to_any(self) -> _BrokerSide | None:
+        others = [each for each in self._shared.stand_ins(self._port, self.transport) if each != self._upstream]
+        broker = await self._connect(self._upstream, STAND_IN_SECONDS if others else CONNECT_SECONDS)
+        for upstream in others:
+            if broker is not None or self.transport.is_closing():
+                break
+            self._traffic.connections -= 1
+            self._upstream = upstream
+            self._traffic = self._shared.counters.node(upstream.node_id)
+            self._traffic.connections += 1
+            broker = await self._connect(upstream, STAND_IN_SECONDS)
+        return broker
+
+    async def _open(self) -> None:
+        broker = await self._connect_to_any()
+        if broker is None:
             self.transport.abort()
             return
         self._own_connection = _address_of(broker.transport, "sockname"), _address_of(broker.transport, "peername")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -54,6 +54,10 @@ class NodesInTurn:
         """Return the node with the lowest id."""
         return self._nodes[min(self._nodes)]
 
+    def all(self) -> Sequence[Upstream]:
+        """Return all nodes, those first that the cluster shows."""
+        return [node for _, node in sorted(self._nodes.items(), key=lambda item: (item[0] in self._absent, item[0]))]
+
     def next(self) -> Upstream:
         """Return the next node."""
         present = self._nodes.keys() - self._absent or self._nodes.keys()
@@ -90,6 +94,11 @@ class PortsOfNodes:
         """Return the node of a new connection to a port of the gateway."""
         del transport
         return self._upstreams.get(port) or self.nodes.next()
+
+    def stand_ins(self, port: int, transport: asyncio.BaseTransport) -> Sequence[Upstream]:
+        """Return the nodes that serve it as well: all of them where a client only begins."""
+        del transport
+        return () if port in self._upstreams else self.nodes.all()
 
 
 class NamesOfNodes:
@@ -133,6 +142,11 @@ class NamesOfNodes:
         node_id = self._chosen.get(transport.get_extra_info("ssl_object"))
         named = None if node_id is None else self.nodes.get(node_id)
         return named or self.nodes.next()
+
+    def stand_ins(self, port: int, transport: asyncio.BaseTransport) -> Sequence[Upstream]:
+        """Return the nodes that serve it as well: all of them where a client only begins."""
+        del port
+        return () if transport.get_extra_info("ssl_object") in self._chosen else self.nodes.all()
 
 
 async def look_at_nodes(admin: Admin, nodes: PortsOfNodes | NamesOfNodes) -> Topology:

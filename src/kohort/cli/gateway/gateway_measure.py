@@ -18,6 +18,8 @@ _EXAMPLES = """
 kohort gateway measure --bootstrap-server kafka-1:9092 --gateway gateway.example:9191
 kohort gateway measure --bootstrap-server kafka-1:9092 --gateway gateway.example:9191 --members 5 --runs 5 --json
 """
+REMOVAL_S = 15.0
+"""How long the removal of groups and topic may take after Ctrl-C; a second one ends it."""
 KINDS = ("eager", "cooperative", "consumer")
 
 
@@ -66,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         group_prefix=args.group_prefix or PREFIX,
     )
     try:
-        return run_against(args.bootstrap_server, lambda: _measure(plan, args))
+        return run_against(args.bootstrap_server, lambda: _measure(plan, args), grace_s=REMOVAL_S)
     except MeasureFailed as error:
         raise CommandFailed(str(error)) from error
 

@@ -25,8 +25,8 @@ ResultT = TypeVar("ResultT")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_S = 1.4
 """How long a cancelled command may take to commit, leave its group and close its connections."""
-EXIT_S = 1.9
-"""When the process ends regardless of what still runs, such as a name look-up that cannot be cancelled."""
+EXIT_S = 0.5
+"""How long after that the process ends regardless of what still runs, as a name look-up that cannot be cancelled."""
 
 
 class Interrupted(Exception):
@@ -68,12 +68,13 @@ def raise_keyboard_interrupt(_number: int) -> None:
     raise KeyboardInterrupt
 
 
-def run(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+def run(work: Coroutine[Any, Any, ResultT], grace_s: float = GRACE_S) -> ResultT:
     """Run a coroutine in a loop of its own; a signal, or a reader of stdout that closes its end, cancels it.
 
+    It is cancelled again, and the process soon ends, where it has not ended after `grace_s`.
     Raises Interrupted and OutputClosed where the coroutine did not end by itself after that.
     """
-    interruption = _Interruption()
+    interruption = _Interruption(grace_s)
     try:
         return asyncio.run(interruption.watch(work))
     except asyncio.CancelledError as cancelled:
@@ -81,7 +82,8 @@ def run(work: Coroutine[Any, Any, ResultT]) -> ResultT:
 
 
 class _Interruption:
-    def __init__(self) -> None:
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s = grace_s
         self.reason: Interrupted | OutputClosed | None = None
 
     async def watch(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
@@ -102,10 +104,10 @@ class _Interruption:
 
         def cancel() -> None:
             task.cancel()
-            loop.call_later(GRACE_S, task.cancel)
+            loop.call_later(self._grace_s, task.cancel)
 
         def end_soon(status: int) -> None:
-            last = threading.Timer(EXIT_S, _exit, (status,))
+            last = threading.Timer(self._grace_s + EXIT_S, _exit, (status,))
             last.daemon = True
             last.start()
 

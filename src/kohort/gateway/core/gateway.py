@@ -63,7 +63,8 @@ class Gateway:
         instance_id: str = "",
     ) -> None:
         self.policies = GroupPolicies(policies, fallback_ms)
-        self._budget = ReadBudget()
+        self.budget = ReadBudget()
+        """What all connections together may gather to read it."""
         self.clock = NodeClock(0)
         self.timers = Timers()
         self.groups = ObservedGroups(settings, self, self.timers)
@@ -96,7 +97,7 @@ class Gateway:
         traffic = ConnectionTraffic(
             self.groups, client_host, self.policies, self.edge, self.instances, self._holding, self._epoch_holdings
         )
-        return Relay(traffic, to_client, to_broker, self._budget)
+        return Relay(traffic, to_client, to_broker, self.budget)
 
     def held_heartbeats(self, protocol: GroupProtocol) -> int:
         """Return how many heartbeats of a protocol are held now: of classic members their answers are."""

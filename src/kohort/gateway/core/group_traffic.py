@@ -393,7 +393,7 @@ class ConnectionTraffic:
 
     def oversized(self, head: RequestHead) -> None:
         """Report a request or answer that passes unread."""
-        self._warn(head, "it is too long")
+        self._warn(head, "it is too long, or too many await their answers")
 
     def _warn(self, head: RequestHead, why: object) -> None:
         if not self._is_warned:

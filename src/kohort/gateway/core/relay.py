@@ -29,6 +29,10 @@ READ_BYTES = 8 << 20
 """A longer frame is not read: it passes, and `TrafficReader.oversized` gets it; so does one beyond `ReadBudget`."""
 
 
+MOST_OPEN = 1_000
+"""How many requests that were read may await their answers; a client that sends more has them passed unread."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestHead:
     """What the first bytes of a request contain."""
@@ -108,7 +112,7 @@ class TrafficReader(Protocol):
         ...
 
     def oversized(self, head: RequestHead) -> None:
-        """A request that would be read, or its answer, is longer than `READ_BYTES`, and passes."""
+        """A request that would be read, or its answer, passes: it, or all that is read now, takes too much memory."""
         ...
 
 
@@ -191,7 +195,7 @@ class Relay:
         request = request_head(head)
         if not self._reader.reads(request):
             return False
-        if length > READ_BYTES or not self._request_bytes.reserve(length):
+        if len(self._open) >= MOST_OPEN or length > READ_BYTES or not self._request_bytes.reserve(length):
             self._reader.oversized(request)
             return False
         return True

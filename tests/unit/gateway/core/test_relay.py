@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kohort.gateway.core.frame_cutter import FrameCutter, Passing, Whole
 from kohort.gateway.core.read_budget import ReadBudget
-from kohort.gateway.core.relay import READ_BYTES, Exchange, Relay, RequestHead, Sink
+from kohort.gateway.core.relay import MOST_OPEN, READ_BYTES, Exchange, Relay, RequestHead, Sink
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage
 
@@ -164,6 +164,17 @@ def test_a_request_too_long_to_be_read_passes_and_is_reported() -> None:
     ends.relay.from_client(request(READ, 1, bytes(READ_BYTES)), 0)
     assert len(ends.broker) == READ_BYTES + 12
     assert ends.reader.oversized_keys == [READ]
+
+
+def test_requests_beyond_those_that_may_await_answers_pass_unread() -> None:
+    ends = Ends()
+    for number in range(MOST_OPEN + 10):
+        ends.relay.from_client(request(READ, number), 0)
+    assert len(ends.broker) == (MOST_OPEN + 10) * len(request(READ, 0))
+    assert len(ends.reader.oversized_keys) == 10
+    ends.relay.from_broker(answer(0), 0)
+    ends.relay.from_client(request(READ, -1), 0)
+    assert len(ends.reader.oversized_keys) == 10
 
 
 def test_an_answer_too_long_to_be_read_passes_and_is_reported() -> None:

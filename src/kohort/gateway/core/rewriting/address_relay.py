@@ -10,6 +10,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from kohort.gateway.core.frame_cutter import LENGTH_BYTES, FrameCutter, Whole
+from kohort.gateway.core.read_budget import ReadBudget
 from kohort.gateway.core.relay import Sink
 from kohort.gateway.core.rewriting.awaited_answers import AwaitedAnswers, AwaitedRequest, UnclearAnswers
 from kohort.gateway.core.rewriting.broker_addresses import AddressOf, NoAddress, address_walker
@@ -43,7 +44,15 @@ class AddressRelay:
     After that, or after `closed`, nothing passes any more.
     """
 
-    def __init__(self, address_of: AddressOf, to_client: Sink, to_broker: Sink, end: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        address_of: AddressOf,
+        to_client: Sink,
+        to_broker: Sink,
+        end: Callable[[str], None],
+        budget: ReadBudget | None = None,
+    ) -> None:
+        self._reserved = (budget or ReadBudget()).reservation()
         self._address_of = address_of
         self._to_client = to_client
         self._to_broker = to_broker
@@ -100,6 +109,7 @@ class AddressRelay:
     def closed(self) -> None:
         """The connection has ended."""
         self._is_ended = True
+        self._reserved.release()
 
     def _stop(self, reason: str) -> None:
         self._is_ended = True
@@ -115,8 +125,7 @@ class AddressRelay:
             return
         length, api_key, version, correlation_id = _REQUEST_HEAD.unpack(head)
         is_known = is_passed(api_key, version)
-        if self._sends_tokens and not is_known:
-            # No token of a mechanism begins like a request: where that has its version, tokens have text or a length.
+        if self._sends_tokens and not is_known and not _is_like_request(api_key, version):
             self._tokens += 1
             self._to_broker(data)
             return
@@ -145,6 +154,11 @@ class AddressRelay:
                 f"the answer to a request of API {request.api_key} v{request.api_version} has {length} bytes:"
                 f" no more than {READ_BYTES} are searched for addresses"
             )
+        if not self._reserved.reserve(length):
+            raise _Refusal(
+                f"too many large answers are searched for addresses at once: one of API {request.api_key} has {length}"
+                " bytes more"
+            )
         self._reading = request
         return True
 
@@ -156,6 +170,7 @@ class AddressRelay:
         return True
 
     def _take_answer(self, frame: bytes) -> None:
+        self._reserved.release()
         request = self._reading
         assert request is not None, "an answer that is read has a request"
         if request.api_key == API_VERSIONS:
@@ -170,6 +185,14 @@ class AddressRelay:
             parts = [b"".join(parts)]
         for part in parts:
             self._to_client(part)
+
+
+def _is_like_request(api_key: int, version: int) -> bool:
+    """Whether a frame begins like a request, and not like a token of any mechanism.
+
+    Where a request has its version, tokens have text (PLAIN, SCRAM, OAUTHBEARER); GSSAPI begins with larger numbers.
+    """
+    return 0 <= api_key < 256 and 0 <= version < ord(" ")
 
 
 class _Refusal(ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kohort.gateway.core.read_budget import ReadBudget
 from kohort.gateway.core.relay import Relay, Sink
 from kohort.gateway.core.rewriting.address_relay import AddressRelay
 from kohort.gateway.core.rewriting.broker_addresses import AddressOf
@@ -24,9 +25,10 @@ class RewritingRelay:
         to_client: Sink,
         to_broker: Sink,
         end: Callable[[str], None],
+        budget: ReadBudget | None = None,
     ) -> None:
         self._now_ms = 0
-        self._addresses = AddressRelay(address_of, self._pass_answer, to_broker, end)
+        self._addresses = AddressRelay(address_of, self._pass_answer, to_broker, end, budget)
         self._relay = open_relay(to_client, self._addresses.from_client)
 
     @property

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.gateway.core.test_relay import pieces_of
 from tests.unit.wire.responses import encode_response
 
+from kohort.gateway.core.read_budget import ReadBudget
 from kohort.gateway.core.rewriting.address_relay import READ_BYTES, AddressRelay
 from kohort.gateway.core.rewriting.broker_addresses import NoAddress
 from kohort.wire.frames import decode_response
@@ -39,10 +40,10 @@ def metadata(host: str, port: int, node_id: int = 1) -> MetadataResponse:
 class Ends:
     """An address relay, and what it wrote to both sides."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: ReadBudget | None = None) -> None:
         self.client, self.broker = bytearray(), bytearray()
         self.reasons: list[str] = []
-        self.relay = AddressRelay(self.address_of, self.client.extend, self.broker.extend, self.reasons.append)
+        self.relay = AddressRelay(self.address_of, self.client.extend, self.broker.extend, self.reasons.append, budget)
 
     def address_of(self, node_id: int, host: str, port: int) -> tuple[str, int]:
         if node_id == 666:
@@ -214,6 +215,29 @@ def test_sasl_tokens_without_a_header_pass_after_a_handshake_of_version_0(token:
     assert ends.answer(METADATA, 12, metadata("real-host", 9092)) == response(metadata("gateway", 9001), 12, 1)
     ends.relay.from_client(pack(">i", len(token)) + token)
     assert ends.reasons
+
+
+def test_a_request_in_place_of_a_sasl_token_ends_the_connection() -> None:
+    ends = Ends()
+    ends.relay.from_client(request(SASL_HANDSHAKE, 0, 1, b"\0\5PLAIN"))
+    ends.relay.from_broker(answer(1, b"\0\0\0\0\0\0"))
+    ends.broker.clear()
+    ends.relay.from_client(request(METADATA, 14, 2))  # a version that is not known here, and may be to the broker
+    assert ends.reasons
+    assert not ends.broker
+
+
+def test_answers_that_are_searched_share_a_budget_with_other_connections() -> None:
+    budget = ReadBudget(limit=10_000)
+    first, second = Ends(budget), Ends(budget)
+    large = response(metadata("real-host" * 700, 9092), 12, 1)
+    for ends in (first, second):
+        ends.relay.from_client(request(METADATA, 12, 1))
+        ends.relay.from_broker(large[:100])
+    assert not first.reasons
+    assert "too many large answers" in second.reasons[0]
+    first.relay.from_broker(large[100:])
+    assert budget.reserved == 0
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=6), st.sampled_from(["framed", "raw"]))
