@@ -17,7 +17,7 @@ from interop.gateways import WAYS, Way
 from interop.group import Group, Member, keyed
 from interop.kohort_gateway import KohortGateway
 from interop.ownership import check_single_owner
-from interop.producers import Load, produce
+from interop.producers import Load, Written, produce
 from tests.interop.lanes import Stage
 from tests.interop.libraries import need
 from tests.interop.topics import create_topic
@@ -82,6 +82,12 @@ def left_ms(group: Group, member: Member) -> float:
     return 1000 * (last_change_s(group) - member.ended_s)
 
 
+def check_all_is_read(group: Group, written: Written) -> None:
+    """Wait until every record was read, by members that commit by themselves or are interrupted: some twice."""
+    group.await_(lambda: written.keys() <= group.positions_read().keys(), "every record is read", 60)
+    group.check_read(written)
+
+
 def check_gateway(stage: Stage, group: Group) -> None:
     """Check that nothing that the gateway held did harm."""
     late = [member.name for member in group.gone + group.members if member.timeouts]
@@ -144,8 +150,7 @@ def test_clients_share_a_group_through_the_gateway(protocol: str, stage: Stage) 
             leaves.append(left_ms(group, member))
             joins.append(joined_ms(group, member.library, settings))
         written = load.stop()
-        group.await_(lambda: written.keys() <= group.positions_read().keys(), "every record is read", 40)
-        group.check_read(written)
+        check_all_is_read(group, written)
         check_single_owner(group.gone + group.members)
         check_gateway(stage, group)
         check_explained(stage, group)
@@ -197,3 +202,47 @@ def test_clients_that_a_held_heartbeat_harms_are_not_parked(stage: Stage) -> Non
         last.drain(written)
         for group in groups.values():
             group.check(written)
+
+
+SURVIVORS = (
+    "librdkafka, range",
+    "librdkafka, KIP-848",
+    "kgo, cooperative-sticky",
+    "sarama, range",
+    "kafka-go, range",
+    "kafkajs, by turns",
+    "kafka-python, range",
+    "aiokafka, range",
+)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.lane(70)
+@pytest.mark.parametrize("broker", ["apache"])
+def test_clients_lose_nothing_when_the_gateway_is_killed_in_a_round(stage: Stage) -> None:
+    need(*(CLIENTS[client][0] for client in SURVIVORS))
+    with ExitStack() as stack:
+        gateway = stack.enter_context(KohortGateway(stage.bootstrap, "--park", "*"))
+        groups: list[Group] = []
+        loads: list[Load] = []
+        for client in SURVIVORS:
+            library, protocol = CLIENTS[client]
+            topic = f"{stage.name}-{len(groups)}"
+            create_topic(stage.bootstrap, topic, PARTITIONS)
+            group = stack.enter_context(Group(gateway.bootstrap, topic, topic, PARTITIONS, stage.folder))
+            group.are_troubles_expected = True
+            for _ in range(2):
+                group.start(library, **protocol, **TIMING)
+            groups.append(group)
+            loads.append(stack.enter_context(Load(stage.bootstrap, topic, pause_s=1)))
+        for group in groups:
+            group.settle(90)
+        for group, client in zip(groups, SURVIVORS, strict=True):
+            library, protocol = CLIENTS[client]
+            newest = group.start(library, **protocol, **TIMING)
+        groups[-1].await_(lambda: newest.started_s is not None, "the last member joins", 30)
+        gateway.child.kill()
+        gateway.start()
+        for group, load in zip(groups, loads, strict=True):
+            group.settle(90)
+            check_all_is_read(group, load.stop())

@@ -220,12 +220,14 @@ class ObservedGroups:
 
     def _joined(self, command: Join, result: JoinResult, now_ms: int) -> None:
         group = self._group_for(command, result.member_id, now_ms)
+        is_awaited = result.member_id in group.awaiting_join
         self._admit(group, command, result, now_ms)
         if result.generation == group.generation and group.phase in _GATHERED:
             pass  # answered with the generation it has
         elif result.generation == group.generation:
-            # The round was predicted, and is none.
-            self._store(group, _assignments_of(group), now_ms)
+            # The round was predicted, and is none; or the answer is of the round before, on a slow connection.
+            if is_awaited:
+                self._store(group, _assignments_of(group), now_ms)
         elif result.members or not self._nameless.get(group.group_id):
             self._form(group, command, result, now_ms)
         else:
