@@ -58,7 +58,30 @@ class Held:
     heartbeats_per_s: float
 
 
-class Way:
+class Crowd:
+    """Members that the generator makes, `per_group` in a group: they come to `bootstrap`."""
+
+    def __init__(self, stack: ExitStack, bootstrap: str, mode: str, members: int, per_group: int = PER_GROUP) -> None:
+        wanted = {"mode": mode, "members": members, "groups": members // per_group, "conns": 1}
+        arguments = [f"-{name}={value}" for name, value in wanted.items()]
+        command = [str(loadgen()), *arguments, "-bootstrap", bootstrap]
+        self._generator = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        stack.callback(self._generator.kill)
+
+    def joined(self) -> None:
+        """Wait until all members have joined."""
+        assert self._generator.stdout is not None, "its output is piped"
+        if "ready_s" not in self._generator.stdout.readline():
+            raise RuntimeError("the generator ended before all had joined")
+
+    def end(self) -> None:
+        """End the members. Raises RuntimeError where one saw an error, or its connection ended."""
+        seen = json.loads(self._generator.communicate("", timeout=60)[0])
+        if seen["ended"] or seen["errors"]:
+            raise RuntimeError(f"{seen['ended']} members have ended, errors: {seen['errors']}")
+
+
+class Way(Crowd):
     """A broker, the gateway before it, and the members that come through it."""
 
     def __init__(self, stack: ExitStack, mode: str, members: int, cores: Cores) -> None:
@@ -67,24 +90,8 @@ class Way:
         with cores.one():
             self.gateway = stack.enter_context(KohortGateway(broker.bootstrap, "--park", "*", "--quiet"))
         self.empty_mib, self.started_s = self.gateway.child.rss_mib(), self.gateway.child.cpu_s()
-        wanted = {"mode": mode, "members": members, "groups": members // PER_GROUP, "conns": 1}
-        arguments = [f"-{name}={value}" for name, value in wanted.items()]
-        command = [str(loadgen()), *arguments, "-bootstrap", self.gateway.bootstrap]
         with cores.others():
-            self._generator = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        stack.callback(self._generator.kill)
-
-    def joined(self) -> None:
-        """Wait until all members have joined."""
-        assert self._generator.stdout is not None, "its output is piped"
-        if "ready_s" not in self._generator.stdout.readline():
-            raise RuntimeError(f"the generator ended; the gateway: {self.gateway.child.text()[-1000:]}")
-
-    def end(self) -> None:
-        """End the members. Raises RuntimeError where one saw an error, or its connection ended."""
-        seen = json.loads(self._generator.communicate("", timeout=60)[0])
-        if seen["ended"] or seen["errors"]:
-            raise RuntimeError(f"{seen['ended']} members have ended, errors: {seen['errors']}")
+            super().__init__(stack, self.gateway.bootstrap, mode, members)
 
 
 class Cores:

@@ -1,11 +1,15 @@
 """The rolling restart of `bench.roll` through a gateway, beside the direct connection to the same Apache Kafka.
 
-What the members read is counted too: none of the records written meanwhile may be lost.
+What the members read is counted too: none of the records written meanwhile may be lost. The gateway parks every group,
+lists aiokafka by its client id, since it reports no name, and holds commits, which members make by themselves.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 from interop.kafka import ApacheKafka
 from interop.kohort_gateway import KohortGateway
@@ -13,6 +17,18 @@ from interop.kohort_gateway import KohortGateway
 from bench.result import Aim, Outcome, Result
 from bench.roll import MAKES, RATIOS, each, roll, rolling
 
+SETTINGS = """
+commit_hold_ms = 3000
+
+[[policies]]
+groups = "*"
+client_ids = "aiokafka*"
+treatment = "park"
+
+[[policies]]
+groups = "*"
+treatment = "park"
+"""
 READ_S = 60
 """How long the last records may take to be read."""
 
@@ -32,7 +48,11 @@ def rolled(bootstrap: str, name: str, protocol: str, quick: bool) -> tuple[list[
 
 def gateway_rolls(quick: bool, *, protocol: str) -> Iterator[Outcome]:
     """Measure one protocol directly, then through the gateway."""
-    with ApacheKafka() as kafka, KohortGateway(kafka.bootstrap, "--park", "*", "--quiet") as gateway:
+    with ExitStack() as stack:
+        settings = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "gateway.toml"
+        settings.write_text(SETTINGS)
+        kafka = stack.enter_context(ApacheKafka())
+        gateway = stack.enter_context(KohortGateway(kafka.bootstrap, "--config", str(settings), "--quiet"))
         direct, direct_kill, _, direct_lost = rolled(kafka.bootstrap, "directly", protocol, quick)
         through, kill, written, lost = rolled(gateway.bootstrap, "gateway", protocol, quick)
         fallbacks = [line for line in gateway.child.text().splitlines() if "only observed" in line]

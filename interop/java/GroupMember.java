@@ -41,6 +41,10 @@ public class GroupMember {
         return "1".equals(settings.get("auto"));
     }
 
+    static boolean isReported() {
+        return "1".equals(settings.get("report"));
+    }
+
     static void line(String event, String fields) {
         // On Linux this is the machine's monotonic clock, the one that the Python programs print.
         String at = String.format(Locale.ROOT, "%.6f", System.nanoTime() / 1e9);
@@ -152,9 +156,9 @@ public class GroupMember {
             while (!over && !turning) {
                 List<String> rows = new ArrayList<>();
                 for (ConsumerRecord<String, String> r : poll()) {
-                    if (isAutomatic()) continue;
+                    if (isAutomatic() && !isReported()) continue;
                     rows.add("[" + r.partition() + "," + r.offset() + "," + quoted(r.key()) + "," + quoted(r.value()) + "]");
-                    positions.put(r.partition(), r.offset() + 1);
+                    if (!isAutomatic()) positions.put(r.partition(), r.offset() + 1);
                 }
                 if (!rows.isEmpty()) line("read", ",\"records\":[" + String.join(",", rows) + "]");
                 commit();

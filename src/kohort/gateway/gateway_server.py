@@ -81,6 +81,7 @@ class GatewayServer:
             self._lookup.look_up,
             policies=settings.policies,
             fallback_ms=settings.fallback_ms,
+            commit_hold_ms=settings.commit_hold_ms,
             runner=self._assignors,
             assignor_ms=settings.assignor_ms,
         )

@@ -152,6 +152,7 @@ class ClassicHolding:
         news: Counter[GroupProtocol],
         is_ordered: Callable[[Heartbeat, int], bool],
         instances: ReachedMembers,
+        commit_hold_ms: int = 0,
     ) -> None:
         self._instances = instances
         self.news = news
@@ -164,7 +165,7 @@ class ClassicHolding:
         self._complete: set[str] = set()
         """Groups with an announced round whose members are all behind this gateway."""
         self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
-            timers, self._decide, _ALIVE, announced, reach_changed=instances.reach_changed
+            timers, self._decide, _ALIVE, announced, commit_hold_ms, reach_changed=instances.reach_changed
         )
 
     def __len__(self) -> int:

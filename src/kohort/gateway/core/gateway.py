@@ -58,6 +58,7 @@ class Gateway:
         *,
         policies: PolicyTable = OBSERVED,
         fallback_ms: int = FALLBACK_MS,
+        commit_hold_ms: int = 0,
         runner: AssignorRunner | None = None,
         assignor_ms: int = ASSIGNOR_MS,
         instance_id: str = "",
@@ -85,7 +86,14 @@ class Gateway:
         self.policies.told = self.instances.fell_back
         self._holding = (
             ClassicHolding(
-                self.groups, self.timers, self.clock, self._announced, news, self.edge.interrupts, self.instances
+                self.groups,
+                self.timers,
+                self.clock,
+                self._announced,
+                news,
+                self.edge.interrupts,
+                self.instances,
+                commit_hold_ms,
             )
             if policies.parks
             else None

@@ -22,6 +22,8 @@ from kohort.wire.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -64,9 +66,9 @@ class Member:
         return [decode_response(HeartbeatResponse, 3, frame[4:])[1].error_code for frame in frames]
 
 
-def group(*names: str) -> dict[str, Member]:
+def group(*names: str, **settings: int) -> dict[str, Member]:
     """Return the members of a group that is stable at 0 ms, the first of which leads it."""
-    gateway = Gateway(GroupSettings(), lambda *_: None, policies=EVERYTHING_PARKED)
+    gateway = Gateway(GroupSettings(), lambda *_: None, policies=EVERYTHING_PARKED, **settings)
     members = {name: Member(gateway, name) for name in names}
     everyone: list[Any] = [JoinGroupResponse.Member(member_id=name, metadata=RANGE.metadata) for name in names]
     for member in members.values():
@@ -113,3 +115,14 @@ def test_a_member_that_is_silent_for_its_session_is_not_waited_for() -> None:
     assert ErrorCode.REBALANCE_IN_PROGRESS not in members["a"].errors()
     members["a"].gateway.tick(SESSION_MS)
     assert members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_the_answer_to_a_commit_may_wait_behind_a_held_heartbeat() -> None:
+    members = group("a", "b", commit_hold_ms=1_000)
+    member = members["a"]
+    member.heartbeat(3_000)
+    member.send(OffsetCommitRequest(group_id="g", member_id="a", generation_id_or_member_epoch=1), 2, 3_500)
+    member.answered(OffsetCommitResponse(), 2, 3_500)
+    assert not member.to_client
+    member.gateway.tick(4_500)
+    assert [frame[4:8] for frame in member.to_client] == [number.to_bytes(4, "big") for number in (4, 5)]
