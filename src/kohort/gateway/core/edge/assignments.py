@@ -28,6 +28,11 @@ COOPERATIVE_STICKY = "cooperative-sticky"
 STICKY = "sticky"
 PROTOCOLS = frozenset({"range", "roundrobin", STICKY, COOPERATIVE_STICKY})
 
+MOST_OWNED = 100_000
+"""How many partitions the members of a group may claim to own: foreign bytes can claim millions."""
+
+MOST_SUBSCRIPTION_BYTES = 4 * MOST_OWNED
+
 
 class LeftAsItIs(Exception):
     """The leader's own assignments pass; the text says why."""
@@ -38,7 +43,13 @@ def members_of(protocol: str, joined: Iterable[JoinedMember], seen: Mapping[str,
 
     `seen` are their last assignments, as they were answered. Raises LeftAsItIs.
     """
-    members = {each.member_id: _member(protocol, each, seen.get(each.member_id, b"")) for each in joined}
+    members, owned = {}, 0
+    for each in joined:
+        member = _member(protocol, each, seen.get(each.member_id, b""))
+        members[each.member_id] = member
+        owned += len(member.subscription.owned)
+        if owned > MOST_OWNED:
+            raise LeftAsItIs(f"its members claim to own more than {MOST_OWNED:,} partitions")
     old = sorted(name for name, member in members.items() if member.subscription.version < 1)
     if protocol == COOPERATIVE_STICKY and old:
         raise LeftAsItIs(f"it is cooperative and these members cannot say what they own: {first_few(old)}")
@@ -49,6 +60,8 @@ def _member(protocol: str, joined: JoinedMember, seen: bytes) -> MemberSpec:
     # Members of `cooperative-sticky` say what they owned, those of `sticky` remember it in their user data, and of the
     # other two the gateway saw it. No user data has to be written back: a member of `sticky` remembers what it was
     # assigned in the end, so the next leader, which reads the memories, starts from what the edge has decided.
+    if len(joined.metadata) > MOST_SUBSCRIPTION_BYTES:
+        raise LeftAsItIs(f"the subscription of {joined.member_id} has {len(joined.metadata):,} bytes")
     try:
         subscription = decode_subscription(joined.metadata)
         if protocol == COOPERATIVE_STICKY:
@@ -78,7 +91,7 @@ def settled(spec: GroupSpec, protocol: str, left_out: frozenset[str]) -> GroupSp
     return GroupSpec(members)
 
 
-def own_assignments(assignments: Iterable[tuple[str, bytes]]) -> dict[str, Assignment]:
+def own_assignments(spec: GroupSpec, assignments: Iterable[tuple[str, bytes]]) -> dict[str, Assignment]:
     """Return what the leader assigned. Raises LeftAsItIs."""
     own = {}
     for name, blob in assignments:
@@ -86,7 +99,9 @@ def own_assignments(assignments: Iterable[tuple[str, bytes]]) -> dict[str, Assig
             own[name] = decode_assignment(blob)
         except MalformedMessage as error:
             raise LeftAsItIs(f"the leader's assignment of {name} cannot be read: {error}") from error
-        if own[name].user_data:
+        user_data, member = own[name].user_data, spec.members.get(name)
+        # librdkafka returns to each member the user data of that member's subscription.
+        if user_data and (member is None or user_data != member.subscription.user_data):
             raise LeftAsItIs("the leader's assignments carry user data, which says more than who gets what")
     return own
 

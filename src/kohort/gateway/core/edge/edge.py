@@ -189,7 +189,7 @@ class Edge:
             led = self._led_round(command)
             protocol = led.protocol_name or ""
             spec = members_of(protocol, led.members, self._seen(group_id))
-            own = own_assignments(command.assignments)
+            own = own_assignments(spec, command.assignments)
         except LeftAsItIs as why:
             self._left(group_id, Result.REFUSED, str(why))
             return None

@@ -16,7 +16,7 @@ from kohort.gateway.core.edge.edge import ASSIGNOR_MS, Result
 from kohort.gateway.core.gateway import Gateway
 from kohort.gateway.core.policies import EVERYTHING_PARKED, OBSERVED, PolicyTable
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.events import Event, GroupStored
+from kohort.group.events import Event, GroupStored, RoundOpened
 from kohort.group.shard import Shard
 from kohort.model.assignment import Assignment
 from kohort.model.cause import CauseKind
@@ -355,6 +355,43 @@ def test_unreadable_subscription_leaves_the_leaders_own(caplog: pytest.LogCaptur
     assert "cannot be read" in caplog.text
 
 
+def test_user_data_of_the_members_own_subscription_is_returned_to_it() -> None:
+    # librdkafka does so as a leader of `cooperative-sticky`.
+    runner = ScriptedRunner()
+    runner.given = {"a": [0], "b": [1, 2, 3]}
+    wants = Subscription(("orders",), b"\0\0\0\4")
+    leader = led(runner, "cooperative-sticky", {"a": WANTS, "b": wants})
+    own = {"a": Assignment(orders(0, 1)), "b": Assignment(orders(2, 3), wants.user_data)}
+    assert leader.sync(own) == {"a": [0], "b": [1, 2, 3]}
+    assert decode_assignment(leader.passed().assignments[1].assignment).user_data == wants.user_data
+
+
+@pytest.mark.parametrize("counts", [[100_001], [60_000, 60_000]])
+def test_claims_of_too_many_partitions_are_not_read(counts: list[int], caplog: pytest.LogCaptureFixture) -> None:
+    runner = ScriptedRunner()
+    claims = {
+        name: Subscription(("orders",), None, tuple(TopicPartition("orders", each) for each in range(count)), 1)
+        for name, count in zip("ab", counts, strict=False)
+    }
+    assert led(runner, "cooperative-sticky", claims).sync(HALVES) == {"a": [0, 1], "b": [2, 3]}
+    assert not runner.specs
+    assert "keeps its leader's own assignment" in caplog.text
+
+
+def test_ordered_round_has_the_operators_reason() -> None:
+    causes = []
+
+    def noted(_: Shard, event: Event, __: int) -> None:
+        if isinstance(event, RoundOpened):
+            causes.append(event.cause)
+
+    leader = stable(noted=noted)
+    leader.gateway.edge.rebalance(GROUP, "deploy", 0)
+    leader.heartbeat(100)
+    leader.join("range", {"a": WANTS, "b": WANTS}, 2)
+    assert (causes[-1].kind, causes[-1].detail) == (CauseKind.LEADER_REJOINED, "ordered by an operator: deploy")
+
+
 # What members owned
 
 
@@ -455,8 +492,8 @@ def test_undrained_member_is_assigned_again() -> None:
 # Ordered rounds
 
 
-def stable(policies: PolicyTable = OBSERVED) -> Member:
-    leader = Member(gateway(None, policies), "a")
+def stable(policies: PolicyTable = OBSERVED, noted: Callable[[Shard, Event, int], None] = lambda *_: None) -> Member:
+    leader = Member(gateway(None, policies, noted), "a")
     leader.join("range", {"a": WANTS, "b": WANTS}, 1)
     leader.sync(HALVES)
     leader.answer(SyncGroupResponse(assignment=encode_assignment(HALVES["a"])), SYNC)
