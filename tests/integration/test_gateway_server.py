@@ -195,6 +195,19 @@ def test_bootstrap_servers_that_are_the_gateway_are_refused(cluster: GatewayClus
     asyncio.run(scenario())
 
 
+def test_a_listener_whose_host_has_no_address_is_named(cluster: GatewayCluster) -> None:
+    own = f"PLAINTEXT://{cluster.bootstrap_servers}"
+    cluster.broker.broker.config.note_static(
+        listeners=f"{own},GW://broker.invalid:9093", advertised_listeners=f"{own},GW://{cluster.advertised}"
+    )
+
+    async def scenario() -> None:
+        with pytest.raises(TopologyError, match=r"the host name of node 1 at broker\.invalid:9093 cannot be resolved"):
+            await GatewayServer(settings(cluster)).start()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])
 def test_a_node_that_is_the_gateway_itself_gets_no_connections(
     cluster: GatewayCluster, host: str, caplog: pytest.LogCaptureFixture
