@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from interop import go_program, java_member, node_program
+from interop import go_program, jars, java_member, node_program
 from interop.account import Account
 from interop.process import Child
 from kohort.model.errors import KafkaError
@@ -19,6 +19,8 @@ from kohort.sync import Consumer
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("librdkafka", "kafka_python", "aiokafka")  # by others, in Python; beside them stand java and kohort
+NEWEST_JAVA = "newest_java"
+"""The consumer of the newest Apache Kafka, which tells brokers whom it takes them for (KIP-1242)."""
 IN_GO = ("kgo", "sarama", "kafka-go")
 EVENTS = "__kohort_group_events"
 Position = tuple[int, int]  # partition, offset
@@ -32,6 +34,9 @@ class Member(Account):
         arguments = [bootstrap, group, topic, *(f"{key}={value}" for key, value in settings.items())]
         if library == "java":
             command = java_member.command(*arguments)
+        elif library == NEWEST_JAVA:
+            program = jars.compiled(java_member.NAME, pom=jars.NEWEST)
+            command = jars.command(java_member.NAME, *arguments, classes=program, pom=jars.NEWEST)
         elif library in IN_GO:
             command = [str(go_program.built(ROOT / "interop" / "go" / library)), *arguments]
         elif library == "kafkajs":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from interop.group import IN_GO, ROOT
+from interop.group import IN_GO, NEWEST_JAVA, ROOT
 
 from interop import go_program, jars, node_program
 
@@ -15,6 +15,8 @@ def need(*libraries: str) -> None:
     for library in libraries:
         if library == "java":
             jars.compiled("GroupMember")
+        elif library == NEWEST_JAVA:
+            jars.compiled("GroupMember", pom=jars.NEWEST)
         elif library in IN_GO:
             go_program.built(ROOT / "interop" / "go" / library)
         elif library == "kafkajs":

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from interop.committed import read_committed
+from interop.group import NEWEST_JAVA
 from interop.kohort_gateway import KohortGateway
 from interop.waiting import eventually
 from tests.interop.kafka_tools import CONFIG, GROUPS, table, tool
@@ -39,6 +40,14 @@ CELLS = [
 @pytest.mark.capability("java", "matrix: {protocol}, {membership}")
 def test_java_members_through_a_gateway(protocol: str, membership: str, stage: Stage) -> None:
     join_leave_and_be_killed("java", protocol, membership, stage)
+
+
+@pytest.mark.parametrize(
+    ("broker", "protocol"), [("rewrite_of_newest", "cooperative-sticky"), ("coordinators_of_newest", "consumer")]
+)
+@pytest.mark.capability("java", "members of 4.4.0, which name cluster and node (KIP-1242), {protocol}")
+def test_newest_java_members_through_a_gateway(protocol: str, stage: Stage) -> None:
+    join_leave_and_be_killed(NEWEST_JAVA, protocol, "dynamic", stage)
 
 
 @pytest.mark.parametrize(("broker", "transaction_version"), TRANSACTION_VERSIONS.items())
