@@ -20,7 +20,7 @@ from kohort.sync import Consumer
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("librdkafka", "kafka_python", "aiokafka")  # by others, in Python; beside them stand java and kohort
 NEWEST_JAVA = "newest_java"
-"""The consumer of the newest Apache Kafka, which tells brokers whom it takes them for (KIP-1242)."""
+"""The consumer of the newest Apache Kafka, which names cluster and node when it connects (KIP-1242)."""
 IN_GO = ("kgo", "sarama", "kafka-go")
 EVENTS = "__kohort_group_events"
 Position = tuple[int, int]  # partition, offset
