@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from interop.kafka import free_port
+from interop.kafka_cluster import ApacheCluster
 from interop.kohort_gateway import KohortGateway
 
 GATEWAY_LISTENER = "GATEWAY"
@@ -31,6 +33,22 @@ GATEWAYS: Mapping[str, GatewayKind] = {
     "rewrite_of_older": GatewayKind("rewrite", "3.9.1"),
 }
 """In front of 4.3.1 with three nodes, of 4.4.0 with one that holds data and one that coordinates, of 3.9.1 alone."""
+
+
+def three_nodes(settings: Mapping[str, str]) -> ApacheCluster:
+    """Return a cluster of three nodes, which have a listener more for a gateway."""
+    gateway = {node: {GATEWAY_LISTENER: f"127.0.0.1:{free_port()}"} for node in (1, 2, 3)}
+    listeners = ("PLAINTEXT", f"{GATEWAY_LISTENER}:PLAINTEXT")
+    return ApacheCluster(3, settings, listeners=listeners, advertised=gateway)
+
+
+def gateway_of_three(cluster: ApacheCluster, mode: str) -> KohortGateway:
+    """Return a gateway in front of such a cluster that has started."""
+    if mode == "rewrite":
+        return KohortGateway(cluster.bootstrap, *PARKED, nodes=tuple(cluster.nodes))
+    start = cluster.nodes[1].advertised[GATEWAY_LISTENER]
+    return KohortGateway(cluster.bootstrap, *PARKED, mode=mode, bootstrap=start)
+
 
 WAYS = ("direct", "observe", "listener", "coordinators", "rewrite")
 """The ways to one cluster: `observe` is mode `listener` for a group that is only observed; the modes park."""

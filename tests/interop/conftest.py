@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from interop.brokers import BROKERS, Broker
-from interop.gateways import GATEWAY_LISTENER, GATEWAYS, PARKED, WAYS, Way
+from interop.gateways import GATEWAYS, PARKED, WAYS, Way, gateway_of_three, three_nodes
 from interop.group import Group
 from interop.kafka import ApacheKafka, free_port
 from interop.kafka_cluster import ApacheCluster
@@ -137,24 +137,20 @@ def _kohort() -> Iterator[KohortBroker]:
 
 
 @pytest.fixture(scope="session")
-def three_nodes() -> Iterator[ApacheCluster]:
-    """Three nodes of Apache Kafka, which have a listener more for a gateway."""
-    gateway = {node: {GATEWAY_LISTENER: f"127.0.0.1:{free_port()}"} for node in (1, 2, 3)}
-    listeners = ("PLAINTEXT", f"{GATEWAY_LISTENER}:PLAINTEXT")
-    with ApacheCluster(3, SHORT_SESSIONS, listeners=listeners, advertised=gateway) as cluster:
+def _three_nodes() -> Iterator[ApacheCluster]:
+    with three_nodes(SHORT_SESSIONS) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def _listener_of_three(three_nodes: ApacheCluster) -> Iterator[KohortGateway]:
-    start = three_nodes.nodes[1].advertised[GATEWAY_LISTENER]
-    with KohortGateway(three_nodes.bootstrap, *PARKED, mode="listener", bootstrap=start) as gateway:
+def _listener_of_three(_three_nodes: ApacheCluster) -> Iterator[KohortGateway]:
+    with gateway_of_three(_three_nodes, "listener") as gateway:
         yield gateway
 
 
 @pytest.fixture(scope="session")
-def _rewrite_of_three(three_nodes: ApacheCluster) -> Iterator[KohortGateway]:
-    with KohortGateway(three_nodes.bootstrap, *PARKED, nodes=tuple(three_nodes.nodes)) as gateway:
+def _rewrite_of_three(_three_nodes: ApacheCluster) -> Iterator[KohortGateway]:
+    with gateway_of_three(_three_nodes, "rewrite") as gateway:
         yield gateway
 
 
