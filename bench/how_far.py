@@ -208,7 +208,7 @@ What a member, a connection, a group and an event cost, on `kohort broker` and t
 what {GROUPS:,} groups with {MEMBERS:,} members take. Written by `python -m bench.how_far` on {day} at commit
 {at}. Each figure is one run with {members:,} members on a busy machine with two cores; a process
 with little to do needs more CPU time for each heartbeat than a busy one. Row `gateway-held` of
-[the figures](figures.md) measures more members.
+[the measurements](../bench/README.md) holds 20,000 members.
 
 The members do what Java's consumers do at default settings: each has a connection of its own to the coordinator, and
 sends heartbeats every 3 s in the classic protocol, and in the consumer protocol as the answers request. The gateway
