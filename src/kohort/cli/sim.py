@@ -29,6 +29,7 @@ kohort sim --seed 7 --log full --picture world.svg
 kohort sim --seed 7 --plan
 kohort sim --seed 7 --only 3,7,9
 kohort sim --seeds 10000 --jobs 2
+kohort sim --rolling-restart 1000 --gateways 3
 kohort sim --seeds 1000000 --spark 'spark://master:7077'
 """
 
@@ -43,6 +44,12 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     many = parser.add_mutually_exclusive_group(required=True)
     many.add_argument("--seed", metavar="N", type=number(0, "a seed"), help="the world of one seed")
     many.add_argument("--seeds", metavar="COUNT", type=number(1, "a number of seeds"), help="so many worlds")
+    many.add_argument(
+        "--rolling-restart",
+        metavar="MEMBERS",
+        type=number(1, "a number of members"),
+        help="restart so many members of groups of each protocol one after the other, and kill a gateway",
+    )
     one = parser.add_argument_group("one seed")
     add = one.add_argument
     add("--log", choices=("short", "full", "none"), default="short", help="how much of what happens is printed (short)")
@@ -84,6 +91,8 @@ def seconds_us(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Run what was asked for, and return the exit status: 1 where a world broke."""
+    if args.rolling_restart is not None:
+        return run_rolling_restart(args)
     foreign = ("first", "jobs", "spark") if args.seed is not None else ("picture", "plan", "only", "until")
     for name in foreign:
         if getattr(args, name):
@@ -92,6 +101,41 @@ def run(args: argparse.Namespace) -> int:
     if args.seed is not None:
         return run_one(args)
     return print_summary(args, outcomes(args, range(args.first, args.first + args.seeds)))
+
+
+# A rolling restart
+
+
+def run_rolling_restart(args: argparse.Namespace) -> int:
+    """Run the rolling restart, and print its cost."""
+    import resource
+
+    from kohort.sim.swarm.rolling_restart import checkers, rolling_restart
+    from kohort.sim.swarm.seed_batch import outcome_as_json
+    from kohort.sim.swarm.world_run import run as run_plan
+
+    given = (name for name in ("first", "jobs", "spark", "picture", "plan", "only", "until") if getattr(args, name))
+    if option := next(given, None):
+        raise CommandFailed(f"--{'from' if option == 'first' else option} does not go with --rolling-restart", USAGE)
+    plan = rolling_restart(args.rolling_restart, args.gateways)
+    started_s = time.process_time()
+    outcome = run_plan(plan, checkers=checkers())
+    cpu_s = time.process_time() - started_s
+    cost = {
+        "members": len(plan.members),
+        "groups": len(plan.groups),
+        "gateways": len(plan.gateways),
+        "restarts": outcome.met.get("bounce", 0),
+        "events": outcome.events,
+        "virtual_s": round(outcome.virtual_us / 1e6, 1),
+        "unowned_partition_s": round(outcome.unowned_us / 1e6, 1),
+        "cpu_s": round(cpu_s, 1),
+        "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+    }
+    failure = [] if outcome.broken is None else [f"{outcome.broken.invariant} broken: {outcome.broken.sentence}"]
+    lines = [*(f"{name.replace('_', ' '):<20} {value:>14,}" for name, value in cost.items()), *failure]
+    output.put_result(args, cost | {"outcome": outcome_as_json(outcome)}, "\n".join(lines))
+    return 0 if outcome.broken is None else FAILED
 
 
 # One world

@@ -77,6 +77,13 @@ def _holding(gateway: Gateway, now_ms: int) -> Iterator[str]:
     yield from _family(
         "fallbacks_total", "counter", "Times that a group fell back to being observed.", [({}, counters.fallbacks)]
     )
+    locations = gateway.instances.locations
+    yield from _family(
+        "groups_out_of_reach",
+        "gauge",
+        "Eager groups that are observed since members come through no instance that can be reached.",
+        [({}, locations.incomplete)],
+    )
     fallen = gateway.policies.fallbacks.fallen(now_ms)
     yield from _family(
         "groups_fallen_back", "gauge", "Groups that are observed since parking went wrong.", [({}, fallen)]

@@ -53,8 +53,7 @@ class MemberLocations:
         self._checked: set[str] = set()
         """Those of them in which nothing has changed since that was found."""
         self._reported: set[str] = set()
-        self.reported_total = 0
-        """How often a group was reported since a member was out of reach for some time."""
+        """Those of them that were reported since a member is out of reach for some time."""
 
     def __len__(self) -> int:
         return len(self._at)
@@ -149,7 +148,6 @@ class MemberLocations:
         since_ms = self._incomplete.setdefault(group_id, now_ms)
         if now_ms - since_ms >= INCOMPLETE_MS and group_id not in self._reported:
             self._reported.add(group_id)
-            self.reported_total += 1
             group = self._groups.group(group_id)
             missing = () if group is None else sorted(each for each in group.members if not self._is_reachable(each))
             log.warning(
