@@ -163,6 +163,7 @@ class Gateway:
 
     def group_changed(self, group_id: str, now_ms: int, /) -> None:
         """All events of one request or answer have happened."""
+        self.instances.assignments_changed(group_id)
         if self._holding is not None:
             self._holding.group_changed(group_id, now_ms)
 

@@ -70,7 +70,7 @@ class LiveGroup:
     generation: int
     """The generation, or the epoch, of the group as the sender knows it; -1 where it knows none."""
     digest: int
-    """What the sender knows of the group's members, as a checksum; 0 where it is not given."""
+    """What the sender knows of the group's members, as a checksum; 0 where it knows no such group."""
     members: tuple[str, ...]
 
 

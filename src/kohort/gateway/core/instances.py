@@ -29,7 +29,7 @@ from kohort.gateway.core.instance_messages import (
     decode_message,
     encode_message,
 )
-from kohort.gateway.core.member_locations import HERE, MemberLocations
+from kohort.gateway.core.member_locations import HERE, MOST_CHECKED, MemberLocations
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.peer_traffic import PeerTraffic
 from kohort.gateway.core.policies import GroupProtocol
@@ -112,6 +112,10 @@ class Instances:
         self._last_number = 0
         self._sent: defaultdict[str, set[str]] = defaultdict(set)
         """By group, the members that have sent something here since the last summary."""
+        self._digests: dict[str, int] = {}
+        """By group, its digest since it has changed last."""
+        self._differences: dict[str, tuple[tuple[int, int], int]] = {}
+        """By group, our digest and a peer's that differ, and how often they did."""
         self._early: OrderedDict[str, tuple[int, set[str]]] = OrderedDict()
         """By group, the generation and which members peers have reached before the round is known here."""
         self._forgot_ms = clock.now_ms
@@ -146,7 +150,7 @@ class Instances:
         members: defaultdict[str, list[str]] = defaultdict(list)
         for group_id, member_id in self.locations.members_at(HERE):
             members[group_id].append(member_id)
-        for summary in self._summaries(members, has_digests=True):
+        for summary in self._summaries(members):
             peer.send(summary)
         if self._timers.deadline_ms(self) is None:
             self._timers.arm(self, now_ms + SUMMARY_MS, self._summarize)
@@ -266,8 +270,13 @@ class Instances:
         if members and self.holding is not None and generation == self._generation_of(group_id):
             self.holding.reached_elsewhere(group_id, members, now_ms)
 
+    def assignments_changed(self, group_id: str) -> None:
+        """A group may have changed."""
+        self._digests.pop(group_id, None)
+
     def group_changed(self, event: Event) -> None:
         """An event has changed a group."""
+        self._digests.pop(event.group_id, None)
         if isinstance(event, _MEMBERS_CHANGED):
             self.locations.group_changed(event.group_id)
         if isinstance(event, MemberRemoved | ConsumerMemberDeleted):
@@ -290,7 +299,33 @@ class Instances:
         """Members sent something to a peer; a group that the peer knows otherwise is looked up."""
         for member_id in live.members:
             self._seen_elsewhere(instance_id, live.group_id, member_id, now_ms)
-        self._groups.live_elsewhere(live.group_id, live.generation, live.members, live.digest, now_ms)
+        differs = self._differs(live.group_id, live.digest)
+        self._groups.live_elsewhere(live.group_id, live.generation, live.members, now_ms, differs=differs)
+
+    def _differs(self, group_id: str, digest: int) -> bool:
+        """Whether a peer knows a group otherwise, and a look-up may show who is right.
+
+        What the peer sees arrives here a moment later: a difference counts where it stays the same. One that look-ups
+        do not end is looked up ever more seldom.
+        """
+        own = self._digest(group_id)
+        if own == digest or not own or not digest:
+            self._differences.pop(group_id, None)
+            return False
+        before, times = self._differences.get(group_id, (None, 0))
+        times = times + 1 if before == (own, digest) else 0
+        if len(self._differences) >= MOST_EARLY:
+            self._differences.clear()
+        self._differences[group_id] = (own, digest), times
+        return times > 0 and times & (times - 1) == 0
+
+    def _digest(self, group_id: str) -> int:
+        digest = self._digests.get(group_id)
+        if digest is None:
+            if len(self._digests) >= MOST_CHECKED:
+                self._digests.clear()
+            digest = self._digests[group_id] = self._groups.digest(group_id)
+        return digest
 
     def _reached_elsewhere(self, message: Reached, now_ms: int) -> None:
         if self.holding is None:
@@ -329,13 +364,13 @@ class Instances:
             self._forgot_ms = now_ms
             self.locations.forget_silent(now_ms)
 
-    def _summaries(self, members: Mapping[str, Iterable[str]], *, has_digests: bool = False) -> Iterable[bytes]:
+    def _summaries(self, members: Mapping[str, Iterable[str]]) -> Iterable[bytes]:
         """Return messages that name these members by group; one at least."""
         groups: list[LiveGroup] = []
         room = MOST_MEMBERS
         for group_id, each in sorted(members.items()):
             several = sorted(each)
-            digest = self._groups.digest(group_id) if has_digests else 0
+            digest = self._digest(group_id)
             for start in range(0, len(several), MOST_MEMBERS):
                 part = tuple(several[start : start + MOST_MEMBERS])
                 if len(part) > room:

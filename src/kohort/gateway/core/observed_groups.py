@@ -30,6 +30,7 @@ from kohort.group.commands import (
     TimerFired,
 )
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.consumer.reconcile import ids_of
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
 from kohort.group.describe import DescribedGroup
@@ -133,21 +134,23 @@ class ObservedGroups:
             return 0
         state: list[object] = [self.generation_of(group_id)]
         if isinstance(group, ConsumerGroup):
-            state += [(each, member.epoch, member.assigned) for each, member in sorted(group.members.items())]
+            state += [(each, member.epoch, ids_of(member.assigned)) for each, member in sorted(group.members.items())]
         else:
             state += [group.phase, *sorted((each, member.assignment) for each, member in group.members.items())]
         return crc32(repr(state).encode())
 
-    def live_elsewhere(self, group_id: str, generation: int, members: Sequence[str], digest: int, now_ms: int) -> None:
-        """Members sent something through another instance, which has this generation, or epoch, and digest of it.
+    def live_elsewhere(
+        self, group_id: str, generation: int, members: Sequence[str], now_ms: int, *, differs: bool
+    ) -> None:
+        """Members sent something through another instance, which has this generation, or epoch, of their group.
 
-        A group that is not known here stays unknown; one that the other knows otherwise is looked up.
+        A group that is not known here stays unknown; one that the other knows otherwise (`differs`) is looked up.
         """
         group = self.shard.groups.get(group_id)
         if group is None:
             return
         is_same = group.members.keys() >= set(members) and generation <= self.generation_of(group_id)
-        is_same &= not digest or digest == self.digest(group_id)
+        is_same &= not differs
         if isinstance(group, ConsumerGroup):
             for member_id in members:
                 self.consumer.member_seen(group_id, member_id, now_ms)

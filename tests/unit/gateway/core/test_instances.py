@@ -92,6 +92,7 @@ class Fleet:
 
     def __init__(self, names: str = "abc") -> None:
         self.events: list[tuple[str, Event]] = []
+        self.looked_up: list[tuple[str, str]] = []
         self.gateways = {name: self._gateway(name) for name in names}
         self.told: list[tuple[str, str]] = []
         self.now_ms = 0
@@ -104,6 +105,7 @@ class Fleet:
         return Gateway(
             GroupSettings(),
             lambda _shard, event, _now_ms: self.events.append((name, event)),
+            lambda group_id, _generation: self.looked_up.append((name, group_id)),
             policies=PARKED,
             instance_id=name,
         )
@@ -158,6 +160,7 @@ def stable(protocol: str = "range") -> tuple[Fleet, list[Member]]:
         fleet.tick(now_ms, *members)
         for member in members:
             member.heartbeat(1)
+    fleet.looked_up.clear()
     return fleet, members
 
 
@@ -224,6 +227,22 @@ def test_what_a_peer_shared_is_not_shared_on() -> None:
     assert {sender for sender, _ in fleet.told} <= {"a", "b", "c"}
     shared = [pair for pair in fleet.told if pair[0] == "a"]
     assert len(shared) == 4, "a request and an answer for each of two peers"
+
+
+def test_what_was_missed_while_a_link_was_down_is_looked_up() -> None:
+    fleet, members = stable()
+    fleet.cut("a", "b")
+    group = fleet.gateways["a"].groups.group(GROUP)
+    assert group is not None
+    group.members["ma"].assignment = b"other"
+    fleet.gateways["a"].instances.assignments_changed(GROUP)
+    fleet.link("a", "b")
+    assert not fleet.looked_up, "what a peer sees arrives a moment later"
+    for now_ms in range(7_000, 12_000, SUMMARY_MS):
+        fleet.tick(now_ms, *members)
+        for member in members:
+            member.heartbeat(1)
+    assert ("a", GROUP) in fleet.looked_up
 
 
 def test_a_fallback_holds_at_every_instance() -> None:
