@@ -23,6 +23,7 @@ SHARED_NAMES = {
     "explain": "why a group rebalanced, and the verb that prints it",
     "gateway": "the proxy of groups, and the verb that runs it",
     "group": "the state of a group; one for each type of group",
+    "instance_links": "connections between instances of a gateway, over TCP and in the simulator",
     "invariants": "what holds of a group; one for each type of group",
     "machine": "the state machine of a group; one for each type of group",
     "plots": "plots of a report",

@@ -12,6 +12,7 @@ from itertools import accumulate
 from kohort.gateway.core.edge.edge import Edge, Result
 from kohort.gateway.core.gateway import Gateway
 from kohort.gateway.core.policies import GroupProtocol
+from kohort.gateway.instance_links import InstanceLinks
 from kohort.gateway.rebalance_counts import RebalanceCounts
 from kohort.gateway.traffic_counters import BOUNDS_S, Histogram, NodeTraffic, TrafficCounters
 from kohort.model.printable import printable
@@ -31,12 +32,42 @@ _NODE_METRICS: tuple[tuple[str, str, str, Callable[[NodeTraffic], int]], ...] = 
 )
 
 
-def exposition(gateway: Gateway, traffic: TrafficCounters, rebalances: RebalanceCounts, now_ms: int) -> str:
+def exposition(
+    gateway: Gateway,
+    traffic: TrafficCounters,
+    rebalances: RebalanceCounts,
+    now_ms: int,
+    links: InstanceLinks | None = None,
+) -> str:
     """Return all metrics as text."""
     lines: list[str] = []
-    for family in (_traffic(traffic), _holding(gateway, now_ms), _edge(gateway.edge), _rebalances(rebalances)):
+    for family in (
+        _traffic(traffic),
+        _holding(gateway, now_ms),
+        _edge(gateway.edge),
+        _rebalances(rebalances),
+        _links(links),
+    ):
         lines += family
     return "\n".join(lines) + "\n"
+
+
+def _links(links: InstanceLinks | None) -> Iterator[str]:
+    if links is None:
+        return
+    counters = links.counters
+    yield from _family(
+        "instances_connected", "gauge", "Other instances with which a link is up.", [({}, len(links.connected))]
+    )
+    for name, text, value in (
+        ("messages_sent", "Messages sent to other instances.", counters.messages_sent),
+        ("messages_received", "Messages of other instances.", counters.messages_received),
+        ("bytes_sent", "Bytes sent to other instances.", counters.sent_bytes),
+        ("bytes_received", "Bytes of other instances.", counters.received_bytes),
+        ("lost", "Links that have ended.", counters.lost),
+        ("refused", "Connections that were no instances of this gateway.", counters.refused),
+    ):
+        yield from _family(f"instances_{name}_total", "counter", text, [({}, value)])
 
 
 def _traffic(traffic: TrafficCounters) -> Iterator[str]:

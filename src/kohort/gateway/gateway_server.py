@@ -10,6 +10,7 @@ import asyncio
 import errno
 import logging
 import os
+import secrets
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -28,6 +29,7 @@ from kohort.gateway.gateway_metrics import exposition
 from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, Mode
 from kohort.gateway.group_assignors import GroupAssignors
 from kohort.gateway.group_lookup import GroupLookup
+from kohort.gateway.instance_links import Identity, InstanceLinks
 from kohort.gateway.metrics_endpoint import MetricsEndpoint
 from kohort.gateway.node_port import NodePort, Pipe, Upstream
 from kohort.gateway.order_follower import OrderFollower
@@ -84,7 +86,12 @@ class GatewayServer:
             commit_hold_ms=settings.commit_hold_ms,
             runner=self._assignors,
             assignor_ms=settings.assignor_ms,
+            instance_id="" if settings.instances_secret_file is None else secrets.token_hex(8),
         )
+        self._secret = b"" if settings.instances_secret_file is None else settings.read_secret()
+        self.links: InstanceLinks | None = None
+        """The links with the other instances, once the cluster is known."""
+        self.instances_port: int | None = None
         self._orders = OrderFollower(
             self._admin,
             self.gateway.edge,
@@ -160,6 +167,7 @@ class GatewayServer:
                 await self._cluster_events.create(self._admin)
             if self.settings.metrics is not None:
                 await self._listen_for_metrics(*self.settings.metrics)
+            await self._link()
             await self._apply(await self._look(), is_first=True)
         except BaseException:
             await self.stop()
@@ -176,8 +184,26 @@ class GatewayServer:
         except OSError as error:
             raise ListenFailed(_listen_failure(error, host, port, "metrics")) from error
 
+    async def _link(self) -> None:
+        """Exchange with the other instances what is seen, if there are others."""
+        if not self._secret:
+            return
+        cluster_id = (await self._admin.describe_cluster()).cluster_id or ""
+        identity = Identity(self.gateway.instances.instance_id, cluster_id)
+        links = self.links = InstanceLinks(
+            identity, self._secret, self.gateway.instances, self.clock.now_ms, self.passed
+        )
+        if self.settings.instances_listen is not None:
+            host, port = self.settings.instances_listen
+            try:
+                self.instances_port = await links.listen(host, port)
+            except OSError as error:
+                raise ListenFailed(_listen_failure(error, host, port, "other instances")) from error
+        for address in self.settings.instances:
+            links.call(address)
+
     def _metrics(self) -> str:
-        return exposition(self.gateway, self.counters, self.rebalances, self.clock.now_ms())
+        return exposition(self.gateway, self.counters, self.rebalances, self.clock.now_ms(), self.links)
 
     async def drain(self) -> None:
         """Release what is held and close every connection as soon as it is idle; return when none is left.
@@ -202,6 +228,8 @@ class GatewayServer:
         """Close every port and connection."""
         for port in self.ports.values():
             await port.close("the gateway ends")
+        if self.links is not None:
+            await self.links.stop()
         if self._timer is not None:
             self._timer.cancel()
         self._writer.flush(self.clock.now_ms(), is_last=True)

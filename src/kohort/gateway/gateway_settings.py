@@ -90,6 +90,7 @@ _LEAST_MOST = {
     "workers": (1, 256),
     "max_connections": (1, 1_000_000),
 }
+LEAST_SECRET_BYTES = 16
 EVENTS_FORMS = "none, topic, or a file's path"
 
 
@@ -130,6 +131,12 @@ class GatewaySettings:
     """Where the events of groups are kept: `none`, `topic` (on the cluster), or a file's path."""
     workers: int = 1
     """Processes that share the ports of this machine."""
+    instances: tuple[str, ...] = ()
+    """HOST:PORT of the other instances of this gateway; its own address among them is left out."""
+    instances_listen: tuple[str, int] | None = None
+    """Where this instance takes connections of the others."""
+    instances_secret_file: str | None = None
+    """A file with the secret that all instances share; blanks around it do not count."""
     max_connections: int | None = None
     """Connections of clients at most; None for what the limit of open files allows."""
     drain_ms: int = 30_000
@@ -160,9 +167,36 @@ class GatewaySettings:
                 f"workers = {self.workers}: a gateway is one process, since members of a group behind several would not"
                 " learn of its rounds together; leave it at 1, and give each gateway clusters or nodes of its own"
             )
+        self._check_instances()
         self._check_rewriting()
         if not self.events:
             raise SettingsError(f"events is empty: expected {EVENTS_FORMS}")
+
+    def _check_instances(self) -> None:
+        for address in self.instances:
+            split_address("instances", address)
+        is_alone = not self.instances and self.instances_listen is None
+        if is_alone and self.instances_secret_file is not None:
+            raise SettingsError("instances_secret_file is of use with instances or instances_listen only")
+        if not is_alone and self.instances_secret_file is None:
+            raise SettingsError(
+                "instances need instances_secret_file, a file with the same secret everywhere: make one with"
+                " `openssl rand -hex 32`"
+            )
+
+    def read_secret(self) -> bytes:
+        """Return the secret of the instances. Raises SettingsError."""
+        assert self.instances_secret_file is not None, "it was checked"
+        try:
+            secret = Path(self.instances_secret_file).read_bytes().strip()
+        except OSError as error:
+            raise SettingsError(f"instances_secret_file: {error}") from error
+        if len(secret) < LEAST_SECRET_BYTES:
+            raise SettingsError(
+                f"instances_secret_file = {self.instances_secret_file}: it has {len(secret)} bytes, and needs"
+                f" {LEAST_SECRET_BYTES}: make one with `openssl rand -hex 32`"
+            )
+        return secret
 
     def _check_rewriting(self) -> None:
         if self.mode is not Mode.REWRITE:
@@ -265,11 +299,13 @@ def _read_table(table: Mapping[str, Any]) -> dict[str, Any]:
             settings[name] = tuple(value) if isinstance(value, list) else (value,)
         elif name == "node_ports":
             settings[name] = _read_node_ports(value)
-        elif name == "metrics":
+        elif name in ("metrics", "instances_listen"):
             settings[name] = split_address(name, str(value))
+        elif name == "instances":
+            settings[name] = tuple(map(str, value)) if isinstance(value, list) else (str(value),)
         elif name == "bootstrap_servers":
             settings[name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-        elif name in ("listen_host", "events", "node_names") and not isinstance(value, str):
+        elif name in ("listen_host", "events", "node_names", "instances_secret_file") and not isinstance(value, str):
             raise SettingsError(f"{name} = {value!r}: expected a text")
         else:
             settings[name] = value

@@ -74,6 +74,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--tls-client-ca", metavar="FILE", help="demand certificates of clients, signed by this one")
     parser.add_argument("--broker-ca", metavar="FILE", help="TLS to brokers: the authority that signs theirs (PEM)")
     parser.add_argument(
+        "--instance", metavar="HOST:PORT", action="append", help="another instance of this gateway; may be repeated"
+    )
+    parser.add_argument("--instances-listen", metavar="HOST:PORT", help="where other instances reach this one")
+    parser.add_argument("--instances-secret-file", metavar="FILE", help="the secret that all instances share")
+    parser.add_argument(
         "--max-connections", metavar="COUNT", type=number(1, "a number of connections"), help="of clients, at most"
     )
     parser.add_argument(
@@ -169,6 +174,11 @@ def settings_from(args: argparse.Namespace) -> GatewaySettings:
         "node_names": args.node_names,
         "events": args.events,
         "metrics": None if args.metrics is None else split_address("metrics", args.metrics),
+        "instances": None if args.instance is None else tuple(args.instance),
+        "instances_listen": (
+            None if args.instances_listen is None else split_address("instances_listen", args.instances_listen)
+        ),
+        "instances_secret_file": args.instances_secret_file,
         "max_connections": args.max_connections,
         "drain_ms": args.drain_time,
         "broker_tls": None if args.broker_ca is None else BrokerTls(authority=args.broker_ca),
