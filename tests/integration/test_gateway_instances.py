@@ -7,7 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from struct import pack
 
@@ -46,9 +46,12 @@ def until(gateway: RunningGateway, holds: Callable[[], object], what: str) -> No
         gateway.call(asyncio.sleep(0))
 
 
-def instance(broker: EmbeddedBroker, port: int, others: tuple[int, ...], secret: str) -> RunningGateway:
+def instance(
+    broker: EmbeddedBroker, port: int, others: tuple[int, ...], secret: str, **changes: object
+) -> RunningGateway:
     return RunningGateway(
         broker.bootstrap_servers,
+        **changes,
         policies=PARKING,
         instances=tuple(f"127.0.0.1:{other}" for other in others),
         instances_listen=("127.0.0.1", port),
@@ -105,6 +108,19 @@ async def _two_members(broker: EmbeddedBroker, first: RunningGateway, second: Ru
                     break
         writers = [gateway.server.gateway.instances.writes("g") for gateway in (first, second)]
         assert sorted(writers) == [False, True], "one of them writes the group's events"
+
+
+def test_processes_of_one_machine_share_their_ports(broker: EmbeddedBroker, secret: str) -> None:
+    links, bootstrap, node = (free_port(), free_port()), free_port(), free_port()
+    changes = {"share_ports": True, "advertised": (f"127.0.0.1:{bootstrap}",), "node_ports": {1: node}}
+    first, second = (instance(broker, port, links, secret, **changes) for port in links)
+    with first, second:
+        until(first, lambda: linked(first) == linked(second) == 1, "they are linked")
+        servers = first.server, second.server
+        with ExitStack() as stack:
+            while not all(server.counters.connections for server in servers):
+                stack.enter_context(closing(socket.create_connection(("127.0.0.1", bootstrap), 10)))
+                first.call(asyncio.sleep(0))
 
 
 def test_a_link_comes_back_after_its_other_end_restarts(broker: EmbeddedBroker, secret: str) -> None:

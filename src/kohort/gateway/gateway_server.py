@@ -346,7 +346,7 @@ class GatewayServer:
             self.ports[port].upstream = upstream
             return
         node_port = NodePort(upstream, self)
-        node_port.bind(self.settings.listen_host, port, is_shared=self.settings.workers > 1)
+        node_port.bind(self.settings.listen_host, port, is_shared=self.settings.share_ports)
         self.ports[port] = node_port
         task = asyncio.get_running_loop().create_task(node_port.serve())
         self._serving.add(task)

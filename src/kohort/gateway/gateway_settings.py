@@ -87,7 +87,6 @@ _LEAST_MOST = {
     "refresh_ms": (1_000, 3_600_000),
     "commit_hold_ms": (0, 5_000),
     "fallback_ms": (1_000, 7 * 86_400_000),
-    "workers": (1, 256),
     "max_connections": (1, 1_000_000),
 }
 LEAST_SECRET_BYTES = 16
@@ -129,8 +128,8 @@ class GatewaySettings:
     """Host and port of the Prometheus endpoint."""
     events: str = "none"
     """Where the events of groups are kept: `none`, `topic` (on the cluster), or a file's path."""
-    workers: int = 1
-    """Processes that share the ports of this machine."""
+    share_ports: bool = False
+    """Whether other processes of this machine, instances of this gateway, listen on the same ports."""
     instances: tuple[str, ...] = ()
     """HOST:PORT of the other instances of this gateway; its own address among them is left out."""
     instances_listen: tuple[str, int] | None = None
@@ -162,11 +161,6 @@ class GatewaySettings:
                 continue
             if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
                 raise SettingsError(f"{name} = {number!r}: expected a whole number from {least} to {most}")
-        if self.workers > 1:
-            raise SettingsError(
-                f"workers = {self.workers}: a gateway is one process, since members of a group behind several would not"
-                " learn of its rounds together; leave it at 1, and give each gateway clusters or nodes of its own"
-            )
         self._check_instances()
         self._check_rewriting()
         if not self.events:
@@ -176,6 +170,13 @@ class GatewaySettings:
         for address in self.instances:
             split_address("instances", address)
         is_alone = not self.instances and self.instances_listen is None
+        if not isinstance(self.share_ports, bool):
+            raise SettingsError(f"share_ports = {self.share_ports!r} is not true or false")
+        if self.share_ports and is_alone:
+            raise SettingsError(
+                "share_ports is for instances that are linked, since members of a group come to any of them: give"
+                " each of them instances, an instances_listen of its own, and instances_secret_file"
+            )
         if is_alone and self.instances_secret_file is not None:
             raise SettingsError("instances_secret_file is of use with instances or instances_listen only")
         if not is_alone and self.instances_secret_file is None:

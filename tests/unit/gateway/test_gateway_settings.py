@@ -43,8 +43,8 @@ def test_defaults_observe_and_change_nothing() -> None:
         ({"drain_ms": -1}, "drain_ms = -1: expected a whole number from 0 to"),
         ({"refresh_ms": 10}, "refresh_ms = 10: expected a whole number from 1000"),
         ({"max_connections": 0}, "max_connections = 0: expected"),
-        ({"workers": True}, "workers = True: expected"),
-        ({"workers": 4}, "workers = 4: a gateway is one process"),
+        ({"share_ports": 4}, "share_ports = 4 is not true or false"),
+        ({"share_ports": True}, "share_ports is for instances that are linked"),
         ({"events": ""}, "events is empty: expected none, topic"),
     ],
 )

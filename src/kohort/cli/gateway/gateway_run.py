@@ -79,6 +79,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--instances-listen", metavar="HOST:PORT", help="where other instances reach this one")
     parser.add_argument("--instances-secret-file", metavar="FILE", help="the secret that all instances share")
     parser.add_argument(
+        "--share-ports", action="store_true", help="let other instances on this machine listen on the same ports"
+    )
+    parser.add_argument(
         "--max-connections", metavar="COUNT", type=number(1, "a number of connections"), help="of clients, at most"
     )
     parser.add_argument(
@@ -178,6 +181,7 @@ def settings_from(args: argparse.Namespace) -> GatewaySettings:
         "instances_listen": (
             None if args.instances_listen is None else split_address("instances_listen", args.instances_listen)
         ),
+        "share_ports": args.share_ports or None,
         "instances_secret_file": args.instances_secret_file,
         "max_connections": args.max_connections,
         "drain_ms": args.drain_time,
