@@ -55,7 +55,7 @@ func (c *consumer) consume(generation *kafka.Generation) {
 		partitions = append(partitions, int32(each.ID))
 	}
 	c.owned.Change("assigned", partitions...)
-	messages := make(chan kafka.Message)
+	messages := make(chan kafka.Message, mostRows) // else nearly each record is a commit of its own
 	var reading sync.WaitGroup
 	for _, each := range assigned {
 		reading.Add(1)
