@@ -30,6 +30,7 @@ from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, Mode
 from kohort.gateway.group_assignors import GroupAssignors
 from kohort.gateway.group_lookup import GroupLookup
 from kohort.gateway.instance_links import Identity, InstanceLinks
+from kohort.gateway.load_assignors import LoadWatch, by_load_assignors
 from kohort.gateway.metrics_endpoint import MetricsEndpoint
 from kohort.gateway.node_port import NodePort, Pipe, Upstream
 from kohort.gateway.order_follower import OrderFollower
@@ -75,7 +76,11 @@ class GatewayServer:
         self._admin = Admin(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
         self._cluster = Cluster(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
         self._lookup = GroupLookup(self._cluster, lambda: self.gateway.groups, self.clock.now_ms)
-        self._assignors = GroupAssignors(settings.assignors, self._cluster, self.clock.now_ms, self.passed)
+        by_load = by_load_assignors(self._admin, self.clock.now_ms)
+        self._assignors = GroupAssignors(settings.assignors, self._cluster, self.clock.now_ms, self.passed, by_load)
+        self._loads = LoadWatch(
+            by_load, self._assignors.assignor_of, lambda: self.gateway, self.clock.now_ms, self.passed
+        )
         self._topics = ClusterTopics(self._admin)
         self.gateway = Gateway(
             group_settings(settings, self._topics),
@@ -174,6 +179,7 @@ class GatewayServer:
             raise
         loop = asyncio.get_running_loop()
         work = [self._follow(), self._measure_lag(), self._lookup.run(), self._topics.run(), self._orders.run()]
+        work.append(self._loads.run())
         if self._cluster_events is not None:
             work.append(self._cluster_events.run())
         self._tasks = [loop.create_task(each) for each in work]
