@@ -238,8 +238,10 @@ received and two sent; on our broker it is one of each.
 
 - **Our broker is one process**: members × CPU of a member must stay below one core. Larger fleets of groups belong on a
   cluster of Apache Kafka, behind gateways.
-- **Gateways are independent of each other**, and so are a gateway's connections. All members of a parked eager group
-  should come through one process.
+- **Gateways share what they see** of joins, syncs, leaves and news, and once a second which members live: each one
+  knows all groups, so this part of the work does not divide among them. What it costs is not measured here.
+  `kohort sim --rolling-restart 10000 --gateways 3` plays a restart of 10,000 members behind three gateways, one of
+  which is killed.
 - **A group does not divide.** In the classic protocol its leader gets the metadata of all members in one answer, and
   a round ends with its last member. A heartbeat in a consumer group of 10,000 members costs what it does in one of ten:
   row `large-group`.
