@@ -64,10 +64,11 @@ def add_partitions_to_txn(
         producer = message.v3_and_below_producer_id, message.v3_and_below_producer_epoch
         topics = message.v3_and_below_topics
         yield from _add(context, message.v3_and_below_transactional_id, producer, topics, results, version, waiting)
-        return waiting.response()
+        return (yield from waiting.response())
     response = AddPartitionsToTxnResponse(results_by_transaction=[])
     waiting = _Waiting(request, response)
     for asked in message.transactions:
+        yield 1
         result = AddPartitionsToTxnResponse.ResultByTransaction(
             transactional_id=asked.transactional_id, topic_results=[]
         )
@@ -79,7 +80,7 @@ def add_partitions_to_txn(
             yield from _add(
                 context, asked.transactional_id, producer, asked.topics, result.topic_results, version, waiting
             )
-    return waiting.response()
+    return (yield from waiting.response())
 
 
 def refuse_add_partitions_to_txn(
@@ -96,24 +97,36 @@ def refuse_add_partitions_to_txn(
 
 
 class _Waiting:
-    """The transactions of one request whose record is not durable yet."""
+    """The transactions of one request whose record is not durable yet; its response is written when none is left."""
 
     def __init__(self, request: Request, response: AddPartitionsToTxnResponse) -> None:
         self._request = request
         self._response = response
         self._count = 1  # the request itself, until all of it was asked
+        self._answered: list[tuple[_Topics, _Results, ErrorCode]] = []
 
     def asked(self) -> None:
         self._count += 1
 
-    def answered(self) -> None:
+    def answered(self, topics: _Topics, results: _Results, error: ErrorCode) -> None:
+        self._answered.append((topics, results, error))
         self._count -= 1
         if not self._count:
-            self._request.reply(self._response)
+            self._request.server.proceed(self._request, self._written())
 
-    def response(self) -> AddPartitionsToTxnResponse | None:
+    def response(self) -> Steps[AddPartitionsToTxnResponse | None]:
         self._count -= 1
-        return None if self._count else self._response
+        if self._count:
+            return None
+        return (yield from self._written())
+
+    def _written(self) -> Steps[AddPartitionsToTxnResponse]:
+        cls = _TopicResult if self._request.api_version >= _BATCHED_FROM else _TopicResultV3
+        for topics, results, error in self._answered:
+            for topic in topics:
+                _answer(results, topic.name, topic.partitions, error, cls)
+                yield 1 + len(topic.partitions) // 8
+        return self._response
 
 
 def _add(
@@ -130,15 +143,15 @@ def _add(
     partitions, missing = yield from _partitions(context, topics)
     if missing:
         for topic in topics:
+            yield 1
             for index in topic.partitions:
                 error = missing.get((topic.name, index), ErrorCode.OPERATION_NOT_ATTEMPTED)
                 _answer(results, topic.name, [index], error, cls)
+                yield 1
         return
 
     def added(result: TransactionResult) -> None:
-        for topic in topics:
-            _answer(results, topic.name, topic.partitions, fenced_error(result.error, version), cls)
-        waiting.answered()
+        waiting.answered(topics, results, fenced_error(result.error, version))
 
     waiting.asked()
     transaction_version = 2 if version >= _BATCHED_FROM else 0
@@ -150,6 +163,7 @@ def _verify(
     context: ApiContext, asked: AddPartitionsToTxnRequest.Transaction, results: list[_TopicResult]
 ) -> Steps[None]:
     for topic in asked.topics:
+        yield 1
         for index in topic.partitions:
             partition = frozenset({(topic.name, index)})
             command = AddPartitions(asked.transactional_id, asked.producer_id, asked.producer_epoch, partition, 0)
@@ -164,6 +178,7 @@ def _partitions(
     partitions: list[TopicPartition] = []
     missing: dict[TopicPartition, ErrorCode] = {}
     for topic in topics:
+        yield 1
         found = context.topics.get(topic.name)
         for index in topic.partitions:
             if found is None or not 0 <= index < len(found.partitions):

@@ -23,6 +23,7 @@ def write_txn_markers(
     del request
     response = WriteTxnMarkersResponse(markers=[])
     for asked in message.markers:
+        yield 1
         answered = _Marker(producer_id=asked.producer_id, topics=[])
         response.markers.append(answered)
         markers = WriteMarkers(
@@ -34,6 +35,7 @@ def write_txn_markers(
             asked.transaction_version,
         )
         for topic in asked.topics:
+            yield 1
             partitions = []
             for index in topic.partition_indexes:
                 error = _write(context, markers, asked.coordinator_epoch, topic.name, index)

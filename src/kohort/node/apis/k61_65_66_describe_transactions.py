@@ -36,6 +36,7 @@ def describe_producers(
     del request
     response = DescribeProducersResponse(topics=[])
     for topic in message.topics:
+        yield 1
         partitions = []
         for index in topic.partition_indexes:
             answer = _Partition(partition_index=index, active_producers=[])

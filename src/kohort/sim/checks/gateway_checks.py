@@ -11,9 +11,12 @@ from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.invariants import OBSERVED_EQUALS_SERVED
+from kohort.model.assignment import Assignment
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import Ledgers, active_in
 from kohort.sim.kernel.world_observer import SeenGateway
+from kohort.wire.consumer_protocol import decode_assignment
+from kohort.wire.primitives import MalformedMessage
 
 Shown = Mapping[str, object]
 
@@ -59,6 +62,15 @@ def _is_comparable(group: ClassicGroup | ConsumerGroup) -> bool:
     return bool(group.members) and group.phase is Phase.STABLE
 
 
+def _assigned(assignment: bytes) -> str:
+    """Return an assignment as text; that of a member which has not asked for it yet is as one without partitions."""
+    try:
+        is_empty = not assignment or (decode_assignment(assignment) == Assignment())
+    except MalformedMessage:
+        is_empty = False
+    return "" if is_empty else assignment.hex()
+
+
 def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str] | None = None) -> Shown:
     """Return what of a group is in the traffic, of these members only.
 
@@ -72,7 +84,7 @@ def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str] | None = 
         }
         return {"members": members}
     held = {
-        member_id: member.assignment.hex()
+        member_id: _assigned(member.assignment)
         for member_id, member in sorted(group.members.items())
         if among is None or member_id in among
     }
