@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from tests.integration.running_gateway import RunningGateway
@@ -82,6 +82,7 @@ def test_a_member_with_too_much_has_its_group_rebalance(
 ) -> None:
     monkeypatch.setattr(load_assignors, "INTERVAL_MS", 0)
     monkeypatch.setattr(load_assignors, "WATCH_SECONDS", 0.2)
+    monkeypatch.setattr(load_assignors, "IDLE_LAG", 10.0)
     topic = "lag-later"
 
     async def scenario(gateway: RunningGateway) -> None:
@@ -120,11 +121,22 @@ def owned(*several: list[int]) -> dict[str, Partitions]:
     return {f"m{at}": frozenset(TopicPartition("t", each) for each in mine) for at, mine in enumerate(several)}
 
 
+def is_overloaded(owned: Mapping[str, Partitions], *loads: int, wanted: Mapping[str, str] = {}) -> bool:
+    measured = {TopicPartition("t", at): float(load) for at, load in enumerate(loads)}
+    topics = {name: frozenset({wanted.get(name, "t")}) for name in owned}
+    return bool(overloaded(topics, owned, measured, "by-lag", 1.0))
+
+
 @pytest.mark.parametrize(
     ("loads", "is_too_much"),
     [([10, 10, 10, 10], False), ([100, 100, 5, 5], True), ([1000, 0, 5, 5], False), ([0, 0, 0, 0], False)],
     ids=["even", "two heavy ones", "one heavy one cannot be shared", "idle"],
 )
 def test_a_round_begins_where_it_would_even_out_something(loads: list[int], is_too_much: bool) -> None:
-    measured = {TopicPartition("t", at): float(load) for at, load in enumerate(loads)}
-    assert bool(overloaded(owned([0, 1], [2, 3]), measured, "by-lag")) is is_too_much
+    assert is_overloaded(owned([0, 1], [2, 3]), *loads) is is_too_much
+
+
+def test_no_round_begins_that_could_move_nothing() -> None:
+    nine = [[2 + 2 * at, 3 + 2 * at] for at in range(9)]
+    assert not is_overloaded(owned([0, 1], *nine), 76, 76, *[47] * 18), "neither half fits elsewhere"
+    assert not is_overloaded(owned([0, 1], []), 100, 100, wanted={"m1": "u"}), "the other wants another topic"

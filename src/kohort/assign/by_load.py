@@ -1,122 +1,175 @@
 """Shares partitions out by a load that each of them has, such as its lag or its rate, with few moves.
 
-A partition without an owner goes to the member with the least load. Then partitions move from the member with the most
-load, each time the one that evens out two members best, until no member has more than its fair part and a tolerance,
-or no single move makes the largest load smaller. What is even enough stays as it is. Pure: the same loads and members
-always give the same result.
+A partition without an owner goes to the member with the least load. Then partitions move, each time the one that evens
+out two members best: away from a member with more than its fair part and a tolerance, and to one with less than that,
+such as a new one; until there is none, or no single move makes the larger load of two members smaller. What is even
+enough stays as it is. Pure: the same loads and members always give the same result.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from heapq import heapreplace
 from itertools import chain
+from math import inf
 
 from kohort.assign.spec import GroupSpec, member_order
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 
 TOLERANCE = 0.2
-"""How much more than its fair part of the load a member may have before partitions move."""
-
-IDLE_SHARE = 0.001
-"""What a partition counts at least, as a part of the mean load: those without load are shared out by number."""
+"""How much more or less than its fair part of the load a member may have before partitions move."""
 
 Loads = Mapping[TopicPartition, float]
+
+_PARTS = 1 << 40
+"""The sum of all loads, which are whole numbers here: rounding moves nothing to and fro."""
 
 
 class _Member:
     """What a member has, as (load, partition) in order of the loads."""
 
-    def __init__(self, wanted: frozenset[str]) -> None:
+    def __init__(self, at: int, wanted: frozenset[str], held: Iterable[tuple[int, TopicPartition]]) -> None:
+        self.at = at
         self.wanted = wanted
-        self.load = 0.0
-        self.held: list[tuple[float, TopicPartition]] = []
+        self.held = sorted(held)
+        self.load = sum(weight for weight, _ in self.held)
 
-    def add(self, weight: float, partition: TopicPartition) -> None:
-        insort(self.held, (weight, partition))
-        self.load += weight
+    def order(self) -> tuple[int, int, int]:
+        """Return what members are compared by: the first one takes before others, the last one gives before others."""
+        return self.load, len(self.held), self.at
 
-    def remove(self, at: int) -> tuple[float, TopicPartition]:
-        weight, partition = self.held.pop(at)
-        self.load -= weight
-        return weight, partition
+    def gives(self, entry: tuple[int, TopicPartition], taker: _Member) -> None:
+        """Move a partition to another member."""
+        for member, sign in ((self, -1), (taker, 1)):
+            place = bisect_left(member.held, entry)
+            member.held[place : place + (sign < 0)] = [entry] if sign > 0 else []
+            member.load += sign * entry[0]
 
-
-def by_load(spec: GroupSpec, loads: Loads, *, tolerance: float = TOLERANCE) -> dict[str, Partitions]:
-    """Return what each member shall own in the end; a partition without a load counts as idle."""
-    order = member_order(spec)
-    members = {name: _Member(frozenset(spec.members[name].subscription.topics)) for name in order}
-    weights = _weights(spec, loads)
-    free = set(weights)
-    for name in order:
-        for partition in spec.members[name].subscription.owned:
-            if partition in free and partition.topic in members[name].wanted:
-                free.discard(partition)
-                members[name].add(weights[partition], partition)
-    for partition in sorted(free, key=lambda each: (-weights[each], each)):
-        takers = [member for member in members.values() if partition.topic in member.wanted]
-        if takers:
-            min(takers, key=lambda each: (each.load, len(each.held))).add(weights[partition], partition)
-    _even_out(list(members.values()), tolerance)
-    return {name: frozenset(partition for _, partition in member.held) for name, member in members.items()}
-
-
-def _weights(spec: GroupSpec, loads: Loads) -> dict[TopicPartition, float]:
-    """Return the load of each partition that a member wants."""
-    wanted = set(chain.from_iterable(member.subscription.topics for member in spec.members.values()))
-    every = [
-        TopicPartition(topic, number)
-        for topic, each in sorted(spec.topics.items())
-        if topic in wanted
-        for number in range(each.partitions)
-    ]
-    total = sum(max(loads.get(partition, 0.0), 0.0) for partition in every)
-    least = total / max(len(every), 1) * IDLE_SHARE or 1.0
-    return {partition: max(loads.get(partition, 0.0), least) for partition in every}
-
-
-def _even_out(members: list[_Member], tolerance: float) -> None:
-    """Move partitions, one after the other, from members with too much load."""
-    if not members:
-        return
-    limit = sum(member.load for member in members) / len(members) * (1 + tolerance)
-    stuck: set[int] = set()
-    while True:
-        heavy = [(member.load, -at) for at, member in enumerate(members) if member.load > limit and at not in stuck]
-        if not heavy:
-            return
-        at = -max(heavy)[1]
-        if not _moves_one(members, members[at]):
-            stuck.add(at)  # what others give up can only add to the loads of members below it
-
-
-def _moves_one(members: list[_Member], giver: _Member) -> bool:
-    """Move one partition of a member to where the larger load of both gets smallest; return whether one moved."""
-    best: tuple[float, int, int] | None = None
-    by_topics: defaultdict[frozenset[str], list[int]] = defaultdict(list)
-    for number, taker in enumerate(members):
-        if taker is not giver:
-            by_topics[taker.wanted].append(number)
-    for wanted, numbers in by_topics.items():
-        number = min(numbers, key=lambda each: (members[each].load, len(members[each].held), each))
-        gap = giver.load - members[number].load
+    def best_for(self, taker: _Member) -> tuple[int, tuple[int, TopicPartition]] | None:
+        """Return the partition to move, after the larger load of both then; None where none makes it less."""
+        gap = self.load - taker.load
         # The largest up to half the gap leaves the giver above the taker; one beyond it would make them change places.
-        middle = bisect_right(giver.held, gap / 2, key=lambda each: each[0])
-        up_to_half = _first(giver, wanted, range(middle - 1, -1, -1))
-        for at in up_to_half or _first(giver, wanted, range(middle, len(giver.held))):
-            weight = giver.held[at][0]
-            if weight < gap:
-                larger = max(giver.load - weight, members[number].load + weight)
-                best = min(best or (larger, number, at), (larger, number, at))
-    if best is None or best[0] >= giver.load:
-        return False
-    _, number, at = best
-    members[number].add(*giver.remove(at))
-    return True
+        middle = bisect_right(self.held, gap // 2, key=lambda each: each[0])
+        for at in chain(range(middle - 1, -1, -1), range(middle, len(self.held))):
+            weight, partition = self.held[at]
+            if partition.topic in taker.wanted:
+                return (max(self.load - weight, taker.load + weight), (weight, partition)) if weight < gap else None
+        return None
 
 
-def _first(giver: _Member, wanted: frozenset[str], places: range) -> list[int]:
-    """Return the first place of a partition that the taker wants, if there is one."""
-    return next(([at] for at in places if giver.held[at][1].topic in wanted), [])
+def by_load(spec: GroupSpec, loads: Loads, *, tolerance: float = TOLERANCE, idle: float = 0.0) -> dict[str, Partitions]:
+    """Return what each member shall own in the end, as `share_out` does."""
+    wanted = {name: frozenset(spec.members[name].subscription.topics) for name in member_order(spec)}
+    owned = {name: spec.members[name].subscription.owned for name in wanted}
+    topics = sorted(spec.topics.keys() & set().union(*wanted.values()))
+    every = [TopicPartition(topic, number) for topic in topics for number in range(spec.topics[topic].partitions)]
+    return share_out(wanted, owned, every, loads, tolerance=tolerance, idle=idle)
+
+
+def share_out(
+    wanted: Mapping[str, frozenset[str]],
+    owned: Mapping[str, Iterable[TopicPartition]],
+    partitions: Iterable[TopicPartition],
+    loads: Loads,
+    *,
+    tolerance: float = TOLERANCE,
+    idle: float = 0.0,
+) -> dict[str, Partitions]:
+    """Return what each member shall own, given the topics that it wants and what it owns.
+
+    Every partition counts `idle` besides its load, so that those with little of it are shared out by number. With an
+    infinite tolerance only those without an owner are given out.
+    """
+    weights = _weights(partitions, loads, idle)
+    free = dict(weights)
+    members = []
+    for at, (name, topics) in enumerate(wanted.items()):
+        mine = [each for each in dict.fromkeys(owned[name]) if each.topic in topics and each in free]
+        members.append(_Member(at, topics, ((free.pop(each), each) for each in mine)))
+    _give_out(members, sorted((-weight, partition) for partition, weight in free.items()))
+    if members and tolerance != inf:
+        fair = _fair_part(weights.values(), len(members))
+        while _relieve(members, fair * (1 + tolerance)) or _fill(members, fair * (1 - tolerance)):
+            pass  # where members want different topics, one may make the other possible
+    return {name: frozenset(each for _, each in member.held) for name, member in zip(wanted, members, strict=True)}
+
+
+def _weights(partitions: Iterable[TopicPartition], loads: Loads, idle: float) -> dict[TopicPartition, int]:
+    """Return the load of each partition, at least 1."""
+    given = {each: max(loads.get(each, 0.0), 0.0) + idle for each in partitions}
+    total = sum(given.values())
+    return {each: 1 + int(load / total * _PARTS) if total else 1 for each, load in given.items()}
+
+
+def _give_out(members: list[_Member], free: Iterable[tuple[int, TopicPartition]]) -> None:
+    """Give each free partition, heaviest first, to the member with the least load that wants its topic."""
+    takers: defaultdict[str, list[list[tuple[int, int, int]]]] = defaultdict(list)
+    for topics, alike in _by_topics(members).items():
+        orders = sorted(member.order() for member in alike)
+        for topic in topics:
+            takers[topic].append(orders)
+    for minus_weight, partition in free:
+        if partition.topic in takers:
+            least = min(takers[partition.topic], key=lambda orders: orders[0])
+            load, count, at = least[0]
+            heapreplace(least, (load - minus_weight, count + 1, at))
+            members[at].held.append((-minus_weight, partition))
+            members[at].load -= minus_weight
+    for member in members:
+        member.held.sort()
+
+
+def _by_topics(members: Iterable[_Member]) -> dict[frozenset[str], list[_Member]]:
+    """Return the members that want the same topics together."""
+    alike: defaultdict[frozenset[str], list[_Member]] = defaultdict(list)
+    for member in members:
+        alike[member.wanted].append(member)
+    return alike
+
+
+def _fair_part(weights: Iterable[int], members: int) -> float:
+    """Return the fair part of a member, not counting those that one partition alone makes have more."""
+    rest = sum(weights)
+    for weight in sorted(weights, reverse=True):
+        if members < 2 or weight * members <= rest:
+            break
+        rest -= weight
+        members -= 1
+    return rest / members
+
+
+def _relieve(members: list[_Member], limit: float) -> bool:
+    """Move partitions away from members with more load than the limit; return whether any moved."""
+    alike = _by_topics(members)
+    stuck: set[int] = set()
+    has_moved = False
+    while heavy := [member for member in members if member.load > limit and member.at not in stuck]:
+        giver = max(heavy, key=_Member.order)
+        takers = [min(each, key=_Member.order) for each in alike.values()]
+        moves = [(*best, taker.at) for taker in takers if taker is not giver and (best := giver.best_for(taker))]
+        if not moves:
+            stuck.add(giver.at)
+            continue
+        _, entry, at = min(moves)
+        giver.gives(entry, members[at])
+        has_moved = True
+    return has_moved
+
+
+def _fill(members: list[_Member], floor: float) -> bool:
+    """Move partitions to members with less load than the floor; return whether any moved."""
+    stuck: set[int] = set()
+    has_moved = False
+    while light := [member for member in members if member.load < floor and member.at not in stuck]:
+        taker = min(light, key=_Member.order)
+        for giver in sorted(members, key=_Member.order, reverse=True):
+            if giver.load > taker.load and (best := giver.best_for(taker)):
+                giver.gives(best[1], taker)
+                has_moved = True
+                break
+        else:
+            stuck.add(taker.at)
+    return has_moved

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kohort.assign.by_load import TOLERANCE, Loads, by_load
+from kohort.assign.by_load import TOLERANCE, Loads, by_load, share_out
 from kohort.assign.server.adapter import AdaptedAssignor
 from kohort.assign.server.spec import ServerAssignor
 from kohort.assign.spec import GroupSpec
@@ -25,7 +25,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.printable import printable
-from kohort.wire.consumer_protocol import decode_assignment
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.primitives import MalformedMessage
 
 log = logging.getLogger("kohort.gateway")
@@ -41,6 +41,12 @@ INTERVAL_MS = 60_000
 TOO_MUCH = 1.5
 """A member with this many times its fair part of the load has a round begin."""
 
+IDLE_LAG = 500.0
+"""What a partition counts besides its lag: one poll's records (`max.poll.records`) are not behind."""
+
+IDLE_RATE = 1.0
+"""What a partition counts besides its records a second."""
+
 MOST_GROUPS = 1_000
 """Of how many groups it is remembered when partitions moved last."""
 
@@ -51,6 +57,11 @@ LEAST_RATE_MS = 1_000
 class Measure(Protocol):
     """Measures the loads of partitions for a group."""
 
+    @property
+    def idle(self) -> float:
+        """Return what every partition counts besides its load."""
+        ...
+
     async def loads(self, group_id: str, partitions: Iterable[TopicPartition], now_ms: int, /) -> Loads:
         """Return the load of each partition. Raises KafkaError."""
         ...
@@ -60,6 +71,7 @@ class LagMeasure:
     """Records that a group has not consumed; all of a partition where it has committed nothing."""
 
     def __init__(self, admin: Admin) -> None:
+        self.idle = IDLE_LAG
         self._admin = admin
 
     async def loads(self, group_id: str, partitions: Iterable[TopicPartition], now_ms: int) -> Loads:
@@ -79,6 +91,7 @@ class RateMeasure:
     """Records a second that come into a partition, between two measurements."""
 
     def __init__(self, admin: Admin) -> None:
+        self.idle = IDLE_RATE
         self._admin = admin
         self._samples: dict[TopicPartition, tuple[int, int, float]] = {}
         """The time, the end offset and the rate at the last measurement."""
@@ -129,7 +142,7 @@ class LoadAssignor:
         tolerance = float("inf") if is_resting else TOLERANCE
 
         def intend(given: GroupSpec) -> Mapping[str, Partitions]:
-            return by_load(given, loads, tolerance=tolerance)
+            return by_load(given, loads, tolerance=tolerance, idle=self._measure.idle)
 
         return AdaptedAssignor(self.name, intend)
 
@@ -143,14 +156,19 @@ class LoadAssignor:
         self._moved[group_id] = _Moved(now_ms, members)
         return False
 
-    async def too_much(self, group_id: str, owned: Mapping[str, Partitions]) -> str:
-        """Return which member has too much, in a sentence, or an empty text: then the group needs no round."""
+    async def too_much(
+        self, group_id: str, wanted: Mapping[str, frozenset[str]], owned: Mapping[str, Partitions]
+    ) -> str:
+        """Return which member has too much, in a sentence, or an empty text: then the group needs no round.
+
+        `wanted` are the topics of each member that may get partitions, and `owned` what they own.
+        """
         now_ms = self._now_ms()
         loads = await self._measure.loads(group_id, {each for mine in owned.values() for each in mine}, now_ms)
         moved = self._moved.get(group_id)
         if len(owned) < 2 or (moved is not None and now_ms - moved.at_ms < INTERVAL_MS):
             return ""
-        return overloaded(owned, loads, self.name)
+        return await asyncio.to_thread(overloaded, wanted, owned, loads, self.name, self._measure.idle)
 
 
 def by_load_assignors(admin: Admin, now_ms: Callable[[], int]) -> dict[str, LoadAssignor]:
@@ -159,15 +177,20 @@ def by_load_assignors(admin: Admin, now_ms: Callable[[], int]) -> dict[str, Load
     return {name: LoadAssignor(name, measure, now_ms) for name, measure in measures.items()}
 
 
-def overloaded(owned: Mapping[str, Partitions], loads: Loads, name: str) -> str:
-    """Return the member that has too much of the load and could give some away, in a sentence, or an empty text."""
-    sums = {member: sum(loads.get(each, 0.0) for each in mine) for member, mine in owned.items()}
+def overloaded(
+    wanted: Mapping[str, frozenset[str]], owned: Mapping[str, Partitions], loads: Loads, name: str, idle: float
+) -> str:
+    """Return the member that has too much of the load, in a sentence; an empty text where a round moves nothing."""
+    sums = {member: sum(loads.get(each, 0.0) + idle for each in mine) for member, mine in owned.items()}
     total = sum(sums.values())
     fair = total / len(sums)
     member, most = max(sums.items(), key=lambda entry: (entry[1], entry[0]))
-    largest = max((loads.get(each, 0.0) for each in owned[member]), default=0.0)
-    if not total or most <= fair * TOO_MUCH or most - largest < fair * (1 - TOLERANCE) * (TOO_MUCH - 1):
+    largest = max((loads.get(each, 0.0) + idle for each in owned[member]), default=0.0)
+    if most <= fair * TOO_MUCH or most - largest < fair * (1 - TOLERANCE) * (TOO_MUCH - 1):
         return ""  # what it has beside its largest partition would even out little
+    every = sorted({each for mine in owned.values() for each in mine})
+    if share_out(wanted, owned, every, loads, idle=idle) == owned:
+        return ""
     return f"{name}: {member} has {most / total:.0%} of the load"
 
 
@@ -206,8 +229,8 @@ class LoadWatch:
             if assignor is None or not isinstance(group, ClassicGroup) or group.phase is not Phase.STABLE:
                 continue
             try:
-                owned = {name: decode_assignment(each.assignment).partitions for name, each in group.members.items()}
-                why = await assignor.too_much(group_id, owned)
+                wanted, owned = _wanted_and_owned(group, self._gateway().edge.orders.drained(group))
+                why = await assignor.too_much(group_id, wanted, owned)
             except MalformedMessage:
                 continue  # the edge leaves it alone too
             except (KafkaError, OSError, TimeoutError) as error:
@@ -219,3 +242,15 @@ class LoadWatch:
                 log.info("group %s rebalances, %s", printable(group_id), printable(why))
                 self._gateway().edge.rebalance(group_id, why, self._now_ms())
                 self._changed()
+
+
+def _wanted_and_owned(
+    group: ClassicGroup, drained: frozenset[str]
+) -> tuple[dict[str, frozenset[str]], dict[str, Partitions]]:
+    """Return the topics of each member that is not drained, and what it owns. Raises MalformedMessage."""
+    members = {name: each for name, each in sorted(group.members.items()) if name not in drained}
+    subscriptions = {name: decode_subscription(each.metadata(group.protocol_name)) for name, each in members.items()}
+    return (
+        {name: frozenset(each.topics) for name, each in subscriptions.items()},
+        {name: decode_assignment(each.assignment).partitions for name, each in members.items()},
+    )

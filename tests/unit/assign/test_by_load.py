@@ -60,6 +60,29 @@ def test_a_member_gets_only_what_it_subscribed_to() -> None:
     assert sum(map(len, found.values())) == 4
 
 
+def test_a_new_member_of_a_large_even_group_gets_its_part() -> None:
+    even = {f"m{at}": [2 * at, 2 * at + 1] for at in range(10)}
+    found = by_load(spec({**even, "new": []}, 20), dict.fromkeys(loads(*[0] * 20), 10.0))
+    assert len(found["new"]) == 1
+    assert sum(set(even[name]) != {each.partition for each in found[name]} for name in even) == 1
+
+
+def test_a_few_records_of_lag_do_not_decide_who_gets_the_partitions() -> None:
+    found = by_load(spec({"a": list(range(12)), "new": []}, 12), loads(3), idle=500)
+    assert min(map(len, found.values())) >= 5
+
+
+def test_a_move_between_others_makes_another_one_possible() -> None:
+    topics = {"g": ("x", "y"), "a": ("x", "z"), "b": ("z",)}
+    mine = {"g": [TopicPartition("x", 0), TopicPartition("x", 1)], "a": [TopicPartition("z", at) for at in range(10)]}
+    group = GroupSpec(
+        {name: MemberSpec(Subscription(each, owned=tuple(mine.get(name, ())))) for name, each in topics.items()},
+        {"x": TopicSpec(2), "z": TopicSpec(10)},
+    )
+    found = by_load(group, {each: 60.0 if each.topic == "x" else 7.0 for each in [*mine["g"], *mine["a"]]})
+    assert len([each for each in found["g"] if each.topic == "x"]) == 1
+
+
 def test_no_members_get_nothing() -> None:
     assert by_load(spec({}, 3), loads(1, 2, 3)) == {}
 
