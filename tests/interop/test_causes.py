@@ -177,7 +177,7 @@ class Column:
             self._see("topic of a pattern created", group, lambda: self._topics.create(added))
             self._see("topic of a pattern deleted", group, lambda: self._topics.delete(added))
 
-    def _static(self) -> None:
+    def _static_restart(self, and_then: Callable[[SteeredGroup], None] = lambda _: None) -> None:
         with self._group("static") as group:
             group.start("m-1", instance="m-1", session_ms="20000")
             group.until(
@@ -192,9 +192,15 @@ class Column:
                 group.start(name, instance=name, session_ms="20000", **settings)
 
             self._see("static restart", group, back)
+            and_then(group)
+
+    def _static(self) -> None:
+        def offer_others(group: SteeredGroup) -> None:
             # Another assignor can be chosen only once both offer it.
             self._see_quietly(group, lambda: back_as(group, "m-1", "roundrobin,range"), 2)
             self._see("other assignors", group, lambda: back_as(group, "m-2", "roundrobin,range"))
+
+        self._static_restart(offer_others)
 
     def _failures(self) -> None:
         if self.library == "librdkafka":

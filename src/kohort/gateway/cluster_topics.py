@@ -21,6 +21,8 @@ class ClusterTopics(NoTopics):
     `run` is its task. A topic that was made or grown is seen some time later.
     """
 
+    is_followed = False
+
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
         self._by_name: dict[str, ImageTopic] = {}

@@ -12,7 +12,7 @@ from kohort.group.classic.group import Phase
 from kohort.group.consumer.group import GroupState
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup, DescribedMember
 from kohort.group.events import ClassicPhase
-from kohort.model.errors import KafkaError
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.id_partitions import NOTHING, id_partitions
 from kohort.wire.messages import (
     ConsumerGroupDescribeRequest,
@@ -52,6 +52,9 @@ class GroupLookup:
             try:
                 await self._describe(group_id, generation)
             except (KafkaError, OSError, TimeoutError) as error:
+                is_unknown_request = isinstance(error, KafkaError) and error.code is ErrorCode.UNSUPPORTED_VERSION
+                if is_unknown_request and generation < 0:
+                    continue  # coordinators without ConsumerGroupDescribe have no consumer groups
                 if not self._is_warned:
                     self._is_warned = True
                     log.warning(
@@ -73,7 +76,7 @@ class GroupLookup:
         )
         group = consumer.groups[0]
         if not group.error_code and group.group_state in tuple(GroupState):
-            self._groups().consumer.described(_consumer(group), now_ms())
+            self._groups().consumer_described(_consumer(group), now_ms())
 
 
 def _classic(group: DescribeGroupsResponse.Group) -> DescribedGroup:

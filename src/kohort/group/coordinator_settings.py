@@ -27,6 +27,9 @@ class ImageTopic(NamedTuple):
 class TopicImage(Protocol):
     """Questions about topics. Each costs the same whatever the number of topics, but for `names`."""
 
+    is_followed: bool
+    """Whether each change shows at once: then a topic that is not there does not exist."""
+
     def topic(self, name: str) -> ImageTopic | None:
         """Return the topic of that name, or None."""
         ...
@@ -46,6 +49,8 @@ class TopicImage(Protocol):
 
 class NoTopics:
     """A cluster without topics, and without regular expressions."""
+
+    is_followed = True
 
     def topic(self, _name: str) -> ImageTopic | None:
         """Return None."""

@@ -1,4 +1,4 @@
-"""The invariants of a group and its members, which tests and simulations check.
+"""The invariants of a group and its members, and of transactions, which tests and simulations check.
 
 Each is a value: its name, one sentence, its origin, and when a simulated world checks it (`sim/checks`). Those of the
 state of a shard between two commands are checked by `violations`. `docs/invariants.md` is generated from this module.
@@ -211,6 +211,39 @@ CAUSES_ARE_TRUE = Invariant(
     "The report of `explain` is true: which member joined, was closed, was killed, which topic changed, to what each "
     "member subscribes, and which member owns which partition in the end.",
     "kohort",
+    (Moment.END,),
+)
+ABORTED_STAYS_UNREAD = Invariant(
+    "AbortedStaysUnread",
+    "A reader of committed records gets a record of a transaction only if its program asked for the commit, and never "
+    "one of a transaction whose abort was answered.",
+    "KIP-98; KAFKA-17754",
+    (Moment.DELIVERY,),
+)
+ALL_OR_NOTHING = Invariant(
+    "AllOrNothing",
+    "Of a transaction whose commit was answered each record is read once, and its offset is the group's; of any other "
+    "all of that counts, or nothing. A producer that begins finds the offset of the last one that counts.",
+    "KIP-98, KIP-447; KAFKA-17754",
+    (Moment.DELIVERY, Moment.END),
+)
+FENCED_NEVER_ADDS = Invariant(
+    "FencedNeverAdds",
+    "Once a producer has a new id or epoch, no record of an older one is appended to any partition.",
+    "KIP-98, KIP-890; KAFKA-14402",
+    (Moment.END,),
+)
+STABLE_OFFSET_MOVES = Invariant(
+    "StableOffsetMoves",
+    "The last stable offset that readers see never goes back, and reaches the end of a log in which no transaction is "
+    "open.",
+    "KIP-98; KAFKA-14402",
+    (Moment.DELIVERY, Moment.END),
+)
+EVERY_TRANSACTION_ENDS = Invariant(
+    "EveryTransactionEnds",
+    "After the last fault, within a stated time, every transaction has ended, on the coordinator and in each log.",
+    "KIP-98; KAFKA-19999",
     (Moment.END,),
 )
 BOUNDED_MEMORY = Invariant(

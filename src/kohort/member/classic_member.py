@@ -155,12 +155,14 @@ class ClassicMember(MemberBase):
             if self.is_rejoin_wanted and (session.retry_ms is None or now_ms >= session.retry_ms):
                 session.retry_ms = None
                 self._prepare()
+            elif self._is_out_and_wants_nothing:
+                self._run_before_join(Callback.LOST, self.owned, self.rejoin or "")
 
     def _beat(self, now_ms: int) -> None:
         session = self.session
         if session.is_silent(now_ms):
             # The coordinator may have moved or hang; the group alone decides whether this member is out.
-            session.mark_answered(now_ms)
+            session.wait_for_answer(now_ms)
             self.do(effects.Rediscover(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         if self.beat_as is None and session.is_heartbeat_due(now_ms):
             session.mark_heartbeat_sent(now_ms)
@@ -193,6 +195,12 @@ class ClassicMember(MemberBase):
         # A member whose expression matches nothing any more takes part in its group's rounds; it does not join anew.
         is_awaited = bool(self.topics) or self.identity.is_valid
         return is_free and self.rejoin is not None and is_awaited and not self.is_away
+
+    @property
+    def _is_out_and_wants_nothing(self) -> bool:
+        """Whether a member that was evicted will not join again, since its expression matches no topic any more."""
+        is_out = self.state is State.UNJOINED and not self.identity.is_valid and not self.is_away
+        return is_out and bool(self.owned) and not self.topics
 
     @property
     def is_subscription_new(self) -> bool:

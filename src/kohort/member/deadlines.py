@@ -45,27 +45,40 @@ class Session:
         self.retry_ms: int | None = None
         self.rejoin_ms: int | None = None
         self.session_ms: int | None = None
+        self._sent_ms = 0
+        self._certain_until_ms: int | None = None
         self.poll_ms: int | None = None
         self.poll_warning_ms: int | None = None
 
     def mark_heartbeat_sent(self, now_ms: int) -> None:
         """The next heartbeat is one interval away."""
+        self._sent_ms = now_ms
         self.heartbeat_ms = now_ms + self._config.heartbeat_interval_ms
 
     def mark_answered(self, now_ms: int) -> None:
         """The coordinator answered as it answers a member it knows."""
+        self._certain_until_ms = self._sent_ms + self._config.session_timeout_ms
+        self.wait_for_answer(now_ms)
+
+    def wait_for_answer(self, now_ms: int) -> None:
+        """From here a whole session may pass until the coordinator counts as silent."""
         self.session_ms = now_ms + self._config.session_timeout_ms
         self._backoff.reset()
+
+    def left_ms(self, now_ms: int) -> int:
+        """Return how long the coordinator keeps the member at least, or 0; it had the last request once it was sent."""
+        return 0 if self._certain_until_ms is None else max(0, self._certain_until_ms - now_ms)
 
     def open(self, now_ms: int) -> None:
         """A generation begins: heartbeats and the session run from here."""
         self.mark_heartbeat_sent(now_ms)
-        self.mark_answered(now_ms)
+        self.wait_for_answer(now_ms)
 
     def end(self) -> None:
         """The member is no longer in a generation: neither heartbeats nor a session."""
         self.heartbeat_ms = None
         self.session_ms = None
+        self._certain_until_ms = None
 
     def is_heartbeat_due(self, now_ms: int) -> bool:
         """Return whether the next heartbeat may leave."""

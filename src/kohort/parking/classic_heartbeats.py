@@ -157,15 +157,24 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         answer: Callable[[AnswerT], None],
         session_timeout_ms: int,
         now_ms: int,
+        *,
+        can_wait: bool = True,
+        overlaps: bool | None = None,
     ) -> ParkedHeartbeat[HeartbeatT, AnswerT] | None:
-        """Park a heartbeat that `result` would answer; None when it is to be answered now."""
+        """Park a heartbeat that `result` would answer; None when it is to be answered now.
+
+        `can_wait`: whether it may wait while its group is stable. `overlaps`: whether its sender is known to send the
+        next one though it is unanswered; None where that is to be found out.
+        """
         member_id = heartbeat.member_id
         if result.is_quiet:
             interval = self._intervals.get(member_id)
             if interval is None:
                 self._intervals[member_id] = HeartbeatInterval(now_ms)
                 return None
-            wait_ms = interval.beat(now_ms, session_timeout_ms)
+            if overlaps is not None:
+                interval.overlaps = overlaps
+            wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
             return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
         group = self._groups.get(heartbeat.group_id)
         if group is None or group.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:

@@ -3,8 +3,9 @@
 No request carries the interval. It is learnt from the time between SyncGroup's answer and the first heartbeat, and
 between two heartbeats of which the first was answered at once. Java sends the next one on time, answered or not: its
 heartbeats may wait until then, so that one is always parked. To other clients an answer after the next heartbeat is due
-does harm: librdkafka skips that one, kafka-python polls without pause. The first heartbeat that is parked shows which
-kind the client is; those of the second kind are from then on answered a little before the next is due.
+does harm: librdkafka skips that one, kafka-python polls without pause. Where the client's software does not show which
+kind it is, the first heartbeat that is parked does; those of the second kind are answered a little before the next is
+due.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class HeartbeatInterval:
     """Whether the next heartbeat came an interval after the last answer, not after the last heartbeat (kgo)."""
     _is_probe: bool = True
     """Whether the last heartbeat was answered at once, so that the next shows the member's own interval."""
-    _overlaps: bool | None = None
+    overlaps: bool | None = None
     """Whether the next heartbeat comes though the last is unanswered; None while that is not known."""
     _trial_end_ms: int = 0
 
@@ -59,7 +60,7 @@ class HeartbeatInterval:
     @property
     def is_known(self) -> bool:
         """Whether it is known when the next heartbeat comes if the last one waits."""
-        return self._overlaps is not None and not self._is_late
+        return self.overlaps is not None and not self._is_late
 
     def begin(self, now_ms: int) -> None:
         """Begin a generation: clients restart their interval here, or continue the old one."""
@@ -68,7 +69,7 @@ class HeartbeatInterval:
         self._is_probe = False
         self._trial_end_ms = 0
 
-    def beat(self, now_ms: int, session_timeout_ms: int) -> int:
+    def beat(self, now_ms: int, session_timeout_ms: int, *, can_wait: bool = True) -> int:
         """Note a heartbeat that arrives now, and return for how long it may wait: 0 is not at all."""
         gap_ms, idle_ms = now_ms - self.arrived_ms, now_ms - self.answered_ms
         if gap_ms < FAST_MS:  # heartbeats by the thousand arrive here: nothing below may cost them time
@@ -81,9 +82,9 @@ class HeartbeatInterval:
             return 0
         is_changed = not self._has_waited(idle_ms) and self._learn(gap_ms, idle_ms)
         self.arrived_ms = self.answered_ms = now_ms
-        wait_ms = 0 if is_changed else self._wait_ms(session_timeout_ms)
+        wait_ms = self._wait_ms(session_timeout_ms) if can_wait and not is_changed else 0
         self._is_probe = wait_ms == 0
-        if wait_ms and self._overlaps is None:
+        if wait_ms and self.overlaps is None:
             self._trial_end_ms = now_ms + wait_ms
         return wait_ms
 
@@ -97,7 +98,7 @@ class HeartbeatInterval:
             return 0
         self._is_probe = False
         self._trial_end_ms = 0
-        if self._overlaps:
+        if self.overlaps:
             return self._wait_ms(session_timeout_ms)
         return max(0, min(self.usual_ms - MARGIN_MS, session_timeout_ms // 3, MOST_MS))
 
@@ -105,10 +106,10 @@ class HeartbeatInterval:
         """Return whether the sender let the whole wait pass, which is found out only once."""
         trial_end_ms, self._trial_end_ms = self._trial_end_ms, 0
         if trial_end_ms and idle_ms == 0 and self.answered_ms < trial_end_ms:
-            self._overlaps = True  # it was this heartbeat that had the last one answered
+            self.overlaps = True  # it was this heartbeat that had the last one answered
         # One that was answered early, and an interval that is only guessed, show nothing.
         elif trial_end_ms and self.answered_ms >= trial_end_ms and (self._is_certain or idle_ms <= MARGIN_MS):
-            self._overlaps = False
+            self.overlaps = False
             return True
         return False
 
@@ -133,7 +134,7 @@ class HeartbeatInterval:
         """Return for how long a heartbeat may wait so that the member's session never depends on it."""
         interval_ms = self.interval_ms
         # One heartbeat may be lost to finding out; so short a session cannot spare it.
-        if self._overlaps or (self._overlaps is None and 3 * interval_ms <= session_timeout_ms):
+        if self.overlaps or (self.overlaps is None and 3 * interval_ms <= session_timeout_ms):
             wait_ms = interval_ms + min(SLACK_MS, max(FAST_MS, interval_ms // 5))
         else:
             wait_ms = interval_ms - MARGIN_MS

@@ -87,6 +87,33 @@ def can_static_member_wait(software: str) -> bool:
     return software != JAVA
 
 
+COUNTING_FROM_ANSWERS = frozenset({"kgo"})
+"""Clients whose next classic heartbeat is due an interval after the answer to the last one, not after that one.
+
+All others send the next one when they would have sent it anyway, however long the last one waited.
+"""
+
+QUIET_MS = 6_000
+"""A member that has committed nothing for so long does not commit by itself: by default clients do every 5 s."""
+
+
+def can_committing_member_wait(software: str, quiet_ms: int) -> bool:
+    """Whether a heartbeat of a member that committed `quiet_ms` ago may be parked while its group is stable.
+
+    Its next commit has a parked heartbeat answered early. That must not make the next heartbeat late: its member would
+    learn later of a round than without parking, and the whole group with it.
+    """
+    return software not in COUNTING_FROM_ANSWERS or quiet_ms >= QUIET_MS
+
+
+def overlapping(software: str) -> bool | None:
+    """Whether a client sends its next classic heartbeat though the last is unanswered; None if that must be found out.
+
+    It is False for all that send it an interval after the last one, or when that is answered.
+    """
+    return None if software in {"", JAVA, *COUNTING_FROM_ANSWERS} else False
+
+
 # -- parking
 
 

@@ -41,6 +41,8 @@ REBALANCE_MS = 60_000
 class Topics:
     """A cluster's topics, which a test changes."""
 
+    is_followed = True
+
     def __init__(self, **partitions: int) -> None:
         self.topics = {name: ImageTopic(name, topic_id(name), count) for name, count in partitions.items()}
 

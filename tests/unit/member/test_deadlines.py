@@ -83,3 +83,19 @@ def test_a_heartbeat_is_retried_no_later_than_the_next_would_be() -> None:
     assert deadlines.heartbeat_ms == 50
     deadlines.mark_poll_returned(0)
     assert deadlines.poll_ms is None
+
+
+def test_a_session_is_certain_from_when_the_answered_heartbeat_was_sent() -> None:
+    deadlines = session()
+    deadlines.open(1_000)
+    assert deadlines.left_ms(1_000) == 0, "the answer to a JoinGroup may be old"
+    deadlines.mark_answered(1_500)  # SyncGroup
+    assert deadlines.left_ms(1_500) == 9_500
+    deadlines.mark_heartbeat_sent(4_000)
+    assert deadlines.left_ms(4_100) == 6_900, "one that is not answered proves nothing"
+    deadlines.wait_for_answer(11_500)
+    assert deadlines.left_ms(11_500) == 0
+    deadlines.mark_answered(11_600)
+    assert deadlines.left_ms(11_600) == 2_400
+    deadlines.end()
+    assert deadlines.left_ms(11_600) == 0

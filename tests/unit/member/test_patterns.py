@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.member.classic_script import Script, partitions
 
 from kohort.member import State, inputs
-from kohort.member.effects import Callback, Join
+from kohort.member.effects import Callback, Join, RunCallback
 from kohort.model.errors import ErrorCode
 
 
@@ -69,3 +69,17 @@ def test_a_member_whose_expression_matches_nothing_rejoins_when_its_group_rebala
 
 def test_nothing_that_matches_yet_is_no_reason_to_join() -> None:
     assert Script().subscribe() == []
+
+
+def test_a_member_that_is_evicted_when_its_expression_matches_nothing_loses_what_it_had() -> None:
+    """It does not join again, so no round would report that: seeds 61521 and 63007 with a gateway."""
+    script = matching("t")
+    script.synced(partitions(0))
+    script.finished(Callback.ASSIGNED)
+    script.take(inputs.Subscribed((), script.member.matches))
+    script.take(inputs.CommitAnswered(script.member.identity, ErrorCode.UNKNOWN_MEMBER_ID))
+    [lost] = script.take(inputs.CallbackFinished(Callback.REVOKED, is_abandoned=True))
+    assert isinstance(lost, RunCallback)
+    assert (lost.callback, lost.partitions) == (Callback.LOST, partitions(0))
+    assert script.finished(Callback.LOST) == []
+    assert script.member.owned == frozenset()

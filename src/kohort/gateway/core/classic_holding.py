@@ -28,7 +28,14 @@ from kohort.group.results import HeartbeatResult
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
-from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
+from kohort.parking.parked_heartbeat import (
+    QUIET_MS,
+    Follower,
+    ParkedHeartbeat,
+    can_committing_member_wait,
+    can_static_member_wait,
+    overlapping,
+)
 from kohort.wire.codec import Buffer
 from kohort.wire.messages import HeartbeatResponse, SyncGroupResponse
 
@@ -155,6 +162,7 @@ class ClassicHolding:
         commit_hold_ms: int = 0,
     ) -> None:
         self._instances = instances
+        self._do_commits_wait = commit_hold_ms > 0
         self.news = news
         self._is_ordered = is_ordered
         """Whether a heartbeat is to be answered with REBALANCE_IN_PROGRESS by order of an operator."""
@@ -172,9 +180,20 @@ class ClassicHolding:
         return len(self._parking)
 
     def hold(
-        self, exchange: Exchange, command: Heartbeat, frame: Buffer, error: ErrorCode, now_ms: int
+        self,
+        exchange: Exchange,
+        command: Heartbeat,
+        frame: Buffer,
+        error: ErrorCode,
+        now_ms: int,
+        *,
+        software: str = "",
+        quiet_ms: int = QUIET_MS,
     ) -> HeldAnswer | None:
-        """Hold the answer to a heartbeat, with its error; None where it is to be sent now."""
+        """Hold the answer to a heartbeat, with its error; None where it is to be sent now.
+
+        `software` is the sender's, `quiet_ms` how long ago it has committed.
+        """
         self._clock.advance(now_ms)
         group = self._groups.group(command.group_id)
         member = None if group is None else group.members.get(command.member_id)
@@ -184,7 +203,17 @@ class ClassicHolding:
         result = self._decide(command, now_ms)
         if error is not ErrorCode.NONE and (result.error is not error or command.group_id not in self._complete):
             return None
-        held.parked = self._parking.park(command, result, held.end, member.session_timeout_ms, now_ms)
+        can_wait = self._do_commits_wait or can_committing_member_wait(software, quiet_ms)
+        can_wait &= command.instance_id is None or can_static_member_wait(software)
+        held.parked = self._parking.park(
+            command,
+            result,
+            held.end,
+            member.session_timeout_ms,
+            now_ms,
+            can_wait=can_wait,
+            overlaps=overlapping(software),
+        )
         if held.parked is None:
             if result.error is error:
                 return None

@@ -161,6 +161,8 @@ class ConnectionTraffic:
         self._authenticated_until_ms: int | None = None
         """When the client must have authenticated again (KIP-368), or None."""
         self._held: HeldAnswer | HeldSync | None = None
+        self._committed_ms: int | None = None
+        """When the client committed last, or sent its first request."""
         self._is_warned = False
 
     @property
@@ -176,6 +178,8 @@ class ConnectionTraffic:
     def request(self, exchange: Exchange, now_ms: int) -> bool:
         """Take a request; it passes."""
         command = self._command_of(exchange, now_ms)
+        if self._committed_ms is None or isinstance(command, CommitOffsets):
+            self._committed_ms = now_ms
         if command is not None:
             if not isinstance(command, Leave):
                 self._policies.fallbacks.seen(command.group_id, command.member_id, now_ms)
@@ -342,7 +346,10 @@ class ConnectionTraffic:
             return held.answered_again(frame, error, now_ms)
         if self._holding is None or error not in _HELD or not self._may_hold(exchange, command, now_ms):
             return frame
-        self._held = self._holding.hold(exchange, command, frame, error, now_ms)
+        assert self._committed_ms is not None, "an answer follows a request"
+        quiet_ms = now_ms - self._committed_ms
+        software = self.software
+        self._held = self._holding.hold(exchange, command, frame, error, now_ms, software=software, quiet_ms=quiet_ms)
         if self._held is None:
             return frame
         self._policies.counters.heartbeats[GroupProtocol.CLASSIC] += 1

@@ -14,7 +14,7 @@ from kohort.gateway.core.relay import READ_BYTES
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage, read_varint, varint
 
-VERSION = 1
+VERSION = 2
 """Instances of another version do not exchange anything."""
 
 MOST_MESSAGE_BYTES = READ_BYTES + (1 << 16)
@@ -23,6 +23,7 @@ MOST_MESSAGE_BYTES = READ_BYTES + (1 << 16)
 _REQUEST = Struct(">Qi")
 _NUMBER = Struct(">Q")
 _GENERATION = Struct(">iI")
+_LIVE = Struct(">iIi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class LiveGroup:
     """The generation, or the epoch, of the group as the sender knows it; -1 where it knows none."""
     digest: int
     """What the sender knows of the group's members, as a checksum; 0 where it knows no such group."""
+    shown: int
+    """The generation in which the coordinator has answered a heartbeat lately, as the sender has seen; -1 if none."""
     members: tuple[str, ...]
 
 
@@ -116,7 +119,7 @@ def encode_message(message: InstanceMessage) -> bytes:
         case LiveMembers():
             parts = [b"\4", varint(len(message.groups))]
             for group in message.groups:
-                parts += (_text(group.group_id), _GENERATION.pack(group.generation, group.digest))
+                parts += (_text(group.group_id), _LIVE.pack(group.generation, group.digest, group.shown))
                 parts += _texts(group.members)
             return b"".join(parts)
         case Reached():
@@ -161,9 +164,9 @@ def _live(data: bytes, position: int) -> tuple[InstanceMessage, int]:
     groups = []
     for _ in range(count):
         group_id, position = _read_text(data, position)
-        generation, digest = _GENERATION.unpack_from(data, position)
-        members, position = _read_texts(data, position + _GENERATION.size)
-        groups.append(LiveGroup(group_id, generation, digest, members))
+        generation, digest, shown = _LIVE.unpack_from(data, position)
+        members, position = _read_texts(data, position + _LIVE.size)
+        groups.append(LiveGroup(group_id, generation, digest, shown, members))
     return LiveMembers(tuple(groups)), position
 
 

@@ -301,6 +301,7 @@ class Instances:
             self._seen_elsewhere(instance_id, live.group_id, member_id, now_ms)
         differs = self._differs(live.group_id, live.digest)
         self._groups.live_elsewhere(live.group_id, live.generation, live.members, now_ms, differs=differs)
+        self._groups.generation_shown(live.group_id, live.shown, now_ms)
 
     def _differs(self, group_id: str, digest: int) -> bool:
         """Whether a peer knows a group otherwise, and a look-up may show who is right.
@@ -350,6 +351,7 @@ class Instances:
     def _summarize(self, now_ms: int) -> None:
         if not self._peers:
             self._sent.clear()
+            self._groups.take_shown()
             return
         self._timers.arm(self, now_ms + SUMMARY_MS, self._summarize)
         sent, self._sent = self._sent, defaultdict(set)
@@ -367,6 +369,7 @@ class Instances:
     def _summaries(self, members: Mapping[str, Iterable[str]]) -> Iterable[bytes]:
         """Return messages that name these members by group; one at least."""
         groups: list[LiveGroup] = []
+        shown = self._groups.take_shown()
         room = MOST_MEMBERS
         for group_id, each in sorted(members.items()):
             several = sorted(each)
@@ -376,7 +379,7 @@ class Instances:
                 if len(part) > room:
                     yield encode_message(LiveMembers(tuple(groups)))
                     groups, room = [], MOST_MEMBERS
-                groups.append(LiveGroup(group_id, self._generation_of(group_id), digest, part))
+                groups.append(LiveGroup(group_id, self._generation_of(group_id), digest, shown.get(group_id, -1), part))
                 room -= len(part)
         yield encode_message(LiveMembers(tuple(groups)))
 

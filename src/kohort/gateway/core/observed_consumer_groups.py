@@ -118,6 +118,8 @@ class ObservedConsumerGroups:
         """By group and member."""
         self._changes: dict[str, int] = {}
         """By group, how often it has changed."""
+        self._asked: dict[str, int] = {}
+        """By group that is being looked up, how often it had changed: what has not changed since is no newer."""
         self._change: dict[str, Cause] = {}
         """By group, why its epoch is about to grow."""
         self._joining: dict[tuple[str, str], Cause] = {}
@@ -328,11 +330,15 @@ class ObservedConsumerGroups:
 
     def _disprove_classic(self, command: Join, result: JoinResult, now_ms: int) -> None:
         """A group that was taken for a classic one, or not known, is a consumer group: it is looked up."""
-        cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
-        if command.group_id in self._shard.groups:
-            self._apply(GroupDeleted(command.group_id, cause), now_ms)
-        self._apply(ConsumerGroupStored(command.group_id, result.generation, 0, cause), now_ms)
+        self.replace_classic(self._shard.groups.get(command.group_id), command.group_id, result.generation, now_ms)
         self._observer.group_unknown(command.group_id, -1, now_ms)
+
+    def replace_classic(self, known: object, group_id: str, epoch: int, now_ms: int) -> None:
+        """A group that was taken for a classic one, or is not `known`, is a consumer group with this epoch."""
+        cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
+        if known is not None:
+            self._apply(GroupDeleted(group_id, cause), now_ms)
+        self._apply(ConsumerGroupStored(group_id, epoch, 0, cause), now_ms)
 
     def classic_synced(self, command: Sync, error: ErrorCode, assignment: bytes, now_ms: int) -> None:
         """A classic member's SyncGroup is answered with what it may own."""
@@ -429,28 +435,41 @@ class ObservedConsumerGroups:
             self._apply(tombstone(group.group_id, member.member_id, cause), now_ms)
         self._senders.pop((group.group_id, member.member_id), None)
 
+    def asked(self, group_id: str) -> None:
+        """A look-up of a group begins."""
+        if group_id in self._changes:
+            self._asked[group_id] = self._changes[group_id]
+
     def described(self, group: DescribedConsumerGroup, now_ms: int) -> None:
         """Correct a group by what its coordinator describes. A member that has gone on since is left as it is."""
         known = self.group(group.group_id)
-        if known is None or group.epoch < known.epoch:
+        if known is None:
+            return
+        is_newer = self._asked.pop(group.group_id, -1) == self._changes.get(group.group_id, 0)
+        if group.epoch < known.epoch and not is_newer:
             return
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
-        if group.epoch > known.epoch:
-            self._store(ConsumerGroupStored(group.group_id, group.epoch, 0, cause))
-        if group.assignment_epoch > known.assignment_epoch:
+        if group.epoch != known.epoch:
+            loaded = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
+            # An epoch that was predicted, and never came, is taken back.
+            stored_for = cause if group.epoch > known.epoch else loaded
+            self._store(ConsumerGroupStored(group.group_id, group.epoch, 0, stored_for))
+        if group.assignment_epoch != known.assignment_epoch:
             self._store(TargetStored(group.group_id, group.assignment_epoch, now_ms, cause))
         listed = {member.member_id: member for member in group.members}
         for member_id in sorted(known.members.keys() - listed.keys()):
             member = known.members[member_id]
             self._remove(known, member, self._cause_of_absence(known, member, now_ms), now_ms)
         for _, shown in sorted(listed.items()):
-            self._described_member(known, shown, cause)
+            self._described_member(known, shown, cause, is_newer=is_newer)
         self._observer.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
 
-    def _described_member(self, group: ConsumerGroup, shown: DescribedConsumerMember, cause: Cause) -> None:
+    def _described_member(
+        self, group: ConsumerGroup, shown: DescribedConsumerMember, cause: Cause, *, is_newer: bool
+    ) -> None:
         member_id, group_id = shown.member_id, group.group_id
         member = group.members.get(member_id) or ConsumerMember(group_id, member_id)
-        if member.epoch > shown.epoch:
+        if member.epoch > shown.epoch and not is_newer:
             return
         command = ConsumerHeartbeat(
             group_id,
@@ -506,11 +525,14 @@ class ObservedConsumerGroups:
             self._convert_back_if_due(group, cause, now_ms, replace(command, member_id=member_id))
             if self.group(group_id) is not group:
                 return
-        cause = Cause(CauseKind.GROUP_CONVERTED, now_ms)
+        self.forget(group, Cause(CauseKind.GROUP_CONVERTED, now_ms), now_ms)
+
+    def forget(self, group: ConsumerGroup, cause: Cause, now_ms: int) -> None:
+        """A group is no consumer group any more."""
         for member_id in sorted(group.members):
             self._delete(group, group.members[member_id], cause, now_ms)
-        self._apply(ConsumerGroupDeleted(group_id, cause), now_ms)
-        self._change.pop(group_id, None)
+        self._apply(ConsumerGroupDeleted(group.group_id, cause), now_ms)
+        self._change.pop(group.group_id, None)
 
     # Epochs and assignments
 
@@ -608,6 +630,7 @@ class ObservedConsumerGroups:
         apply(self._shard, event)
         if isinstance(event, ConsumerGroupDeleted):
             self._changes.pop(event.group_id, None)
+            self._asked.pop(event.group_id, None)
         else:
             self._changes[event.group_id] = self._changes.get(event.group_id, 0) + 1
 

@@ -33,7 +33,7 @@ from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
-from kohort.group.describe import DescribedGroup
+from kohort.group.describe import DescribedConsumerGroup, DescribedGroup
 from kohort.group.effects import Announce, Append, Arm, Effect, Note, Park, ParkedKind, Reply, Then
 from kohort.group.events import (
     Event,
@@ -104,8 +104,12 @@ class ObservedGroups:
         """By group, JoinGroups without an id that are not answered yet, and will be when the generation forms."""
         self._unformed: dict[str, tuple[Join, JoinResult]] = {}
         """By group, the first answer of a generation of which not all members are known yet."""
-        self._uncertain: set[str] = set()
-        """Groups of which not all members may be known."""
+        self._uncertain: dict[str, int] = {}
+        """Groups of which not all members may be known, and the generation that an answer has shown, or -1."""
+        self._shown: dict[str, int] = {}
+        """By group, the generation in which a heartbeat was answered last."""
+        self._contradicted: dict[str, tuple[int, int]] = {}
+        """By group, the generation that it has here, and the one in which a heartbeat was answered."""
         self._handed_in: dict[str, tuple[Sync, str]] = {}
         """By group, the leader's SyncGroup that is not answered yet, and who assigned if not the leader."""
 
@@ -150,18 +154,21 @@ class ObservedGroups:
         if group is None:
             return
         is_same = group.members.keys() >= set(members) and generation <= self.generation_of(group_id)
-        is_same &= not differs
-        if isinstance(group, ConsumerGroup):
-            for member_id in members:
+        for member_id in members:
+            if isinstance(group, ConsumerGroup):
                 self.consumer.member_seen(group_id, member_id, now_ms)
-            if not is_same:
-                self._observer.group_unknown(group_id, -1, now_ms)
-        elif isinstance(group, ClassicGroup):
-            for member_id in members:
+            else:
                 self.member_seen(member_id, now_ms)
-            if not is_same and generation >= group.generation:
-                self._uncertain.add(group_id)
-                self._observer.group_unknown(group_id, generation, now_ms)
+        if differs:
+            # The other may know it as a group of the other kind, and either of the two may be wrong.
+            self._uncertain.setdefault(group_id, -1)
+            self._observer.group_unknown(group_id, -1, now_ms)
+            self._observer.group_unknown(group_id, max(generation, 0), now_ms)
+        elif isinstance(group, ConsumerGroup) and not is_same:
+            self._observer.group_unknown(group_id, -1, now_ms)
+        elif isinstance(group, ClassicGroup) and not is_same and generation >= group.generation:
+            self._uncertain.setdefault(group_id, -1)
+            self._observer.group_unknown(group_id, generation, now_ms)
 
     # JoinGroup
 
@@ -280,7 +287,7 @@ class ObservedGroups:
         """The first answer of a generation: those who sent no JoinGroup are not in it, as far as we see them."""
         if not group.generation and not result.members:
             # The group may be no newer than this gateway, and the answer no news but to a static member that returns.
-            self._uncertain.add(group.group_id)
+            self._uncertain.setdefault(group.group_id, -1)
             self._observer.group_unknown(group.group_id, result.generation, now_ms)
         if result.generation != group.generation + 1:
             # Generations are dense in a log, but some may have formed unseen.
@@ -364,12 +371,17 @@ class ObservedGroups:
             return False
         if error is ErrorCode.NONE and command.generation == group.generation:
             self._observer.member_synced(command.member_id, now_ms)
+            if group.phase is Phase.PREPARING_REBALANCE:
+                self._doubt(group, now_ms)  # in a round no SyncGroup of the generation before is answered so
             if group.phase is Phase.COMPLETING_REBALANCE:
                 handed_in, remark = self._handed_in.pop(command.group_id, (None, ""))
                 if handed_in is not None and handed_in.generation == group.generation:
                     self._predict(decide(self.shard, handed_in, now_ms), now_ms, remark)
                 if group.phase is Phase.COMPLETING_REBALANCE:
                     self._store(group, dict(handed_in.assignments) if handed_in is not None else {}, now_ms)
+            if group.members[command.member_id].assignment != assignment:
+                # The leader of a group that was there before hands nothing in when it returns (KIP-814).
+                self._doubt(group, now_ms)
             group.members[command.member_id].assignment = assignment
         elif error is ErrorCode.REBALANCE_IN_PROGRESS:
             if group.phase in _GATHERED and command.generation == group.generation:
@@ -398,17 +410,51 @@ class ObservedGroups:
             known = self.shard.groups.get(group_id)
             if error is ErrorCode.NONE and (known is None or not known.members):
                 self._observer.group_unknown(group_id, command.generation, now_ms)
+            elif error is ErrorCode.NONE and group is not None:
+                self._doubt(group, now_ms, command.generation)
+            elif error is ErrorCode.NONE and known is not None and member_id not in known.members:
+                self._observer.group_unknown(group_id, -1, now_ms)
             return
         if error is ErrorCode.REBALANCE_IN_PROGRESS and group.phase in _GATHERED:
             self._open_unseen(group, now_ms)
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._evicted(group_id, member_id, now_ms)
         else:
-            if error is ErrorCode.NONE and self._is_round_doubtful(group, now_ms):
-                self._uncertain.add(group_id)
-                self._observer.group_unknown(group_id, command.generation, now_ms)
+            if error is ErrorCode.NONE:
+                self._shown[group_id] = command.generation
+                self.generation_shown(group_id, command.generation, now_ms)
+                if self._is_round_doubtful(group, now_ms):
+                    self._doubt(group, now_ms)
             return
         self._observer.group_changed(group_id, now_ms)
+
+    def take_shown(self) -> dict[str, int]:
+        """Return by group the generation in which a heartbeat was answered since this was called last."""
+        shown, self._shown = self._shown, {}
+        return shown
+
+    def generation_shown(self, group_id: str, generation: int, now_ms: int) -> None:
+        """A heartbeat of this generation was answered without an error, here or elsewhere; -1 is none.
+
+        Answers of several connections arrive in any order: a difference counts when it is there for a second time.
+        """
+        group = self.group(group_id)
+        if group is None or generation < 0:
+            return
+        if generation == group.generation:
+            self._contradicted.pop(group_id, None)
+        elif self._contradicted.get(group_id) == (group.generation, generation):
+            self._doubt(group, now_ms, generation)
+        else:
+            self._contradicted[group_id] = group.generation, generation
+
+    def _doubt(self, group: ClassicGroup, now_ms: int, shown: int = -1) -> None:
+        """Look a group up: an answer contradicts what is known of it. `shown` is the generation of the answer."""
+        if shown >= 0:
+            self._uncertain[group.group_id] = shown
+        else:
+            self._uncertain.setdefault(group.group_id, -1)
+        self._observer.group_unknown(group.group_id, group.generation if shown < 0 else shown, now_ms)
 
     def _is_round_doubtful(self, group: ClassicGroup, now_ms: int) -> bool:
         """Whether a predicted round is none: in one, a member's heartbeat is answered with REBALANCE_IN_PROGRESS."""
@@ -418,20 +464,35 @@ class ObservedGroups:
     def described(self, group: DescribedGroup, generation: int, now_ms: int) -> None:
         """Take up a group that was there before, as its coordinator describes it when it is stable."""
         known = self.shard.groups.get(group.group_id)
-        if group.state is not Phase.STABLE or isinstance(known, ConsumerGroup):
+        if group.state is not Phase.STABLE:
             return
-        if known is not None and known.members:
-            if group.group_id not in self._uncertain or known.generation > generation:
-                self._uncertain.discard(group.group_id)
-                return
-            self._uncertain.discard(group.group_id)
+        shown = self._uncertain.pop(group.group_id, None)
+        if known is not None and known.members and shown is None:
+            return
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
+        if isinstance(known, ConsumerGroup):
+            self.consumer.forget(known, cause, now_ms)
+        elif known is not None:
+            if known.members and known.generation > generation != shown:
+                return
+            for member_id in sorted(known.pending & {member.member_id for member in group.members}):
+                apply(self.shard, PendingMemberDropped(group.group_id, member_id, cause))
         members = tuple(StoredMember(*each[:4], UNKNOWN_MS, UNKNOWN_MS, *each[4:]) for each in sorted(group.members))
         stored_then = generation, group.protocol_name, None, now_ms, members, cause
         apply(self.shard, GroupStored(group.group_id, group.protocol_type, *stored_then))
         for member in members:
             self._seen_ms[member.member_id] = now_ms
         self._observer.event_applied(self.shard, GroupLoaded(group.group_id, cause), now_ms)
+
+    def consumer_described(self, group: DescribedConsumerGroup, now_ms: int) -> None:
+        """Correct a consumer group by what its coordinator describes; where it was taken for a classic one, too."""
+        known = self.group(group.group_id)
+        if known is not None:
+            if group.group_id not in self._uncertain:
+                return
+            del self._uncertain[group.group_id]
+            self.consumer.replace_classic(known, group.group_id, group.epoch, now_ms)
+        self.consumer.described(group, now_ms)
 
     def left(self, command: Leave, now_ms: int) -> None:
         """Members have left: `command` has those whose leaving was answered without an error."""

@@ -357,6 +357,9 @@ def rejoin_cause(group: ClassicGroup, member: Member, command: Join, now_ms: int
             for (name, ours), (_, theirs) in zip(known, offered, strict=True)
             if (wish := _changed_request(group, name, ours, theirs, settings)) is not None
         ]
+        if changed and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            # What the metadata of another protocol type means, its members know: their words count, if there are any.
+            return _own_cause(group, member_id, command.reason or changed[0], now_ms, settings)
         if changed:
             return Cause(CauseKind.SUBSCRIPTION_CHANGED, now_ms, member_id, changed[0])
         if member_id in group.revoking:
@@ -412,6 +415,8 @@ def changed_topics(group: ClassicGroup, settings: GroupSettings) -> str:
     found = []
     for topic, count in sorted(assigned.items()):
         known = settings.image.topic(topic)
+        if known is None and not settings.image.is_followed:
+            continue
         now = 0 if known is None else known.partitions
         if now != count:
             found.append(f"{topic} has {now} partitions, {count} were assigned" if now else f"{topic} was deleted")

@@ -158,8 +158,9 @@ class Runtime:
         if arm is not None:
             if not self._timers.move(arm.timer, arm.deadline_ms):
                 self._arm(arm)
-            if self._is_parking and (can_wait or result.error):
-                parked = self.classic_parking.park(command, result, ticket, arm.deadline_ms - now_ms, now_ms)
+            if self._is_parking:
+                session_ms = arm.deadline_ms - now_ms
+                parked = self.classic_parking.park(command, result, ticket, session_ms, now_ms, can_wait=can_wait)
                 if parked is not None:
                     command.is_counted = True
                     return parked

@@ -98,6 +98,8 @@ class NodeTopics:
     matches.
     """
 
+    is_followed = True
+
     def __init__(self, topics: Topics, rack: str | None) -> None:
         self._topics = topics
         self._racks = frozenset((rack,)) if rack else None

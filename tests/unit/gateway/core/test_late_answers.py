@@ -49,3 +49,18 @@ def test_late_answer_of_the_round_before_does_not_end_the_next_one() -> None:
     groups.join_answered(of_slow, joined("slow"), 5)
     assert group.phase is Phase.PREPARING_REBALANCE
     assert "leader" in group.awaiting_join
+
+
+def test_leader_that_returns_and_hands_nothing_in_shows_that_its_group_was_there_before() -> None:
+    looked_up: list[tuple[str, int]] = []
+    gateway = Gateway(
+        GroupSettings(),
+        lambda _shard, _event, _now_ms: None,
+        lambda group_id, generation: looked_up.append((group_id, generation)),
+    )
+    rejoin, sync = join("leader"), Sync("g", "leader", None, 1, assignments=())
+    gateway.groups.join_sent(rejoin, 0)
+    gateway.groups.join_answered(rejoin, joined("leader"), 1)
+    gateway.groups.sync_sent(sync, 2)
+    gateway.groups.sync_answered(sync, ErrorCode.NONE, b"what it had", 3)
+    assert looked_up == [("g", 1)], "what the others have is in no answer"

@@ -35,13 +35,14 @@ RANGE = JoinGroupRequest.Protocol(name="range", metadata=encode_subscription(Sub
 class Member:
     """A member of group `g` behind a gateway, and the broker's end of its connection."""
 
-    def __init__(self, gateway: Gateway, member_id: str) -> None:
+    def __init__(self, gateway: Gateway, member_id: str, software: str) -> None:
         self.gateway = gateway
         self.id = member_id
         self.to_client: list[bytes] = []
         self.relay = gateway.open(member_id, lambda data: self.to_client.append(bytes(data)), lambda _: None)
         self.sent = 0
-        self.send(ApiVersionsRequest(client_software_name="apache-kafka-java", client_software_version="1"), 3, 0)
+        self.instance_id: str | None = None
+        self.send(ApiVersionsRequest(client_software_name=software, client_software_version="1"), 3, 0)
 
     def send(self, message: Message, version: int, now_ms: int) -> None:
         self.sent += 1
@@ -57,8 +58,15 @@ class Member:
         self.send(request, 5, now_ms)
 
     def heartbeat(self, now_ms: int, error: ErrorCode = ErrorCode.NONE) -> None:
-        self.send(HeartbeatRequest(group_id="g", generation_id=1, member_id=self.id), 3, now_ms)
+        request = HeartbeatRequest(group_id="g", generation_id=1, member_id=self.id)
+        request.group_instance_id = self.instance_id
+        self.send(request, 3, now_ms)
         self.answered(HeartbeatResponse(error_code=error), 3, now_ms)
+
+    def commit(self, now_ms: int) -> None:
+        request = OffsetCommitRequest(group_id="g", member_id=self.id, generation_id_or_member_epoch=1)
+        self.send(request, 2, now_ms)
+        self.answered(OffsetCommitResponse(), 2, now_ms)
 
     def errors(self) -> list[int]:
         """Return the errors of the answers to heartbeats that the client got since the last call."""
@@ -66,10 +74,10 @@ class Member:
         return [decode_response(HeartbeatResponse, 3, frame[4:])[1].error_code for frame in frames]
 
 
-def group(*names: str, **settings: int) -> dict[str, Member]:
+def group(*names: str, software: str = "apache-kafka-java", **settings: int) -> dict[str, Member]:
     """Return the members of a group that is stable at 0 ms, the first of which leads it."""
     gateway = Gateway(GroupSettings(), lambda *_: None, policies=EVERYTHING_PARKED, **settings)
-    members = {name: Member(gateway, name) for name in names}
+    members = {name: Member(gateway, name, software) for name in names}
     everyone: list[Any] = [JoinGroupResponse.Member(member_id=name, metadata=RANGE.metadata) for name in names]
     for member in members.values():
         member.join(0)
@@ -121,8 +129,35 @@ def test_the_answer_to_a_commit_may_wait_behind_a_held_heartbeat() -> None:
     members = group("a", "b", commit_hold_ms=1_000)
     member = members["a"]
     member.heartbeat(3_000)
-    member.send(OffsetCommitRequest(group_id="g", member_id="a", generation_id_or_member_epoch=1), 2, 3_500)
-    member.answered(OffsetCommitResponse(), 2, 3_500)
+    member.commit(3_500)
     assert not member.to_client
     member.gateway.tick(4_500)
     assert [frame[4:8] for frame in member.to_client] == [number.to_bytes(4, "big") for number in (4, 5)]
+
+
+def test_a_member_of_kgo_that_commits_by_itself_keeps_the_times_of_its_heartbeats() -> None:
+    member = group("a", "b", software="kgo")["a"]
+    for now_ms in range(1_000, 16_000, 5_000):
+        member.commit(now_ms)
+        member.to_client.clear()
+        member.heartbeat(now_ms + 2_000)
+        assert member.errors() == [ErrorCode.NONE]
+
+
+def test_a_member_of_kgo_that_does_not_commit_learns_of_a_round_at_once() -> None:
+    members = group("a", "b", software="kgo")
+    for now_ms in (3_000, 6_000):
+        members["a"].heartbeat(now_ms)
+    assert len(members["a"].errors()) == 1
+    leave(members["b"], 7_000)
+    members["a"].gateway.tick(7_010)
+    members["a"].answered(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 3, 7_020)
+    assert members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_a_static_java_member_closes_without_waiting_for_a_held_heartbeat() -> None:
+    member = group("a", "b")["a"]
+    member.instance_id = "i"
+    for now_ms in (3_000, 6_000, 9_000):
+        member.heartbeat(now_ms)
+        assert member.errors() == [ErrorCode.NONE]

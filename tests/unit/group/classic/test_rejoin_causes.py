@@ -96,6 +96,13 @@ def test_deleted_topic_is_why_a_member_joins_again() -> None:
     assert cause_of(world, leader, protocols) == (CauseKind.TOPIC_METADATA_CHANGED, "t was deleted")
 
 
+def test_topic_that_is_not_known_yet_is_not_taken_for_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FixedTopics, "is_followed", False)
+    world, leader, _ = stable(*EAGER, partitions=0)
+    protocols = offer(*EAGER, generation=1)
+    assert cause_of(world, leader, protocols) == (CauseKind.LEADER_REJOINED, "")
+
+
 def test_reason_of_another_kind_stands_before_what_topics_show() -> None:
     world, leader, _ = stable(*EAGER, partitions=6)
     assert cause_of(world, leader, offer(*EAGER, generation=1), "by hand") == (CauseKind.LEADER_REJOINED, "by hand")

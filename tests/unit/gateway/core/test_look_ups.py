@@ -1,0 +1,120 @@
+"""A group of which a gateway was wrong is as its coordinator describes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kohort.gateway.core.gateway import Gateway
+from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join
+from kohort.group.consumer.group import ConsumerGroup, GroupState
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup, DescribedMember
+from kohort.group.results import ConsumerHeartbeatResult, JoinResult
+from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import NOTHING
+
+CLASSIC = DescribedGroup("g", Phase.STABLE, "consumer", "range", (DescribedMember("m1", None, "", "", b"", b"t:0"),))
+
+
+class World:
+    """A gateway that knows group `g`, and what it has looked up."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.gateway = Gateway(GroupSettings(), lambda *_: None, lambda _, generation: self.asked.append(generation))
+        self.groups = self.gateway.groups
+
+    def heartbeat(self, epoch: int, now_ms: int) -> None:
+        """A member joins, or joins again, and is answered with this epoch."""
+        command = ConsumerHeartbeat("g", "m1", 0, subscribed_topic_names=("t",), owned=NOTHING)
+        result = ConsumerHeartbeatResult(ErrorCode.NONE, member_id="m1", member_epoch=epoch, assignment=NOTHING)
+        self.groups.consumer.heartbeat_answered(command, result, now_ms)
+
+    def differs_elsewhere(self, generation: int, now_ms: int) -> None:
+        """Another instance of the gateway knows the group otherwise."""
+        self.groups.live_elsewhere("g", generation, ["m1"], now_ms, differs=True)
+
+
+def consumer_group(epoch: int) -> DescribedConsumerGroup:
+    """Describe `g` as a consumer group with one member."""
+    member = DescribedConsumerMember("m1", None, None, epoch, "", "", ("t",), "", NOTHING, NOTHING, NOTHING, None)
+    return DescribedConsumerGroup("g", GroupState.STABLE, epoch, epoch, "uniform", (member,))
+
+
+def test_a_group_that_another_instance_knows_otherwise_is_looked_up_as_both_kinds() -> None:
+    world = World()
+    world.groups.described(CLASSIC, 3, 0)
+    world.differs_elsewhere(2, 1)
+    assert world.asked == [-1, 2]
+    world.groups.consumer_described(consumer_group(2), 2)
+    group = world.groups.shard.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert (group.epoch, group.members["m1"].epoch) == (2, 2)
+
+
+def test_a_consumer_group_that_was_converted_back_unseen_is_a_classic_one() -> None:
+    world = World()
+    world.heartbeat(7, 0)
+    world.groups.described(CLASSIC, 8, 1)
+    assert isinstance(world.groups.shard.groups["g"], ConsumerGroup), "no answer contradicts it yet"
+    world.differs_elsewhere(8, 2)
+    world.groups.described(CLASSIC, 8, 3)
+    group = world.groups.shard.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    assert (group.generation, group.members["m1"].assignment) == (8, b"t:0")
+
+
+def test_an_epoch_that_never_came_is_taken_back_unless_the_group_has_changed_since_it_was_looked_up() -> None:
+    world = World()
+    world.heartbeat(6, 0)
+    world.differs_elsewhere(5, 1)
+    world.heartbeat(7, 2)
+    world.groups.consumer_described(consumer_group(5), 3)
+    assert world.groups.generation_of("g") == 7
+    world.gateway.group_unknown("g", -1, 100_000)
+    world.groups.consumer_described(consumer_group(5), 100_001)
+    assert world.groups.generation_of("g") == 5
+
+
+def test_a_generation_that_heartbeats_show_twice_is_the_group_s_though_it_is_lower() -> None:
+    world = World()
+    world.groups.described(CLASSIC, 5, 0)
+    beat = Heartbeat("g", "m1", None, 1)
+    world.groups.heartbeat_answered(beat, ErrorCode.NONE, 1)
+    assert not world.asked, "an answer of the generation before may come late"
+    world.groups.heartbeat_answered(beat, ErrorCode.NONE, 2)
+    assert world.asked == [1]
+    world.groups.described(CLASSIC, 1, 3)
+    assert world.groups.generation_of("g") == 1
+    assert world.groups.take_shown() == {"g": 1}, "which other instances are sent"
+    assert not world.groups.take_shown()
+
+
+def test_a_member_that_is_answered_and_not_known_has_its_group_looked_up() -> None:
+    world = World()
+    world.groups.described(CLASSIC, 5, 0)
+    world.groups.heartbeat_answered(Heartbeat("g", "m2", None, 6), ErrorCode.NONE, 1)
+    assert world.asked == [6]
+
+
+def test_a_classic_member_that_is_answered_and_not_known_has_its_consumer_group_looked_up() -> None:
+    world = World()
+    world.heartbeat(5, 0)
+    world.groups.heartbeat_answered(Heartbeat("g", "m2", None, 5), ErrorCode.NONE, 1)
+    assert world.asked == [-1]
+
+
+def test_a_member_that_a_look_up_finds_has_joined_and_is_not_awaited_any_more() -> None:
+    """The answer to its JoinGroup went another way: seed 50511."""
+    world = World()
+    world.groups.described(CLASSIC, 1, 0)
+    joining = Join("g", "", None, "", "", 6_000, 6_000, "consumer", (("range", b""),), "", "", is_two_step=True)
+    world.groups.join_answered(joining, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, "m2", -1), 1)
+    world.differs_elsewhere(2, 2)
+    both = (*CLASSIC.members, DescribedMember("m2", None, "", "", b"", b""))
+    world.groups.described(CLASSIC._replace(members=both), 2, 3)
+    world.groups.join_sent(replace(joining, member_id="m2"), 4)
+    group = world.groups.group("g")
+    assert group is not None
+    assert (set(group.members), group.pending) == ({"m1", "m2"}, set())

@@ -1,0 +1,166 @@
+"""When the members of an eager group learn of a round, with and without parking: never later, for any mix of clients.
+
+All got their assignments at the same time, so that without parking their heartbeats come together. Each commits by
+itself, every five seconds; the answer to a commit does not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from kohort.model.errors import ErrorCode
+from kohort.node.timers import Timers
+from kohort.parking.classic_heartbeats import ClassicParking
+from kohort.parking.parked_heartbeat import (
+    JAVA,
+    Follower,
+    ParkedHeartbeat,
+    can_committing_member_wait,
+    overlapping,
+)
+from kohort.wire.messages import HeartbeatRequest
+
+INTERVAL_MS, COMMIT_MS, SESSION_MS = 3_000, 5_000, 45_000
+
+NEXT_MS: dict[str, Callable[[int, int], int]] = {
+    JAVA: lambda sent_ms, _: sent_ms + INTERVAL_MS,
+    "kafka-python": lambda sent_ms, answered_ms: max(sent_ms + INTERVAL_MS, answered_ms + 1),
+    "librdkafka": lambda sent_ms, answered_ms: sent_ms + INTERVAL_MS * max(1, -(-(answered_ms + 1 - sent_ms) // 3000)),
+    "kgo": lambda _, answered_ms: answered_ms + INTERVAL_MS,
+}
+"""When a client sends its next heartbeat, by when it sent the last one and when that was answered."""
+
+NOT_PARKED = "not parked"
+"""A member like one of kafka-python that a policy excludes."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    error: ErrorCode
+    is_quiet: bool = False
+
+
+QUIET, REJOIN = Answer(ErrorCode.NONE, is_quiet=True), Answer(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+@dataclass
+class Member:
+    """A member of the group that is stable since 0 ms."""
+
+    id: str
+    client: str
+    commit_ms: int
+    next_ms: int | None = INTERVAL_MS
+    sent_ms: int = 0
+    committed_ms: int = 0
+    learnt_ms: int | None = None
+    parked: ParkedHeartbeat[HeartbeatRequest, Answer] | None = None
+
+
+@dataclass
+class Group:
+    """A group from which another member goes at `left_ms`."""
+
+    members: list[Member]
+    left_ms: int
+    is_parking: bool
+    now_ms: int = 0
+    answer: Answer = QUIET
+    timers: Timers = field(default_factory=Timers)
+
+    def __post_init__(self) -> None:
+        self.parking: ClassicParking[HeartbeatRequest, Answer] = ClassicParking(
+            self.timers, lambda *_: self.answer, Answer(ErrorCode.NONE), lambda *_: None
+        )
+        for member in self.members:
+            self.parking.begin(member.id, 0)
+
+    def run(self) -> int:
+        """Return how long after the other has left the last member learns of the round."""
+        while silent := [member for member in self.members if member.learnt_ms is None]:
+            due = [(self.left_ms, self.leave)] if self.answer is QUIET else []
+            for member in silent:
+                if member.next_ms is not None:
+                    due.append((member.next_ms, lambda member=member: self.heartbeat(member)))  # type: ignore[misc]
+                due.append((member.commit_ms, lambda member=member: self.commit(member)))  # type: ignore[misc]
+            timer_ms = self.timers.next_deadline_ms()
+            if timer_ms is not None:
+                due.append((timer_ms, lambda: self.timers.run_due(self.now_ms)))
+            self.now_ms, step = min(due, key=lambda each: each[0])
+            step()
+        return self.now_ms - self.left_ms
+
+    def leave(self) -> None:
+        self.answer = REJOIN
+        if self.is_parking:
+            everyone = frozenset(member.id for member in self.members)
+            self.parking.announce("g", everyone, everyone, self.now_ms + 100_000, self.now_ms)
+            self.parking.group_changed("g", self.now_ms, is_gathering=True)
+
+    def commit(self, member: Member) -> None:
+        member.committed_ms, member.commit_ms = self.now_ms, self.now_ms + COMMIT_MS
+        if member.parked is not None:
+            member.parked.followed(Follower.COMMIT, self.now_ms)
+
+    def heartbeat(self, member: Member) -> None:
+        if member.parked is not None:
+            member.parked.followed(Follower.HEARTBEAT, self.now_ms)
+        if member.learnt_ms is not None:
+            return
+        member.sent_ms = self.now_ms
+        member.next_ms = self.now_ms + INTERVAL_MS if member.client == JAVA else None
+        if self.is_parking and member.client != NOT_PARKED:
+            member.parked = self.parking.park(
+                HeartbeatRequest(group_id="g", member_id=member.id),
+                self.answer,
+                lambda answer: self.answered(member, answer),
+                SESSION_MS,
+                self.now_ms,
+                can_wait=can_committing_member_wait(member.client, self.now_ms - member.committed_ms),
+                overlaps=overlapping(member.client),
+            )
+        if member.parked is None:
+            self.answered(member, self.answer)
+
+    def answered(self, member: Member, answer: Answer) -> None:
+        member.parked = None
+        if answer.error:
+            member.learnt_ms = self.now_ms
+            self.parking.joined("g", member.id)
+            self.parking.group_changed("g", self.now_ms, is_gathering=True)
+        else:
+            client = "kafka-python" if member.client == NOT_PARKED else member.client
+            member.next_ms = NEXT_MS[client](member.sent_ms, self.now_ms)
+
+
+def learnt_ms(clients: Sequence[str], left_ms: int, *, is_parking: bool) -> int:
+    members = [
+        Member(str(number), client, commit_ms=1 + left_ms * (number + 3) % COMMIT_MS)
+        for number, client in enumerate(clients)
+    ]
+    return Group(members, left_ms, is_parking).run()
+
+
+MIXES: Sequence[tuple[Sequence[str], float]] = (
+    ((JAVA,) * 5, 0.7),
+    (("librdkafka",) * 5, 0.7),
+    (("kafka-python",) * 5, 0.7),
+    (("kgo",) * 8, 1.0),
+    ((JAVA, "kgo"), 1.0),
+    ((JAVA, "librdkafka", "kafka-python", "kgo"), 1.0),
+    ((JAVA, "librdkafka", "kafka-python", NOT_PARKED), 1.0),
+    ((JAVA, "librdkafka", "kafka-python", NOT_PARKED, "kgo"), 1.0),
+)
+"""Clients, and the most that they may wait for a round, as a share of what they do without parking."""
+
+
+@pytest.mark.parametrize(("clients", "share"), MIXES)
+def test_no_mix_of_clients_learns_of_a_round_later_than_without_parking(clients: Sequence[str], share: float) -> None:
+    times_ms = range(3_050, 33_000, 530)
+    parked_ms = [learnt_ms(clients, left_ms, is_parking=True) for left_ms in times_ms]
+    direct_ms = [learnt_ms(clients, left_ms, is_parking=False) for left_ms in times_ms]
+    assert all(parked <= direct for parked, direct in zip(parked_ms, direct_ms, strict=True))
+    assert sum(parked_ms) <= share * sum(direct_ms)
