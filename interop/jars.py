@@ -42,9 +42,13 @@ def cache() -> Path:
 
 
 def jars(pom: str = "pom.xml") -> Path:
-    """Return the folder with the jars that a pom of this folder names, resolving them on first use."""
-    source = HERE / pom
-    target = cache() / "jars" / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    """Return the folder with the jars that a pom of this folder names, resolving them on first use.
+
+    `streams-pom.xml@2.4.1` is that pom with another version of Kafka than it names.
+    """
+    name, _, version = pom.partition("@")
+    source = HERE / name
+    target = cache() / "jars" / f"{_stem(pom)}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
     if target.is_dir():
         return target
     maven = shutil.which("mvn")
@@ -53,6 +57,7 @@ def jars(pom: str = "pom.xml") -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as part:
         command = [maven, "-B", "-q", "-Dstyle.color=never", "-f", str(source)]
+        command += [f"-Dkafka.version={version}"] if version else []
         command += [f"-DoutputDirectory={part}/lib", COPY_DEPENDENCIES]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode:
@@ -64,6 +69,11 @@ def jars(pom: str = "pom.xml") -> Path:
             if not target.is_dir():
                 raise
     return target
+
+
+def _stem(pom: str) -> str:
+    name, _, version = pom.partition("@")
+    return f"{Path(name).stem}-{version}" if version else Path(name).stem
 
 
 def class_path(pom: str = "pom.xml") -> str:
@@ -109,7 +119,7 @@ def has_compiler() -> bool:
 def compiled(name: str, folder: Path = HERE / "java", pom: str = "pom.xml") -> Path:
     """Return the folder with the classes of `NAME.java` in `folder`, compiling it against a pom's jars on first use."""
     source = folder / f"{name}.java"
-    with_jars = name if pom == "pom.xml" else f"{name}-{Path(pom).stem}"
+    with_jars = name if pom == "pom.xml" else f"{name}-{_stem(pom)}"
     target = cache() / "classes" / f"{with_jars}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
     if target.is_dir():
         return target

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.lockstep.cases import Difference
 from tests.lockstep.differences import PARTS, TABLE
+from tests.lockstep.transactions import TRANSACTIONS
 
 from kohort.node.configuration.broker_settings import BROKER, COMPATIBLE, value_text
 
@@ -42,6 +43,14 @@ One scripted assignor assigns the partitions on both sides, so that targets can 
 are compared separately.
 
 *Ends*: from that point the two sides have different states, so the rest of that run is not compared.
+"""
+
+TRANSACTIONS_HEAD = """\
+## Transactions
+
+`make lockstep` feeds Kafka's own `TransactionCoordinator` and `TransactionStateManager` the same random requests as
+ours, with both transaction versions, epochs that run out, repeated and late requests, time-outs, expiry and failovers,
+and compares every answer, every record of `__transaction_state` and every marker that begins.
 """
 
 OUTSIDE = (
@@ -113,12 +122,18 @@ def _lines() -> Iterator[str]:
             cells = (each.name, each.kafka, each.ours, _linked(each.reason), each.request, _ends(each))
             yield f"| {' | '.join(cells)} |"
         yield ""
+    yield TRANSACTIONS_HEAD
+    yield "| difference | Apache Kafka 4.3 | ours | why | the request that shows it |"
+    yield "|---|---|---|---|---|"
+    for row in TRANSACTIONS:
+        yield f"| {' | '.join((row.name, row.kafka, row.ours, row.reason, row.request))} |"
+    yield ""
     yield "## Outside the coordinator\n"
     yield "What a compatible broker of ours and Apache Kafka 4.3.1 answer differently, asked side by side.\n"
     yield "| request | Apache Kafka 4.3 | ours |"
     yield "|---|---|---|"
-    for row in OUTSIDE:
-        yield f"| {' | '.join(row)} |"
+    for outside in OUTSIDE:
+        yield f"| {' | '.join(outside)} |"
     yield ""
 
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from tests.integration import consumer_scenarios
+from tests.integration import consumer_scenarios, own_group_scenarios, transaction_scenarios
 from tests.integration.scenario_book import PATIENCE_MS, SCENARIOS, Recorder, Scenario, create, produce, run, scenario
 
 from kohort.assign import RangeAssignor
@@ -33,7 +33,7 @@ from kohort.model.ids import TopicPartition
 from kohort.wire.messages import LeaveGroupRequest
 from kohort.wire.record_batches import decode_batch, iter_batches
 
-__all__ = ["SCENARIOS", "Scenario", "consumer_scenarios", "run"]
+__all__ = ["SCENARIOS", "Scenario", "consumer_scenarios", "own_group_scenarios", "run", "transaction_scenarios"]
 
 
 def member(

@@ -1,6 +1,6 @@
-"""Feed Kafka's coordinator and ours the same commands, and Kafka's assignors and ours the same groups.
+"""Feed Kafka's coordinators and ours the same commands, and Kafka's assignors and ours the same groups.
 
-    python -m tests.lockstep                        100,000 steps, 10,000 groups
+    python -m tests.lockstep                        100,000 steps, 50,000 of transactions, 10,000 groups
     python -m tests.lockstep --seed 17 --trace      one seed, shrunk if it fails, with all that happens in it
     python -m tests.lockstep --seeds 50 --from 900 --keep-going
 
@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
 from interop.unavailable import Unavailable
-from tests.lockstep import assignors
+from tests.lockstep import assignors, transactions
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import STEPS, Run, again, run, shrink, take
@@ -32,6 +32,8 @@ GROUPS = 10_000
 """Groups that the assignors are compared on."""
 
 SEEDS = -(-100_000 // STEPS)
+TRANSACTIONS = -(-50_000 // transactions.STEPS)
+"""Seeds that the transaction coordinators are compared on."""
 
 
 def _results(seeds: list[int], jobs: int, pom: str) -> Iterator[tuple[int, Counter[str], list[tuple[Run, Run]]]]:
@@ -107,6 +109,27 @@ def assignor_groups(count: int) -> int:
     return len(worse)
 
 
+def transaction_steps(seeds: list[int]) -> int:
+    """Compare the transaction coordinators, say what was found, and return how many seeds failed."""
+    began, steps, met, failures = time.monotonic(), 0, Counter[str](), 0
+    theirs = transactions.Kafkas()
+    try:
+        for seed in seeds:
+            found = transactions.run(theirs, seed)
+            steps, met = steps + len(found.steps), met + found.met
+            if found.failure is not None:
+                failures += 1
+                short = transactions.shrink(theirs, found)
+                print(f"\ntransactions, seed {seed}: {len(short.steps)} steps suffice: {short.failure}\n")
+    finally:
+        theirs.close()
+    for name, times in met.most_common():
+        print(f"{times:9,}  {name}")
+    took = time.monotonic() - began
+    print(f"transactions: {steps:,} steps in {took:.0f} s, {sum(met.values()):,} listed differences, {failures} others")
+    return failures
+
+
 def main() -> None:
     """Compare what the options ask for."""
     parser = argparse.ArgumentParser(prog="python -m tests.lockstep", description="Kafka's coordinator beside ours.")
@@ -127,9 +150,14 @@ def main() -> None:
     parser.add_argument(
         "--assignors", type=int, default=GROUPS, metavar="GROUPS", help=f"groups ({GROUPS:,}); 0 for none"
     )
+    parser.add_argument(
+        "--transactions", type=int, default=TRANSACTIONS, metavar="SEEDS", help=f"seeds ({TRANSACTIONS}); 0 for none"
+    )
     options = parser.parse_args()
     try:
         failures = coordinators(options)
+        if options.seed is None and options.transactions:
+            failures += transaction_steps(list(range(options.start, options.start + options.transactions)))
         if options.seed is None and options.assignors:
             failures += assignor_groups(options.assignors)
     except Unavailable as reason:

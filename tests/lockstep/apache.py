@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import tempfile
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from interop.java_lines import JavaLines
 from tests.lockstep.records import Records, Stored
-
-from interop import jars
 
 HEAP = "1g"
 
@@ -38,9 +35,7 @@ class Apache:
     """One shard of Kafka's coordinator."""
 
     def __init__(self, pom: str = "pom.xml") -> None:
-        line = jars.command("Lockstep", classes=jars.compiled("Lockstep", pom=pom), heap=HEAP, pom=pom)
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
-        self._child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
+        self._lines = JavaLines("Lockstep", pom=pom, heap=HEAP)
         self.timers: dict[str, int] = {}
         self.tasks = 0
 
@@ -51,13 +46,12 @@ class Apache:
 
     def close(self) -> None:
         """End the process."""
-        self._child.kill()
-        self._child.wait()
+        self._lines.close()
 
     @property
     def is_alive(self) -> bool:
         """Whether the process still runs."""
-        return self._child.poll() is None
+        return self._lines.is_alive
 
     def ask(self, **line: Any) -> Outcome:
         """Send one line and return what it led to."""
@@ -66,21 +60,11 @@ class Apache:
 
     def send(self, **line: Any) -> None:
         """Send one line; `receive` then returns what it led to."""
-        stdin = self._child.stdin
-        assert stdin is not None
-        stdin.write(json.dumps(line).encode() + b"\n")
-        stdin.flush()
+        self._lines.send(json.dumps(line))
 
     def receive(self) -> Outcome:
         """Return what the line led to that was sent."""
-        stdout = self._child.stdout
-        assert stdout is not None
-        line = stdout.readline()
-        if not line:
-            self._child.wait()
-            self._errors.seek(0)
-            raise RuntimeError(f"Kafka's coordinator died: {self._errors.read()[-2000:].decode()}")
-        found = json.loads(line)
+        found = json.loads(self._lines.receive())
         self.timers, self.tasks = found["timers"], found["tasks"]
         answers = {ticket: Answered(response, error) for ticket, response, error in found["answers"]}
         records = [(base64.b64decode(key), value and base64.b64decode(value)) for key, value in found["records"]]

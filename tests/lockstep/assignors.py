@@ -9,18 +9,15 @@ what its group has when it is settled.
 from __future__ import annotations
 
 import json
-import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from random import Random
-from typing import Any
 
+from interop.java_lines import JavaLines
 from tests.lockstep.apache import text
 
-from interop import jars
 from kohort.assign import (
     Assignor,
     CooperativeStickyAssignor,
@@ -68,14 +65,11 @@ class Java:
     """Kafka's assignors in a process of their own."""
 
     def __init__(self) -> None:
-        line = jars.command("LockstepAssignors", classes=jars.compiled("LockstepAssignors"))
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
-        self._child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
+        self._lines = JavaLines("LockstepAssignors")
 
     def close(self) -> None:
         """End the process."""
-        self._child.kill()
-        self._child.wait()
+        self._lines.close()
 
     def assign(self, name: str, spec: GroupSpec) -> Assignments:
         """Return what Kafka's assignor gives."""
@@ -90,17 +84,7 @@ class Java:
             for member_id, member in spec.members.items()
         }
         topics = {topic: each_.partitions for topic, each_ in spec.topics.items()}
-        stdin, stdout = self._child.stdin, self._child.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(json.dumps({"assignor": name, "topics": topics, "members": members}).encode() + b"\n")
-        stdin.flush()
-        line = stdout.readline()
-        if not line:
-            self._child.wait()
-            self._errors.seek(0)
-            raise RuntimeError(f"Kafka's assignor died: {self._errors.read()[-2000:].decode()}")
-        given: dict[str, Any] = json.loads(line)
+        given = json.loads(self._lines.ask(json.dumps({"assignor": name, "topics": topics, "members": members})))
         return {
             member_id: Assignment(frozenset(TopicPartition(*pair) for pair in given.get(member_id, ())))
             for member_id in spec.members

@@ -7,12 +7,25 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol, TypeVar
 
 from tests.lockstep.apache import Apache
 from tests.lockstep.generator import Generator, clients_of, config_of
 from tests.lockstep.model import Step
 from tests.lockstep.pair import Mismatch
 from tests.lockstep.play import Play
+
+
+class Failing(Protocol):
+    """A run that may have failed."""
+
+    @property
+    def failure(self) -> object:
+        """Why it failed; None if it did not."""
+
+
+StepT = TypeVar("StepT")
+RunT = TypeVar("RunT", bound=Failing)
 
 STEPS = 120
 """Steps of one seed."""
@@ -75,18 +88,24 @@ def again(theirs: Apache, seed: int, steps: list[Step], trace: Callable[[str], N
 
 def shrink(theirs: Apache, failed: Run) -> Run:
     """Leave out whatever the failure does not need; return the shortest run that still fails."""
-    best = again(theirs, failed.seed, failed.steps)
+    return fewest(failed.steps, failed, lambda steps: again(theirs, failed.seed, steps))
+
+
+def fewest(steps: list[StepT], failed: RunT, again: Callable[[list[StepT]], RunT]) -> RunT:
+    """Return the run of the fewest of these steps that still fails; `failed` where it does not fail again."""
+    best = again(steps)
     if best.failure is None:
         return failed
-    size = max(len(best.steps) // 2, 1)
+    size = max(len(steps) // 2, 1)
     while size:
         start = 0
-        while start < len(best.steps):
-            fewer = again(theirs, best.seed, best.steps[:start] + best.steps[start + size :])
-            if fewer.failure is None:
+        while start < len(steps):
+            fewer = steps[:start] + steps[start + size :]
+            found = again(fewer)
+            if found.failure is None:
                 start += size
             else:
-                best = fewer
+                best, steps = found, fewer
         size //= 2
     return best
 

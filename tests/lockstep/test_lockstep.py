@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from interop.unavailable import Unavailable
-from tests.lockstep import assignors
+from tests.lockstep import assignors, transactions
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import again, run, shrink
@@ -66,6 +66,33 @@ def test_difference_that_is_not_listed_fails_and_is_shrunk_to_what_it_needs(
     short = shrink(kafka, failed)
     assert 1 <= len(short.steps) <= 4
     assert "GroupStored" in short.reason
+
+
+@pytest.fixture(scope="module")
+def kafkas_transactions() -> Iterator[transactions.Kafkas]:
+    try:
+        theirs = transactions.Kafkas()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    yield theirs
+    theirs.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_transaction_coordinators_differ_only_as_listed(kafkas_transactions: transactions.Kafkas, seed: int) -> None:
+    found = transactions.run(kafkas_transactions, seed)
+    assert found.failure is None, found.failure
+    assert len(found.steps) > 50
+
+
+def test_unlisted_difference_of_transactions_fails_and_is_shrunk(
+    kafkas_transactions: transactions.Kafkas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.lockstep.transactions.TRANSACTIONS", ())
+    failed = next(found for seed in range(5) if (found := transactions.run(kafkas_transactions, seed)).failure)
+    short = transactions.shrink(kafkas_transactions, failed)
+    assert len(short.steps) <= 5
+    assert short.failure is not None
 
 
 def test_assignors_are_no_worse_than_kafkas() -> None:

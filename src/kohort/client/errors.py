@@ -1,4 +1,4 @@
-"""Exceptions of clients: no broker reachable, unknown topic, refused commit, failed deserializer.
+"""Exceptions of clients: no broker reachable, unknown topic, refused commit, failed deserializer or transaction.
 
 All are `KafkaError`s, so one `except` takes them; `code` distinguishes them and `text` names the remedy.
 """
@@ -105,6 +105,45 @@ class DeserializationFailed(KafkaError):
             ErrorCode.INVALID_RECORD,
             f"{which}_deserializer raised {type(cause).__name__} for {partition} at offset {offset}: {cause}; seek to"
             f" {offset + 1} to leave the record out, or to {offset} to try it again",
+        )
+
+
+class TransactionError(KafkaError):
+    """A transaction cannot go on as it was asked to. The three classes below it state what helps (KIP-1050)."""
+
+
+class TransactionRetriable(TransactionError):
+    """The coordinator did not answer within `max_block_ms`, and whether the transaction ended is not known.
+
+    Call the same method again: `commit` after `commit`, `abort` after `abort`.
+    """
+
+
+class TransactionAbortable(TransactionError):
+    """The open transaction can no longer be committed. Abort it, and do its work again in a new one.
+
+    `async with producer.transaction()` has aborted it already when this leaves the block.
+    """
+
+
+class TransactionFatal(TransactionError):
+    """The producer can do nothing more: stop it. A new one with the same transactional id begins after its end."""
+
+
+class ProducerFenced(TransactionFatal):
+    """Another producer has taken over the transactional id, or the coordinator aborted the transaction for its timeout.
+
+    A program that was replaced stops; one that was slow makes a new producer.
+    """
+
+
+class TransactionAborted(TransactionError):
+    """A record was not written, because its transaction was aborted first."""
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(
+            ErrorCode.OPERATION_NOT_ATTEMPTED,
+            f"the record was not written: the transaction of {transactional_id!r} was aborted before",
         )
 
 

@@ -127,8 +127,6 @@ _UNSUPPORTED = {
     "retries": "a batch is sent again until delivery_timeout_ms is over",
     "retry_backoff_max_ms": "a client waits longer after each failure, up to a second",
     "retry_backoff_ms": "a client waits longer after each failure, up to a second",
-    "transaction_timeout_ms": "there are no transactions",
-    "transactional_id": "there are no transactions",
 }
 
 _FROM_ZERO = frozenset(

@@ -8,7 +8,7 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.shard import Shard, apply
 from kohort.log.offsets_topic import Replay
 from kohort.log.partition_log import PartitionLog
-from kohort.wire.record_batches import BatchHeader, Record, iter_batches, sound_records
+from kohort.wire.record_batches import BatchHeader, Record, iter_batches
 
 READ_BYTES = 1 << 20
 
@@ -27,10 +27,14 @@ def batches_of(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def records_of(log: PartitionLog) -> Iterator[Record]:
-    """Yield the records of a whole log, but for markers. Raises CorruptBatch, StorageError."""
+    """Yield the records of a whole log that count, as they took effect: those of a transaction at its commit.
+
+    Raises CorruptBatch, CorruptOffsetsRecord, StorageError.
+    """
+    replay = Replay()
     for header, batch in batches_of(log):
-        if not header.is_control:
-            yield from sound_records(header, batch)
+        for row in replay.effective(header, batch):
+            yield Record(*row)
 
 
 def compacted(records: Sequence[Record], clean: int, horizon: int) -> list[Record]:

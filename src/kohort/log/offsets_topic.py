@@ -145,7 +145,7 @@ class Replay:
 
     def read(self, batch: Buffer) -> Iterator[HardEvent]:
         """Yield the events that a batch makes happen. Raises CorruptOffsetsRecord."""
-        for row in self._effective(read_header(batch), batch):
+        for row in self.effective(read_header(batch), batch):
             event = self.event_of(Record(*row))
             if event is not None:
                 self.offset = row[0]
@@ -154,7 +154,7 @@ class Replay:
     def take(self, header: BatchHeader, batch: Buffer) -> None:
         """Keep the records of a batch until others with their keys come. Raises CorruptOffsetsRecord."""
         last = self._last
-        rows = self._effective(header, batch)
+        rows = self.effective(header, batch)
         for row in rows:
             if row[3] is not None:
                 last[row[2]] = row
@@ -189,8 +189,8 @@ class Replay:
                 self.offset = offset
                 yield OffsetPending(producer_id, -1, event, is_superseded=self._latest.get(row[2], -1) > offset)
 
-    def _effective(self, header: BatchHeader, batch: Buffer) -> Sequence[Row]:
-        """Return the records that a batch makes count, in order."""
+    def effective(self, header: BatchHeader, batch: Buffer) -> Sequence[Row]:
+        """Return the records that a batch makes count, in order. Raises CorruptOffsetsRecord."""
         try:
             rows = sound_rows(header, batch)
             marker = control_type(Record(*rows[0])) if header.is_control and rows else None

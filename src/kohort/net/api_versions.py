@@ -70,6 +70,10 @@ class BrokerVersions:
         lowest, highest = self._features.get(name, (0, -1))
         return lowest <= version <= highest
 
+    def level(self, feature: str) -> int:
+        """Return the level of a feature that the cluster has finalized; 0 is off (KIP-584)."""
+        return self._finalized.get(feature, 0)
+
     def is_enabled(self, name: str) -> bool:
-        """Return whether the cluster has finalized a version of a feature above 0, which means off (KIP-584)."""
-        return self._finalized.get(name, 0) > 0
+        """Return whether the cluster has finalized a version of a feature above 0."""
+        return self.level(name) > 0

@@ -58,6 +58,8 @@ EPOCH_RAISING = 2
 MOST_EXPIRED = 500
 """How many ids one `ExpireIds` forgets at most: the caller asks again as long as it forgets some."""
 
+_ENDED = frozenset({State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+
 Effects = Iterable[Effect]
 
 
@@ -81,10 +83,10 @@ def _init_producer(transactions: Transactions, command: InitProducer, now_ms: in
     known = transactions.by_id.get(command.transactional_id)
     if known is None:
         return _initialize(_unknown(command, now_ms), command, now_ms)
-    if not _is_expected(known, command.expected):
-        return (_refuse(ErrorCode.PRODUCER_FENCED),)
     if known.state in ENDING:
         return (_refuse(ErrorCode.CONCURRENT_TRANSACTIONS),)
+    if not _is_expected(known, command.expected):
+        return (_refuse(ErrorCode.PRODUCER_FENCED),)
     if known.state is State.ONGOING:
         # The sender comes again, when the transaction has ended, and gets an epoch that is larger once more.
         fence = _end_by_coordinator(known, command.new_producer_id, Why.FENCED, now_ms)
@@ -148,12 +150,12 @@ def _add_partitions(transactions: Transactions, command: AddPartitions, now_ms: 
     if not command.transactional_id:
         return (_refuse(ErrorCode.INVALID_REQUEST),)
     known = transactions.by_id.get(command.transactional_id)
+    if known is not None and known.state in ENDING:
+        return (_refuse(ErrorCode.CONCURRENT_TRANSACTIONS),)
     if known is None or known.producer_id != command.producer_id:
         return (_refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING),)
     if known.epoch != command.epoch:
         return (_refuse(ErrorCode.PRODUCER_FENCED),)
-    if known.state in ENDING:
-        return (_refuse(ErrorCode.CONCURRENT_TRANSACTIONS),)
     reply = Reply(TransactionResult(ErrorCode.NONE, known.producer_id, known.epoch))
     if known.state is State.ONGOING and command.partitions <= known.partitions:
         return (reply,)
@@ -174,6 +176,8 @@ def verify(transactions: Transactions, command: AddPartitions) -> ErrorCode:
 
     TRANSACTION_ABORTABLE where one of them is not in it (KIP-890).
     """
+    if not command.transactional_id:
+        return ErrorCode.INVALID_REQUEST
     known = transactions.by_id.get(command.transactional_id)
     if known is None or known.producer_id != command.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -199,40 +203,34 @@ def _end_transaction(transactions: Transactions, command: EndTransaction, now_ms
     if known is None:
         return (_refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING),)
     if command.version >= EPOCH_RAISING:
+        if known.state in ENDING:
+            return (_refuse(ErrorCode.CONCURRENT_TRANSACTIONS),)
         return _end_raising(known, command, now_ms)
     if known.producer_id != command.producer_id:
         return (_refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING),)
     if known.epoch != command.epoch:
         return (_refuse(ErrorCode.PRODUCER_FENCED),)
+    if known.state in ENDING:
+        return (_refuse(ErrorCode.CONCURRENT_TRANSACTIONS),)
     if known.state is State.ONGOING:
         return _end(known, command, now_ms)
-    if known.state is _complete(command):
-        return (Reply(TransactionResult(ErrorCode.NONE)),)
-    is_ending = known.state is _prepare(command)
-    return (_refuse(ErrorCode.CONCURRENT_TRANSACTIONS if is_ending else ErrorCode.INVALID_TXN_STATE),)
+    is_repeated = known.state is _complete(command)
+    return (Reply(TransactionResult(ErrorCode.NONE if is_repeated else ErrorCode.INVALID_TXN_STATE)),)
 
 
 def _end_raising(known: Transaction, command: EndTransaction, now_ms: int) -> Effects:
     """End a transaction of a client of version 2, for which the state is not enough to know a repetition."""
-    is_overflow = known.previous_producer_id == command.producer_id and is_exhausted(command.epoch) and known.epoch == 0
+    is_last = command.epoch == LARGEST_EPOCH - 1
+    is_overflow = known.previous_producer_id == command.producer_id and is_last and known.epoch == 0
     is_repeated = is_overflow or known.epoch == command.epoch + 1
     if known.producer_id != command.producer_id and not is_overflow:
         return (_refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING),)
-    is_current = known.epoch == command.epoch
-    is_valid = {
-        State.PREPARE_COMMIT: known.epoch == command.epoch + 1,
-        State.PREPARE_ABORT: known.epoch == command.epoch + 1,
-        State.COMPLETE_COMMIT: is_current or is_repeated,
-        State.COMPLETE_ABORT: is_current or is_repeated,
-    }.get(known.state, is_current)
-    if not is_valid:
+    is_late = is_repeated and known.state in _ENDED
+    if known.epoch != command.epoch and not is_late:
         return (_refuse(ErrorCode.PRODUCER_FENCED),)
     if known.state is State.ONGOING:
         return _end(known, command, now_ms)
-    if known.state in ENDING:
-        is_ending = known.state is _prepare(command)
-        return (_refuse(ErrorCode.CONCURRENT_TRANSACTIONS if is_ending else ErrorCode.INVALID_TXN_STATE),)
-    if is_repeated and known.state is not State.EMPTY:
+    if is_late:
         if known.state is not _complete(command):
             return (_refuse(ErrorCode.INVALID_TXN_STATE),)
         return (Reply(TransactionResult(ErrorCode.NONE, known.producer_id, known.epoch)),)

@@ -8,6 +8,7 @@ from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, Rang
 from kohort.assign.cooperative import assign_group
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_errors, commit_request, fetched
 from kohort.client.cluster.metadata import ClusterView, PartitionView, TopicView
+from kohort.client.membership.embedded_protocol import ConsumerProtocol
 from kohort.client.membership.member_messages import (
     consumer_heartbeat_request,
     heartbeat_ms,
@@ -47,7 +48,9 @@ def view(*topics: TopicView) -> ClusterView:
 @pytest.mark.parametrize(("embedded", "owned"), [(3, (T0,)), (1, (T0,)), (0, ())])
 def test_an_old_member_writes_what_its_version_can_say(embedded: int, owned: tuple[TopicPartition, ...]) -> None:
     offer = Subscription(("t",), owned=(T0,), generation=4)
-    request = join_request("g", CONFIG, effects.Join(Identity(4, "m"), (("range", offer),), "x" * 300), embedded)
+    request = join_request(
+        "g", CONFIG, effects.Join(Identity(4, "m"), (("range", offer),), "x" * 300), ConsumerProtocol(embedded)
+    )
     written = decode_subscription(request.protocols[0].metadata)
     assert (written.version, written.owned) == (embedded, owned)
     assert request.reason is not None

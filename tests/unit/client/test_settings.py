@@ -64,7 +64,6 @@ def test_a_setting_that_does_not_exist_is_refused_with_the_name_that_is_meant(
         (kohort.Consumer, "consumer_timeout_ms", "poll(timeout_ms=…)"),
         (kohort.Producer, "retries", "delivery_timeout_ms"),
         (kohort.Producer, "queue.buffering.max.ms", "here it is linger_ms"),
-        (kohort.Producer, "transactional_id", "there are no transactions"),
         (kohort.Producer, "lingr_ms", "did you mean 'linger_ms'?"),
     ],
 )

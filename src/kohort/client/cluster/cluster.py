@@ -10,7 +10,8 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from enum import IntEnum
+from typing import Any, Self, TypeVar
 
 from kohort.client.arguments import bootstrap_addresses
 from kohort.client.cluster.connection_pool import Pool
@@ -19,6 +20,7 @@ from kohort.client.cluster.retry import Waits, is_worth_a_retry, retry
 from kohort.client.errors import BrokerUnreachable, ClientStopped, UnknownPartition, UnknownTopic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
+from kohort.net.api_versions import BrokerVersions
 from kohort.net.connection import Connection
 from kohort.net.environment import random as random_number
 from kohort.net.sasl import Sasl
@@ -38,6 +40,21 @@ _ELSEWHERE = frozenset(
 )
 
 _INCOMPLETE_S = 1.0
+
+
+class CoordinatorType(IntEnum):
+    """What a coordinator coordinates, as FindCoordinator numbers it; `owner` is that in words."""
+
+    owner: str
+
+    def __new__(cls, number: int, owner: str) -> Self:
+        kind = int.__new__(cls, number)
+        kind._value_ = number
+        kind.owner = owner
+        return kind
+
+    GROUP = 0, "group"
+    TRANSACTION = 1, "transactional id"
 
 
 class Cluster:
@@ -73,7 +90,7 @@ class Cluster:
         self._tracked: set[str] = set()
         self._is_tracking_all = False
         self._nameless: frozenset[bytes] = frozenset()
-        self._coordinators: dict[str, Broker] = {}
+        self._coordinators: dict[tuple[CoordinatorType, str], Broker] = {}
         self._watchers: list[Callable[[ClusterView], None]] = []
         self._refreshing: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
@@ -242,37 +259,43 @@ class Cluster:
             return await self.call_any(request, timeout_ms=timeout_ms)
         return await self.call(controller, request, timeout_ms=timeout_ms)
 
-    async def coordinator(self, group_id: str, *, timeout_ms: int | None = None) -> Broker:
-        """Return a group's coordinator, looked up once and kept until `forget_coordinator`. Raises `KafkaError`."""
-        if (known := self._coordinators.get(group_id)) is not None:
+    async def coordinator(
+        self, key: str, *, kind: CoordinatorType = CoordinatorType.GROUP, timeout_ms: int | None = None
+    ) -> Broker:
+        """Return the coordinator of a group or transactional id, looked up once and kept until `forget_coordinator`.
+
+        Raises `KafkaError`.
+        """
+        if (known := self._coordinators.get((kind, key))) is not None:
             return known
 
         async def look() -> Broker:
-            request = FindCoordinatorRequest(key=group_id, key_type=0, coordinator_keys=[group_id])
+            request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
             response = await self.call_any(request)
             found: Any = response.coordinators[0] if response.coordinators else response
             code = error_for(found.error_code)
             if code is not ErrorCode.NONE:
-                raise KafkaError(code, f"the coordinator of group {group_id!r}: {found.error_message or code.text}")
+                raise KafkaError(code, f"the coordinator of {kind.owner} {key!r}: {found.error_message or code.text}")
             return Broker(found.node_id, found.host, found.port)
 
         found = await retry(look, waits=self.waits(), timeout_ms=timeout_ms or 2 * self.request_timeout_ms)
-        self._coordinators[group_id] = found
+        self._coordinators[kind, key] = found
         return found
 
-    def forget_coordinator(self, group_id: str) -> None:
-        """Forget the known coordinator of a group: it is not, or may not be, its coordinator any more."""
-        self._coordinators.pop(group_id, None)
+    def forget_coordinator(self, key: str, *, kind: CoordinatorType = CoordinatorType.GROUP) -> None:
+        """Forget a known coordinator: it is not, or may not be, the coordinator any more."""
+        self._coordinators.pop((kind, key), None)
 
     async def call_coordinator(
         self,
-        group_id: str,
+        key: str,
         request: Request[ResponseT],
         code_of: Callable[[ResponseT], int],
         *,
+        kind: CoordinatorType = CoordinatorType.GROUP,
         highest: int | None = None,
     ) -> ResponseT:
-        """Send a request to a group's coordinator, wherever it moves, and return its response.
+        """Send a request to the coordinator of a group or transactional id, wherever it moves; return its response.
 
         `code_of` reads the response's error code: where the coordinator moved or still loads there is a retry, any
         other code is the caller's. Raises `KafkaError` when time is up.
@@ -280,18 +303,23 @@ class Cluster:
 
         async def attempt() -> ResponseT:
             try:
-                coordinator = await self.coordinator(group_id)
+                coordinator = await self.coordinator(key, kind=kind)
                 response = await self.call(coordinator, request, highest=highest)
                 code = error_for(code_of(response))
                 if code in _ELSEWHERE or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                    raise KafkaError(code, f"the coordinator of group {group_id!r}: {code.text}")
+                    raise KafkaError(code, f"the coordinator of {kind.owner} {key!r}: {code.text}")
             except KafkaError as error:
                 if error.code in _ELSEWHERE:
-                    self.forget_coordinator(group_id)
+                    self.forget_coordinator(key, kind=kind)
                 raise
             return response
 
         return await retry(attempt, waits=self.waits(), timeout_ms=2 * self.request_timeout_ms)
+
+    def versions(self, broker: Broker) -> BrokerVersions | None:
+        """Return what a broker supports, if there is a connection to it at the moment."""
+        connection = self.pool.connected(broker)
+        return None if connection is None else connection.versions
 
     # The inside
 

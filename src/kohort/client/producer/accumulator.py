@@ -145,7 +145,7 @@ class OutgoingPartition:
             batch.identity = self.identity
             batch.sequence = self.next_sequence
             batch.encoded = None
-            self.next_sequence = (self.next_sequence + len(batch.records)) % _SEQUENCES
+            self.next_sequence = sequence_after(self.next_sequence, len(batch.records))
         self.in_flight.append(batch)
         return batch
 
@@ -155,11 +155,16 @@ class OutgoingPartition:
         self.queue.insert(sum(other.number < batch.number for other in self.queue), batch)
         self.is_recovering = True
 
-    def reset(self, identity: ProducerId) -> None:
+    def reset(self, identity: ProducerId, first_sequence: int = 0) -> None:
         """Begin a new series of sequence numbers; what waits is numbered again when it leaves."""
         self.identity = identity
-        self.next_sequence = 0
+        self.next_sequence = first_sequence
         self.is_reset_due = False
+
+
+def sequence_after(sequence: int, records: int) -> int:
+    """Return the sequence number of the record that follows so many, of which the first has `sequence`."""
+    return (sequence + records) % _SEQUENCES
 
 
 def record_size(record: Record) -> int:

@@ -1,7 +1,8 @@
 """The producer: sends records in batches, and returns where each record was written.
 
 `send` returns as soon as the record is in a batch; awaiting what it returned waits for the broker. With idempotence,
-the default, a record is written once and in order however often the connection breaks (KIP-98).
+the default, a record is written once and in order however often the connection breaks (KIP-98). With a transactional
+id records are written in transactions, which `read_committed` consumers see as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from kohort.client.arguments import check_text, check_topic, of_type, whole_numb
 from kohort.client.cluster.metadata import TopicView
 from kohort.client.errors import ClientStopped, UnknownPartition
 from kohort.client.producer.accumulator import Delivery, record_size
+from kohort.client.producer.open_transaction import Transaction, abandon
 from kohort.client.producer.partitioner import StickyPartitioner
 from kohort.client.producer.producer_config import Acks, CompressionType, ProducerConfig
 from kohort.client.producer.sender import Sender
+from kohort.client.producer.transaction_driver import TransactionDriver
 from kohort.client.settings import ClientSettings, config_of, understood
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -45,6 +48,8 @@ class ProducerSettings(ClientSettings, total=False):
     allow_auto_create_topics: bool
     key_serializer: Callable[[Any], bytes | None] | None
     value_serializer: Callable[[Any], bytes | None] | None
+    transactional_id: str | None
+    transaction_timeout_ms: int
     compression: CompressionType | Compression | None
     max_in_flight: int
 
@@ -66,6 +71,7 @@ class Producer:
         self._sticky = StickyPartitioner(config.batch_size, config.random)
         self._sender: Sender | None = None
         self._task: asyncio.Task[None] | None = None
+        self._transactions: TransactionDriver | None = None
         self._wall_ms = wall_clock()
 
     async def __aenter__(self) -> Producer:
@@ -76,18 +82,34 @@ class Producer:
         await self.stop()
 
     async def start(self) -> None:
-        """Connect; a second time does nothing. Raises `BrokerUnreachable`, RuntimeError after `stop`."""
+        """Connect; a second time does nothing. Raises `BrokerUnreachable`, RuntimeError after `stop`.
+
+        With a `transactional_id` other producers of that id are fenced, and what they left open is aborted; raises
+        `TransactionFatal`, and `TransactionRetriable` where that was not answered within `max_block_ms`.
+        """
         await self._cluster.start()
         if self._sender is not None:
             return
+        config = self._config
         self._wall_ms = wall_clock()
-        self._sender = Sender(self._cluster, self._config, self._release)
+        if config.transactional_id is not None:
+            self._transactions = TransactionDriver(
+                self._cluster, config.transactional_id, config.transaction_timeout_ms, config.max_block_ms
+            )
+        self._sender = Sender(self._cluster, config, self._release, self._transactions)
         self._task = asyncio.create_task(self._sender.run(), name="kohort sender")
+        if self._transactions is not None:
+            try:
+                await self._transactions.start(self._sender.wake)
+            except BaseException:
+                await self.stop()
+                raise
 
     async def stop(self, *, timeout_ms: int | None = None) -> None:
         """Write what waits, for at most `timeout_ms` (the delivery timeout by default), and end everything.
 
-        Each record that was not written by then fails with `ClientStopped`, and so does a `send` that still waits.
+        Each record that was not written by then fails with `ClientStopped`, and so does a `send` that still waits. An
+        open transaction is aborted.
         """
         limit_s = self._config.delivery_timeout_ms / 1000
         if timeout_ms is not None:
@@ -95,20 +117,35 @@ class Producer:
         if self._sender is None or self._task is None:
             await self._cluster.close()
             return
-        sender, task = self._sender, self._task
+        sender, task, transactions = self._sender, self._task, self._transactions
         try:
             async with asyncio.timeout(limit_s):
+                if transactions is not None:
+                    await abandon(transactions, sender)
                 await sender.drained()
         except TimeoutError:
             pass
         finally:
-            self._sender = self._task = None
+            self._sender = self._task = self._transactions = None
             task.cancel()
             sender.fail(ClientStopped("the record was written"))
             self._release(0)
             await asyncio.gather(task, return_exceptions=True)
             await sender.stop()
+            if transactions is not None:
+                await transactions.stop()
             await self._cluster.close()
+
+    def transaction(self) -> Transaction:
+        """Return a new transaction; `async with` begins it, commits it at the end, and aborts it on an exception.
+
+        Raises RuntimeError without a `transactional_id`, or where the producer is not started.
+        """
+        if self._config.transactional_id is None:
+            raise RuntimeError("this producer has no transactions: pass transactional_id")
+        if self._sender is None or self._transactions is None:
+            raise _not_started()
+        return Transaction(self._transactions, self._sender)
 
     async def send(
         self,
@@ -124,11 +161,12 @@ class Producer:
         Key and value are bytes or None, or what the serializers take. Without `partition` the key decides, without a
         key one partition is filled after another. `timestamp_ms` is now by default. Raises TypeError and ValueError
         that name the argument, `UnknownTopic`, `UnknownPartition`, MESSAGE_TOO_LARGE, REQUEST_TIMED_OUT where the
-        buffer stayed full, `ClientStopped` where it waited while the producer was stopped.
+        buffer stayed full, `ClientStopped` where it waited while the producer was stopped. With a `transactional_id`
+        the record belongs to the open transaction; raises RuntimeError where none is open, and `TransactionError`.
         """
         sender = self._sender
         if sender is None:
-            raise RuntimeError("the producer is not started: use 'async with Producer(…)' or await start()")
+            raise _not_started()
         if not isinstance(topic, str) or not topic:
             check_topic(topic)
         if partition is not None and type(partition) is not int:
@@ -154,6 +192,8 @@ class Producer:
         chosen = self._choose(view, record.key, partition, size)
         if size > self._free_bytes:
             await self._wait_for_room(sender, size)
+        if self._transactions is not None:
+            self._transactions.add(chosen)
         batch, is_next = sender.append(chosen, record, size)
         self._free_bytes -= size
         delivery = Delivery(batch, len(batch.records) - 1, timestamp_ms)
@@ -203,6 +243,10 @@ class Producer:
             waiter = self._blocked.popleft()
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def _not_started() -> RuntimeError:
+    return RuntimeError("the producer is not started: use 'async with Producer(…)' or await start()")
 
 
 def _serialized(name: str, given: object, serializer: Callable[[Any], bytes | None] | None) -> bytes | None:

@@ -25,7 +25,8 @@ class ProducerConfig(ClientConfig):
     `compression_type` is "gzip", "snappy", "lz4", "zstd" or None. `buffer_memory` bounds what waits to be written:
     beyond it `send` waits, at most `max_block_ms`. `partitioner(key, partitions)` replaces Java's choice for records
     with a key. `key_serializer` and `value_serializer` make bytes of what `send` is given, except of None, which stays
-    a null. Raises ValueError for settings that do not go together, CompressionUnavailable.
+    a null. With a `transactional_id` every record is written in a transaction, which the brokers abort after
+    `transaction_timeout_ms`. Raises ValueError for settings that do not go together, CompressionUnavailable.
     """
 
     acks: Acks = "all"
@@ -42,8 +43,15 @@ class ProducerConfig(ClientConfig):
     allow_auto_create_topics: bool = True
     key_serializer: Callable[[Any], bytes | None] | None = None
     value_serializer: Callable[[Any], bytes | None] | None = None
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
 
     def __post_init__(self) -> None:
+        if self.transactional_id == "":
+            raise ValueError("transactional_id is empty: name one, or leave it out to write without transactions")
+        if self.transactional_id is not None and not self.is_idempotent:
+            off = "enable_idempotence=False" if self.enable_idempotence is False else f"acks={self.acks!r}"
+            raise ValueError(f"transactional_id needs idempotence, which {off} turns off: drop one of the two")
         if self.is_idempotent and self.acks_number != -1:
             raise ValueError(f"enable_idempotence needs acks='all', not {self.acks!r}: drop one of the two")
         if self.is_idempotent and self.max_in_flight_requests_per_connection > 5:

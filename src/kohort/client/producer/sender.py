@@ -3,6 +3,9 @@
 At most `max_in_flight` requests are on their way to a broker. Without idempotence a partition has one batch on its
 way, because nothing else would keep the order when it fails. With it there may be as many, and after a failure the
 partition sends nothing until all of them are answered, then starts again with the oldest (KIP-98, KIP-360).
+
+In a transaction, the producer id and epoch are the transaction's, and a batch that is not written ends its hope to be
+committed: everything that waits fails too.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
+from typing import Protocol
 
 from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
+from kohort.client.errors import TransactionAborted, TransactionError
 from kohort.client.producer.accumulator import NO_PRODUCER_ID, OutgoingBatch, OutgoingPartition, ProducerId
 from kohort.client.producer.producer_config import ProducerConfig
 from kohort.model.errors import ErrorCode, KafkaError, error_for
@@ -28,8 +33,13 @@ from kohort.wire.record_batches import Record, encode_batch
 log = logging.getLogger(__name__)
 
 _NEWEST_BY_NAME = 12
+_NEWEST_IN_VERSION_1 = 11
+"""The newest Produce that does not add its partitions to the transaction by itself (KIP-890)."""
 _LANE = "produce"
 _NO_LEADER_WAIT_S = 0.1
+_WAIT_MS = 100
+_MARKERS_WAIT_MS = 20
+"""The last transaction's markers are on their way: they come soon."""
 _RESULT_MISSING = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the broker's response leaves a batch out")
 
 # The broker no longer follows this producer's numbers: a new identity, and numbers from 0, put that right.
@@ -41,6 +51,28 @@ _LOST_COUNT = frozenset(
         ErrorCode.PRODUCER_FENCED,
     }
 )
+
+
+class TransactionalWrites(Protocol):
+    """The transaction that a sender writes records of: `TransactionDriver`, or one that is driven elsewhere.
+
+    With `version` 1 a partition may be written to once it was added (`may_write`), with 2 the write adds it (KIP-890).
+    A new `identity` begins its sequence numbers at `first_sequence` in each partition: 0, unless another process has
+    written to it under the same identity. What waits fails with `refusal` where there is
+    one; `fail_batch` is called with the error of each batch that was not written.
+    """
+
+    @property
+    def transactional_id(self) -> str: ...
+    @property
+    def identity(self) -> ProducerId: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def refusal(self) -> KafkaError | None: ...
+    def may_write(self, partition: TopicPartition, /) -> bool: ...
+    def first_sequence(self, partition: TopicPartition, /) -> int: ...
+    def fail_batch(self, error: KafkaError, /) -> None: ...
 
 
 _Results = dict[TopicPartition, tuple[KafkaError | None, int, int]]
@@ -57,9 +89,18 @@ _CONDITION_OF_THE_BROKER = frozenset(
 
 
 class Sender:
-    """The producer's background task. `released` is called with the bytes of every batch that is done with."""
+    """The producer's background task. `released` is called with the bytes of every batch that is done with.
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig, released: Callable[[int], None]) -> None:
+    With a `transaction` every record belongs to it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ProducerConfig,
+        released: Callable[[int], None],
+        transaction: TransactionalWrites | None = None,
+    ) -> None:
         self._partitions: dict[TopicPartition, OutgoingPartition] = {}
         self._active: dict[TopicPartition, OutgoingPartition] = {}
         self._flushing = 0
@@ -71,6 +112,7 @@ class Sender:
         self._linger_s = config.linger_ms / 1000
         self._timeout_s = config.delivery_timeout_ms / 1000
         self._released = released
+        self._transaction = transaction
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -130,6 +172,10 @@ class Sender:
         finally:
             self._flushing -= 1
 
+    def wake(self) -> None:
+        """Look again at what may be sent."""
+        self._wake.set()
+
     def fail(self, reason: KafkaError) -> None:
         """Fail what was not written, and every record that comes later: nothing is left without an end."""
         self._ended = reason
@@ -148,6 +194,8 @@ class Sender:
         """Start every request that may start now; return when to look again."""
         config = self._config
         next_s = inf
+        if self._transaction is not None and (refusal := self._transaction.refusal) is not None:
+            self._fail_waiting(refusal)
         ready: dict[Broker, list[OutgoingPartition]] = {}
         for partition in list(self._active.values()):
             next_s = min(next_s, self._expire(partition, now_s))
@@ -205,7 +253,13 @@ class Sender:
             if partition.in_flight:
                 return False
             partition.is_recovering = False
-        if self._is_idempotent and (partition.identity == NO_PRODUCER_ID or partition.is_reset_due):
+        if self._transaction is not None:
+            if not self._transaction.may_write(partition.partition):
+                return False
+            if partition.identity != self._transaction.identity:
+                first = self._transaction.first_sequence(partition.partition)
+                partition.reset(self._transaction.identity, first)
+        elif self._is_idempotent and (partition.identity == NO_PRODUCER_ID or partition.is_reset_due):
             if self._identity != NO_PRODUCER_ID and self._identity != partition.identity:
                 partition.reset(self._identity)
             else:
@@ -278,6 +332,9 @@ class Sender:
         data = list(topics.values())
         request = ProduceRequest(acks=self._acks, timeout_ms=config.request_timeout_ms, topic_data=data)
         highest = _NEWEST_BY_NAME if NO_TOPIC_ID in names else None
+        if (transaction := self._transaction) is not None:
+            request.transactional_id = transaction.transactional_id
+            highest = _NEWEST_IN_VERSION_1 if transaction.version == 1 else highest
         if self._acks == 0:
             await connection.send(request, highest=highest)
             return {batch.partition: (None, -1, -1) for batch in batches}
@@ -292,6 +349,7 @@ class Sender:
                 producer_id=batch.identity.producer_id,
                 producer_epoch=batch.identity.epoch,
                 base_sequence=batch.sequence,
+                transactional=self._transaction is not None,
             )
         return batch.encoded
 
@@ -305,7 +363,9 @@ class Sender:
         is_lost_count = error.code in _LOST_COUNT and self._is_idempotent
         if is_lost_count and is_first and not partition.is_recovering:
             partition.is_reset_due = True
-        if is_lost_count or is_worth_a_retry(error):
+        # A transaction keeps its numbers: where they are lost, it is aborted.
+        is_lost = is_lost_count and self._transaction is not None and partition.is_reset_due
+        if not is_lost and (is_lost_count or is_worth_a_retry(error)):
             batch.error = error
             partition.put_back(batch)
             if error.code in _CONDITION_OF_THE_BROKER and batch.partition not in self._waits:
@@ -313,7 +373,8 @@ class Sender:
                     "%s refuses records: %s; they are sent again for %g s (delivery_timeout_ms)",
                     batch.partition, error, self._timeout_s,
                 )  # fmt: skip
-            waits = self._waits.setdefault(batch.partition, self._cluster.waits())
+            initial_ms = _MARKERS_WAIT_MS if error.code is ErrorCode.CONCURRENT_TRANSACTIONS else _WAIT_MS
+            waits = self._waits.setdefault(batch.partition, self._cluster.waits(initial_ms))
             partition.not_before_s = self._loop.time() + waits.next_s()
             self._cluster.request_refresh()
             log.info("a batch for %s is tried again: %s", batch.partition, error)
@@ -326,7 +387,11 @@ class Sender:
         self, batch: OutgoingBatch, error: KafkaError | None, base_offset: int = -1, append_time_ms: int = -1
     ) -> None:
         if error is not None:
-            log.error("%d records for %s were not written: %s", len(batch.records), batch.partition, error)
+            is_aborted = isinstance(error, TransactionAborted)
+            text = "%d records for %s were not written: %s"
+            log.log(logging.INFO if is_aborted else logging.ERROR, text, len(batch.records), batch.partition, error)
+            if self._transaction is not None and not isinstance(error, TransactionError):
+                self._transaction.fail_batch(error)
         batch.finish(error, base_offset, append_time_ms)
         self._released(batch.size)
         self._wake.set()
@@ -350,12 +415,12 @@ class Sender:
                 return
             except KafkaError as error:
                 if not is_worth_a_retry(error):
-                    self._fail_all(error)
+                    self._fail_waiting(error)
                     return
                 log.info("a producer id is asked for again: %s", error)
             await asyncio.sleep(waits.next_s())
 
-    def _fail_all(self, error: KafkaError) -> None:
+    def _fail_waiting(self, error: KafkaError) -> None:
         for partition in self._active.values():
             while partition.queue:
                 self._finish(partition.queue.popleft(), error)

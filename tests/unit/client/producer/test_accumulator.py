@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kohort.client.producer.accumulator import Delivery, OutgoingPartition, ProducerId, RecordMetadata
+from kohort.client.producer.accumulator import Delivery, OutgoingPartition, ProducerId, RecordMetadata, sequence_after
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import Record
@@ -74,6 +74,13 @@ def test_a_new_identity_numbers_from_zero() -> None:
     partition.reset(ProducerId(10, 0))
     batch = partition.take()
     assert (batch.sequence, batch.identity) == (0, ProducerId(10, 0))
+
+
+def test_an_identity_that_another_process_has_written_under_goes_on_with_its_numbers() -> None:
+    """Each round of a Spark job has new tasks under the same producer epoch, where transactions are of version 1."""
+    partition = filled(4)
+    partition.reset(ProducerId(9, 1), sequence_after(2**31 - 3, 2))
+    assert [partition.take().sequence for _ in range(2)] == [2**31 - 1, 1]
 
 
 def test_a_delivery_knows_its_offset_within_the_batch() -> None:
