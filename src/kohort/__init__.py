@@ -25,16 +25,28 @@ if TYPE_CHECKING:
         ClientStopped,
         CommitFailed,
         Consumer,
+        CooperativeProtocol,
         DeserializationFailed,
+        EagerProtocol,
+        GroupMember,
+        JsonCodec,
+        MemberMetadata,
         OffsetAndMetadata,
         PartitionErrors,
         Producer,
+        ProducerFenced,
         RebalanceListener,
         RecordMetadata,
         Sasl,
         SubscriptionPattern,
+        TransactionAbortable,
+        TransactionAborted,
+        TransactionError,
+        TransactionFatal,
+        TransactionRetriable,
         UnknownPartition,
         UnknownTopic,
+        share_evenly,
     )
     from kohort.model.errors import ErrorCode, KafkaError
     from kohort.model.ids import TopicPartition
@@ -46,9 +58,11 @@ _NAMES_IN = {
         "CapacityAssignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor assignor"
     ),
     "kohort.client": (
-        "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer DeserializationFailed "
-        "OffsetAndMetadata PartitionErrors Producer RebalanceListener RecordMetadata Sasl SubscriptionPattern "
-        "UnknownPartition UnknownTopic"
+        "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer CooperativeProtocol "
+        "DeserializationFailed EagerProtocol GroupMember JsonCodec MemberMetadata OffsetAndMetadata "
+        "PartitionErrors Producer ProducerFenced RebalanceListener RecordMetadata Sasl "
+        "SubscriptionPattern TransactionAbortable TransactionAborted TransactionError TransactionFatal "
+        "TransactionRetriable UnknownPartition UnknownTopic share_evenly"
     ),
     "kohort.model.errors": "ErrorCode KafkaError",
     "kohort.model.ids": "TopicPartition",
@@ -65,14 +79,20 @@ __all__ = [
     "ClientStopped",
     "CommitFailed",
     "Consumer",
+    "CooperativeProtocol",
     "CooperativeStickyAssignor",
     "CorruptBatch",
     "DeserializationFailed",
+    "EagerProtocol",
     "ErrorCode",
+    "GroupMember",
+    "JsonCodec",
     "KafkaError",
+    "MemberMetadata",
     "OffsetAndMetadata",
     "PartitionErrors",
     "Producer",
+    "ProducerFenced",
     "RangeAssignor",
     "RebalanceListener",
     "Record",
@@ -82,10 +102,16 @@ __all__ = [
     "StickyAssignor",
     "SubscriptionPattern",
     "TopicPartition",
+    "TransactionAbortable",
+    "TransactionAborted",
+    "TransactionError",
+    "TransactionFatal",
+    "TransactionRetriable",
     "UnknownPartition",
     "UnknownTopic",
     "__version__",
     "assignor",
+    "share_evenly",
 ]
 
 __getattr__ = lazy_exports(__name__, _NAMES_IN)

@@ -17,8 +17,11 @@ from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer import STOP_TIMEOUT_MS
 from kohort.client.consumer.consumer import Consumer as _Consumer
 from kohort.client.consumer.topic_subscription import Topic
+from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.accumulator import Delivery as _Delivery
 from kohort.client.producer.accumulator import RecordMetadata
+from kohort.client.producer.open_transaction import Offsets
+from kohort.client.producer.open_transaction import Transaction as _Transaction
 from kohort.client.producer.producer import Headers
 from kohort.client.producer.producer import Producer as _Producer
 from kohort.client.rebalance_listener import Callback, RebalanceListener, finished, listener_of
@@ -29,7 +32,7 @@ P = ParamSpec("P")
 ClientT = TypeVar("ClientT")
 ResultT = TypeVar("ResultT")
 
-__all__ = ["Admin", "Consumer", "Delivery", "Producer", "RebalanceListener"]
+__all__ = ["Admin", "Consumer", "Delivery", "Producer", "RebalanceListener", "Transaction"]
 
 
 class _Blocking(Generic[ClientT]):
@@ -134,6 +137,7 @@ class Consumer(_Blocking[_Consumer]):
     seek = _plain(_Consumer.seek)
     seek_to_beginning = _plain(_Consumer.seek_to_beginning)
     seek_to_end = _plain(_Consumer.seek_to_end)
+    seek_to_committed = _plain(_Consumer.seek_to_committed)
     pause = _plain(_Consumer.pause)
     resume = _plain(_Consumer.resume)
     paused = _plain(_Consumer.paused)
@@ -145,6 +149,7 @@ class Consumer(_Blocking[_Consumer]):
     offsets_for_times = _blocking(_Consumer.offsets_for_times)
     enforce_rebalance = _plain(_Consumer.enforce_rebalance)
     report_standby_lag = _plain(_Consumer.report_standby_lag)
+    transaction_offsets = _plain(_Consumer.transaction_offsets)
     group_metadata = _plain(_Consumer.group_metadata)
 
     @property
@@ -224,6 +229,30 @@ class Delivery:
         return self._runner.run(on_loop)
 
 
+class Transaction:
+    """`kohort.client.Transaction`, blocking; made by `Producer.transaction` and used with `with`."""
+
+    def __init__(self, transaction: _Transaction, runner: Runner) -> None:
+        self._client = transaction
+        self._runner = runner
+
+    begin = _blocking(_Transaction.begin)
+    commit = _blocking(_Transaction.commit)
+    abort = _blocking(_Transaction.abort)
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._runner.run(lambda: self._client.__aexit__(kind, error, trace))
+
+    def send_offsets(self, group: Consumer | GroupMetadata, offsets: Offsets | None = None) -> None:
+        """Commit offsets of a consumer's group with the transaction. Everything else as `kohort.client.Transaction`."""
+        source = group._client if isinstance(group, Consumer) else group
+        self._runner.run(lambda: self._client.send_offsets(source, offsets))
+
+
 class Producer(_Blocking[_Producer]):
     """`kohort.Producer`, blocking; threads may share one. Use it with `with`, which writes what waits at the end."""
 
@@ -246,6 +275,10 @@ class Producer(_Blocking[_Producer]):
         """Put a record into a batch; `result()` of what is returned waits until it is written. Raises as `Producer`."""
         sent = self._runner.run(lambda: self._client.send(topic, value, key, partition, timestamp_ms, headers))
         return Delivery(sent, self._runner)
+
+    def transaction(self) -> Transaction:
+        """Return a new transaction; `with` begins it, commits it at the end, and aborts it on an exception."""
+        return Transaction(_plain(_Producer.transaction)(self), self._runner)
 
     def stop(self, *, timeout_ms: int | None = None) -> None:
         """Write what waits, for at most `timeout_ms` (the delivery timeout by default), and end everything."""

@@ -9,6 +9,7 @@ import re
 import ssl
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -89,7 +90,10 @@ def test_a_setting_of_a_producer_works(broker: EmbeddedBroker, line: Line) -> No
         settings = line.settings
         key: Any = "k" if "key_serializer" in settings else b"k"
         value: Any = {"n": 0} if "value_serializer" in settings else b"{}"
-        async with Producer(**settings | {"bootstrap_servers": broker.bootstrap_servers}) as producer:
+        async with (
+            Producer(**settings | {"bootstrap_servers": broker.bootstrap_servers}) as producer,
+            producer.transaction() if "transactional_id" in settings else nullcontext(),
+        ):
             assert (await (await producer.send("orders", value, key=key))).offset > 0
 
     asyncio.run(scenario())
@@ -145,8 +149,8 @@ def compiled(code: str) -> CodeType:
     return found
 
 
-async def run(section: str, **known: Any) -> None:
-    for line in lines(section):
+async def run(rows: list[Line], **known: Any) -> None:
+    for line in rows:
         assert line.code is not None
         waits = eval(compiled(line.code), known)
         if waits is not None:
@@ -164,13 +168,31 @@ def test_what_a_consumer_does_works(kohort_broker: EmbeddedBroker) -> None:
             max_poll_records=1,
             metadata_max_age_ms=100,
         )
-        await run("A consumer", consumer=consumer, partition=TopicPartition("orders", 0))
+        await run(lines("A consumer"), consumer=consumer, partition=TopicPartition("orders", 0))
 
     asyncio.run(scenario())
 
 
 def test_what_a_producer_does_works(broker: EmbeddedBroker) -> None:
-    asyncio.run(run("A producer", producer=Producer(broker.bootstrap_servers)))
+    asyncio.run(run(lines("A producer"), producer=Producer(broker.bootstrap_servers)))
+
+
+def test_what_a_transaction_does_works(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        address = broker.bootstrap_servers
+        producer = Producer(address, transactional_id="tx")
+        partition = TopicPartition("orders", 0)
+        async with producer, Consumer(bootstrap_servers=address, group_id="g", enable_auto_commit=False) as consumer:
+            consumer.assign([partition])
+            known = {"producer": producer, "consumer": consumer, "partition": partition}
+            *rows, last = lines("A transaction")
+            assert last.here == "`await transaction.abort()`"
+            await run(rows, **known, transaction=producer.transaction())
+            async with producer.transaction() as transaction:
+                await run([last], transaction=transaction)
+            assert (await consumer.committed([partition]))[partition].offset == 7
+
+    asyncio.run(scenario())
 
 
 def test_what_an_operator_does_works(kohort_broker: EmbeddedBroker) -> None:
@@ -180,7 +202,7 @@ def test_what_an_operator_does_works(kohort_broker: EmbeddedBroker) -> None:
         async with Admin(kohort_broker.bootstrap_servers) as admin:
             await admin.create_topic("others", 1)
             await admin.reset_offsets("billing", {TopicPartition("others", 0): 0})
-            await run("An operator", admin=admin, partition=partition, ResourceType=ResourceType)
+            await run(lines("An operator"), admin=admin, partition=partition, ResourceType=ResourceType)
 
     asyncio.run(scenario())
 

@@ -135,6 +135,7 @@ def test_a_broker_that_is_started_again_has_the_assignors_that_it_was_given(tmp_
         return {member: [] for member in spec.members}
 
     async def join(broker: EmbeddedBroker) -> None:
+        before = len(asked)  # A consumer joins as soon as it starts, before its first poll.
         async with (
             Admin(broker.bootstrap_servers) as admin,
             Consumer(
@@ -147,7 +148,6 @@ def test_a_broker_that_is_started_again_has_the_assignors_that_it_was_given(tmp_
         ):
             if not await admin.list_topics():
                 await admin.create_topic("t", 1)
-            before = len(asked)
             while len(asked) == before:
                 await consumer.poll(10)
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kohort.client.cluster.metadata import Broker, ClusterView, PartitionView, TopicView
     from kohort.client.consumer.batch import Batch
     from kohort.client.consumer.consumer import Consumer
-    from kohort.client.consumer.group_member import GroupMetadata
     from kohort.client.consumer.range_reader import read_ranges
     from kohort.client.consumer.topic_subscription import SubscriptionPattern
     from kohort.client.errors import (
@@ -28,12 +27,29 @@ if TYPE_CHECKING:
         CommitFailed,
         DeserializationFailed,
         PartitionErrors,
+        ProducerFenced,
         RebalanceInProgress,
+        TransactionAbortable,
+        TransactionAborted,
+        TransactionError,
+        TransactionFatal,
+        TransactionRetriable,
         UnknownPartition,
         UnknownTopic,
     )
+    from kohort.client.group_metadata import GroupMetadata
     from kohort.client.membership.membership import Membership
+    from kohort.client.own_groups.group_member import GroupMember
+    from kohort.client.own_groups.group_protocols import (
+        BytesCodec,
+        CooperativeProtocol,
+        EagerProtocol,
+        JsonCodec,
+        MemberMetadata,
+        share_evenly,
+    )
     from kohort.client.producer.accumulator import Delivery, RecordMetadata
+    from kohort.client.producer.open_transaction import Transaction
     from kohort.client.producer.producer import Producer
     from kohort.client.rebalance_listener import RebalanceListener
     from kohort.net.sasl import Sasl
@@ -48,15 +64,21 @@ _NAMES_IN = {
     "kohort.client.cluster.metadata": "Broker ClusterView PartitionView TopicView",
     "kohort.client.consumer.batch": "Batch",
     "kohort.client.consumer.consumer": "Consumer",
-    "kohort.client.consumer.group_member": "GroupMetadata",
     "kohort.client.consumer.range_reader": "read_ranges",
     "kohort.client.consumer.topic_subscription": "SubscriptionPattern",
     "kohort.client.errors": (
         "AssignmentFailed BrokerUnreachable ClientStopped CommitFailed DeserializationFailed PartitionErrors "
-        "RebalanceInProgress UnknownPartition UnknownTopic"
+        "ProducerFenced RebalanceInProgress TransactionAbortable TransactionAborted TransactionError TransactionFatal "
+        "TransactionRetriable UnknownPartition UnknownTopic"
     ),
+    "kohort.client.group_metadata": "GroupMetadata",
     "kohort.client.membership.membership": "Membership",
+    "kohort.client.own_groups.group_member": "GroupMember",
+    "kohort.client.own_groups.group_protocols": (
+        "BytesCodec CooperativeProtocol EagerProtocol JsonCodec MemberMetadata share_evenly"
+    ),
     "kohort.client.producer.accumulator": "Delivery RecordMetadata",
+    "kohort.client.producer.open_transaction": "Transaction",
     "kohort.client.producer.producer": "Producer",
     "kohort.client.rebalance_listener": "RebalanceListener",
     "kohort.net.sasl": "Sasl",
@@ -68,6 +90,7 @@ __all__ = [
     "Batch",
     "Broker",
     "BrokerUnreachable",
+    "BytesCodec",
     "ClientStopped",
     "Cluster",
     "ClusterView",
@@ -75,18 +98,24 @@ __all__ = [
     "ConfigEntry",
     "ConfigSource",
     "Consumer",
+    "CooperativeProtocol",
     "Delivery",
     "DeserializationFailed",
+    "EagerProtocol",
     "GroupDescription",
     "GroupListing",
+    "GroupMember",
     "GroupMetadata",
+    "JsonCodec",
     "MemberDescription",
+    "MemberMetadata",
     "Membership",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionErrors",
     "PartitionView",
     "Producer",
+    "ProducerFenced",
     "RebalanceInProgress",
     "RebalanceListener",
     "RecordMetadata",
@@ -94,9 +123,16 @@ __all__ = [
     "Sasl",
     "SubscriptionPattern",
     "TopicView",
+    "Transaction",
+    "TransactionAbortable",
+    "TransactionAborted",
+    "TransactionError",
+    "TransactionFatal",
+    "TransactionRetriable",
     "UnknownPartition",
     "UnknownTopic",
     "read_ranges",
+    "share_evenly",
 ]
 
 __getattr__ = lazy_exports(__name__, _NAMES_IN)

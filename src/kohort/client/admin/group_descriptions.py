@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.errors import raise_refusal
-from kohort.model.assignment import Assignment, Partitions
+from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
+from kohort.wire.connect_protocol import (
+    ConnectAssignment,
+    ConnectWorker,
+    decode_connect_assignment,
+    decode_connect_worker,
+)
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.messages import (
     ConsumerGroupDescribeRequest,
@@ -63,6 +69,8 @@ class MemberDescription:
     """Whether its metadata and assignment could be read."""
     assignor_data: bytes | None = None
     """What the assignor sent along with its assignment."""
+    connect: tuple[ConnectWorker, ConnectAssignment] | None = None
+    """Of a worker of Kafka Connect: what it sends about itself, and what it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,32 +126,42 @@ def read_classic(group: DescribeGroupsResponse.Group) -> GroupDescription:
         group.group_state,
         group.protocol_type,
         group.protocol_data,
-        tuple(_classic_member(member, group.protocol_type == "consumer") for member in group.members),
+        tuple(_classic_member(member, group.protocol_type) for member in group.members),
     )
 
 
-def _classic_member(member: DescribeGroupsResponse.Group.Member, is_consumer: bool) -> MemberDescription:
-    subscription: Subscription | None = None
-    assignment = Assignment()
-    is_readable = is_consumer
-    if is_consumer:
-        try:
-            assignment = decode_assignment(member.member_assignment)
-            # There is no metadata while a round gathers.
-            subscription = decode_subscription(member.member_metadata) if len(member.member_metadata) else None
-        except MalformedMessage:
-            # Bytes that cannot be read of one member must not hide the rest of the group.
-            is_readable = False
-    return MemberDescription(
+def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: str) -> MemberDescription:
+    found = MemberDescription(
         member.member_id,
         member.group_instance_id,
         member.client_id,
         member.client_host,
-        assignment.partitions,
+        frozenset(),
+        is_readable=False,
+    )
+    try:
+        if protocol_type == "consumer":
+            return _subscribed(found, member)
+        if protocol_type == "connect" and len(member.member_metadata):
+            worker = decode_connect_worker(member.member_metadata)
+            return replace(found, connect=(worker, decode_connect_assignment(member.member_assignment)))
+    except MalformedMessage:
+        pass  # Bytes that cannot be read of one member must not hide the rest of the group.
+    return found
+
+
+def _subscribed(found: MemberDescription, member: DescribeGroupsResponse.Group.Member) -> MemberDescription:
+    """Return a consumer's description. Raises `MalformedMessage`."""
+    assignment = decode_assignment(member.member_assignment)
+    # There is no metadata while a round gathers.
+    subscription = decode_subscription(member.member_metadata) if len(member.member_metadata) else None
+    return replace(
+        found,
+        assignment=assignment.partitions,
         rack=subscription.rack if subscription else None,
         topics=tuple(sorted(subscription.topics)) if subscription else (),
         subscription=subscription,
-        is_readable=is_readable,
+        is_readable=True,
         assignor_data=assignment.user_data,
     )
 

@@ -13,19 +13,20 @@ from typing import Unpack
 
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
 from kohort.client.broadcast_event import BroadcastEvent
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata, committable
 from kohort.client.cluster.list_offsets import OffsetAndTimestamp, list_ends, list_offsets
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.consumer.batch import Batch
+from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig, ConsumerSettings
 from kohort.client.consumer.fetcher import FetchCollector, Fetcher
-from kohort.client.consumer.group_member import GroupMember, GroupMetadata
 from kohort.client.consumer.offset_commits import OffsetCommits, Offsets, OnComplete
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.positions import Positions
 from kohort.client.consumer.rebalance_callbacks import CallbackGate, RebalanceCallbacks
 from kohort.client.consumer.subscription_follower import SubscriptionFollower
 from kohort.client.consumer.topic_subscription import Topic, TopicSubscription
+from kohort.client.group_metadata import GroupMetadata
 from kohort.client.membership.user_callbacks import Lags
 from kohort.client.rebalance_listener import Callback, RebalanceListener, listener_of
 from kohort.client.settings import config_of, understood
@@ -58,7 +59,7 @@ class Consumer:
         self._changed = changed = BroadcastEvent()
         self._partitions = partitions = PartitionTable()
         self._gate = CallbackGate(changed)
-        self._group = group = GroupMember(cluster, config, metrics, changed)
+        self._group = group = ConsumerMembership(cluster, config, metrics, changed)
         self._commits = commits = OffsetCommits(cluster, config, partitions, group, metrics)
         self._fetcher = fetcher = Fetcher(cluster, config, partitions, changed)
         self._positions = Positions(cluster, config, partitions, group, fetcher, changed)
@@ -285,6 +286,16 @@ class Consumer:
             raise ValueError(f"offset {offset} is negative: use seek_to_beginning or seek_to_end")
         self._positions.seek(self._partitions[topic_partition("partition", partition)], offset)
 
+    def seek_to_committed(self) -> None:
+        """Read on at the group's committed offsets in all partitions, as after an aborted transaction.
+
+        A partition without one begins where `auto_offset_reset` says.
+        """
+        self._group.require_id()
+        for state in self._partitions:
+            state.move(None)
+        self._partitions.position_wanted.set()
+
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Read on at the first offset of these partitions, of all by default."""
         self._seek_to(partitions, EARLIEST)
@@ -367,6 +378,21 @@ class Consumer:
         """
         self._group.require_id()
         self._group.report_lags(lags)
+
+    def transaction_offsets(
+        self, offsets: Offsets | None = None
+    ) -> tuple[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return who commits which offsets in a producer's transaction, as `Transaction.send_offsets` does.
+
+        By default the position of every partition. Raises RuntimeError where the consumer commits by itself or has no
+        group, `CommitFailed` where the group has taken its partitions away.
+        """
+        if self._config.is_auto_committing:
+            raise RuntimeError(
+                "this consumer commits by itself: pass enable_auto_commit=False to commit offsets in a transaction"
+            )
+        wanted = self._partitions.positions() if offsets is None else committable(offsets)
+        return self._group.metadata_for(wanted), wanted
 
     def group_metadata(self) -> GroupMetadata:
         """Return who this consumer is in its group now. Raises RuntimeError without a group."""

@@ -19,8 +19,8 @@ from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.offset_specs import READ_COMMITTED
 from kohort.client.consumer.batch import CORRUPT_RESPONSES, Batch, unreadable, visible_batches
+from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
-from kohort.client.consumer.group_member import GroupMember
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
@@ -249,7 +249,7 @@ class FetchCollector:
 
     _config: ConsumerConfig
     _partitions: PartitionTable
-    _group: GroupMember
+    _group: ConsumerMembership
     _fetcher: Fetcher
 
     def collect(self, limit: int | None, *, is_single: bool) -> list[Batch]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, committable
+from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
-from kohort.client.consumer.group_member import GroupMember
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress
 from kohort.client.membership.member_commits import Hold
@@ -41,7 +41,7 @@ class OffsetCommits:
     _cluster: Cluster
     _config: ConsumerConfig
     _partitions: PartitionTable
-    _group: GroupMember
+    _group: ConsumerMembership
     _metrics: RebalanceMetrics
     deadline_s: float | None = None
 

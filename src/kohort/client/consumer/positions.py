@@ -13,9 +13,9 @@ from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.list_offsets import list_offsets
 from kohort.client.cluster.retry import is_worth_a_retry
+from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.fetcher import Fetcher
-from kohort.client.consumer.group_member import GroupMember
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -30,7 +30,7 @@ class Positions:
     _cluster: Cluster
     _config: ConsumerConfig
     _partitions: PartitionTable
-    _group: GroupMember
+    _group: ConsumerMembership
     _fetcher: Fetcher
     _changed: BroadcastEvent
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from kohort.client.broadcast_event import BroadcastEvent
-from kohort.client.consumer.group_member import GroupMember
+from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.offset_commits import OffsetCommits
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.rebalance_listener import CallbackAbandoned, RebalanceListener, finished
@@ -73,7 +73,7 @@ class RebalanceCallbacks(RebalanceListener):
     user: RebalanceListener
     _partitions: PartitionTable
     _gate: CallbackGate
-    _group: GroupMember
+    _group: ConsumerMembership
     _commits: OffsetCommits
     _metrics: RebalanceMetrics
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import ClusterView
+from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
-from kohort.client.consumer.group_member import GroupMember
 from kohort.client.consumer.offset_commits import OffsetCommits
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.rebalance_callbacks import RebalanceCallbacks
@@ -29,7 +29,7 @@ class SubscriptionFollower:
     _cluster: Cluster
     _config: ConsumerConfig
     _partitions: PartitionTable
-    _group: GroupMember
+    _group: ConsumerMembership
     _commits: OffsetCommits
     _callbacks: RebalanceCallbacks
     _unwatch: Callable[[], None] | None = None

@@ -42,7 +42,8 @@ class Leader:
         """
         topics = sorted({topic for member in effect.members.values() for topic in member.subscription.topics})
         try:
-            await self._refresh(topics, is_wanted)
+            if topics:
+                await self._refresh(topics, is_wanted)
             if not is_wanted():
                 return inputs.ComputeFailed(effect.identity, "the round is over")
             snapshot = specs(self._cluster.view, topics)

@@ -1,7 +1,7 @@
 """A member's effects as Kafka's messages, and responses and metadata as its inputs, for both protocols. Pure.
 
-`embedded` is the version of the embedded protocol that a classic member writes; below 3 only members stand in for old
-clients. An answer whose blobs cannot be read raises `MalformedMessage`. Lags and reasons in heartbeats (KIP-848) are
+`embedded` is the embedded protocol of a classic member. An answer whose blobs cannot be read raises
+`MalformedMessage`. Lags and reasons in heartbeats (KIP-848) are
 this project's extension, in tagged fields that other brokers ignore: only a broker that understands them is sent any
 (`supports_lags`).
 """
@@ -9,10 +9,10 @@ this project's extension, in tagged fields that other brokers ignore: only a bro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from kohort.assign.spec import MemberSpec, TopicSpec
 from kohort.client.cluster.metadata import ClusterView
+from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
 from kohort.member import effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, Lags
 from kohort.member.inputs import ConsumerHeartbeatAnswered, MetadataChanged, TopicsSeen
@@ -22,13 +22,6 @@ from kohort.model.cause import MAX_REASON_LENGTH
 from kohort.model.errors import ErrorCode, error_for
 from kohort.model.id_partitions import id_partitions
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.wire.consumer_protocol import (
-    NEWEST,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
 from kohort.wire.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -40,7 +33,6 @@ from kohort.wire.messages import (
     SyncGroupResponse,
 )
 
-PROTOCOL_TYPE = "consumer"
 LEAVE_TIMEOUT_MS = 5_000
 _JOIN_MARGIN_MS = 5_000
 
@@ -55,28 +47,28 @@ def heartbeat_ms(request_timeout_ms: int, config: MemberConfig) -> int:
     return min(request_timeout_ms, config.session_timeout_ms)
 
 
-def join_request(group_id: str, config: MemberConfig, effect: effects.Join, embedded: int = NEWEST) -> JoinGroupRequest:
+def join_request(
+    group_id: str, config: MemberConfig, effect: effects.Join, embedded: EmbeddedProtocol = CONSUMER_PROTOCOL
+) -> JoinGroupRequest:
     """Return JoinGroup."""
-    offers = [
-        (name, subscription if embedded == NEWEST else replace(subscription, version=embedded))
-        for name, subscription in effect.protocols
-    ]
     return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=config.session_timeout_ms,
         rebalance_timeout_ms=config.rebalance_timeout_ms,
         member_id=effect.identity.member_id,
         group_instance_id=config.instance_id,
-        protocol_type=PROTOCOL_TYPE,
+        protocol_type=embedded.protocol_type,
         protocols=[
-            JoinGroupRequest.Protocol(name=name, metadata=encode_subscription(subscription))
-            for name, subscription in offers
+            JoinGroupRequest.Protocol(name=name, metadata=embedded.encode_subscription(name, subscription))
+            for name, subscription in effect.protocols
         ],
         reason=effect.reason[:MAX_REASON_LENGTH] or None,
     )
 
 
-def join_answered(effect: effects.Join, answer: JoinGroupResponse) -> inputs.JoinAnswered:
+def join_answered(
+    effect: effects.Join, answer: JoinGroupResponse, embedded: EmbeddedProtocol = CONSUMER_PROTOCOL
+) -> inputs.JoinAnswered:
     """Return what JoinGroup's answer says."""
     return inputs.JoinAnswered(
         effect.identity,
@@ -86,34 +78,41 @@ def join_answered(effect: effects.Join, answer: JoinGroupResponse) -> inputs.Joi
         leader=answer.leader,
         protocol_name=answer.protocol_name or "",
         members={
-            member.member_id: MemberSpec(decode_subscription(member.metadata), member.group_instance_id)
+            member.member_id: MemberSpec(embedded.decode_subscription(member.metadata), member.group_instance_id)
             for member in answer.members
         },
         is_skip=answer.skip_assignment,
     )
 
 
-def sync_request(group_id: str, config: MemberConfig, effect: effects.Sync, embedded: int = NEWEST) -> SyncGroupRequest:
+def sync_request(
+    group_id: str, config: MemberConfig, effect: effects.Sync, embedded: EmbeddedProtocol = CONSUMER_PROTOCOL
+) -> SyncGroupRequest:
     """Return SyncGroup."""
     return SyncGroupRequest(
         group_id=group_id,
         generation_id=effect.identity.generation,
         member_id=effect.identity.member_id,
         group_instance_id=config.instance_id,
-        protocol_type=PROTOCOL_TYPE,
+        protocol_type=embedded.protocol_type,
         protocol_name=effect.protocol_name,
         assignments=[
-            SyncGroupRequest.Assignment(member_id=member, assignment=encode_assignment(assignment, embedded))
+            SyncGroupRequest.Assignment(member_id=member, assignment=embedded.encode_assignment(assignment))
             for member, assignment in sorted(effect.assignments.items())
         ],
         assignment_error=effect.failure,
     )
 
 
-def sync_answered(effect: effects.Sync, answer: SyncGroupResponse) -> inputs.SyncAnswered:
+def sync_answered(
+    effect: effects.Sync, answer: SyncGroupResponse, embedded: EmbeddedProtocol = CONSUMER_PROTOCOL
+) -> inputs.SyncAnswered:
     """Return what SyncGroup's answer says."""
     return inputs.SyncAnswered(
-        effect.identity, error_for(answer.error_code), decode_assignment(answer.assignment), answer.error_message
+        effect.identity,
+        error_for(answer.error_code),
+        embedded.decode_assignment(answer.assignment),
+        answer.error_message,
     )
 
 

@@ -19,6 +19,7 @@ from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
 from kohort.client.membership.member_commits import Hold, MemberCommits
 from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver, new_driver, new_member_id
 from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable
@@ -58,7 +59,7 @@ class Membership:
 
     Timings are milliseconds. The config's `rebalance_timeout_ms` bounds how long a callback may hold the group up;
     `max_poll_interval_ms` asks for `enter_poll`/`return_poll` at that pace and is off by default. `protocol` is
-    "classic", "consumer" or "auto"; `assignors` belong to the classic protocol, `member_id` to the consumer protocol.
+    "classic", "consumer" or "auto"; `assignors` and `embedded` are the classic protocol's, `member_id` is the other's.
     `on_change` is called after each step of the member; `before_join` is awaited before JoinGroup while the member owns
     partitions, so that what is finished can be committed.
     Raises ValueError for assignors that do not go together.
@@ -79,6 +80,7 @@ class Membership:
         metrics: RebalanceMetrics | None = None,
         on_change: Callable[[], None] | None = None,
         before_join: Callable[[], Awaitable[None]] | None = None,
+        embedded: EmbeddedProtocol = CONSUMER_PROTOCOL,
     ) -> None:
         self.group_id = group_id
         self.config = config
@@ -88,6 +90,7 @@ class Membership:
         self._cluster = cluster
         self._on_change = on_change
         self._before_join = before_join
+        self._embedded = embedded
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol_check_ms = protocol_check_ms
         self._metrics = metrics or RebalanceMetrics(config.max_poll_interval_ms)
@@ -95,7 +98,7 @@ class Membership:
         self._link = CoordinatorLink(cluster, group_id)
         self._switch = ProtocolSwitch(protocol)
         own_id = (member_id or new_member_id()) if self._switch.first == "consumer" else ""
-        first = new_driver(self._switch.first, self._link, self.config, assignors, own_id)
+        first = new_driver(self._switch.first, self._link, self.config, assignors, own_id, embedded)
         self._active = ActiveDriver(first)
         self._commits = MemberCommits(cluster, group_id, config.instance_id, self._active)
         self._callbacks = UserCallbacks(
@@ -368,7 +371,7 @@ class Membership:
         poll_state = self._active.member.poll_state
         self._link.drop()
         assignors = tuple(self._assignors.values())
-        driver = new_driver(protocol, self._link, self.config, assignors, self._switch.member_id)
+        driver = new_driver(protocol, self._link, self.config, assignors, self._switch.member_id, self._embedded)
         self._active.driver = driver
         driver.follow(self._subscription.topics)
         if protocol == "classic":

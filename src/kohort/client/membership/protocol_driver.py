@@ -19,6 +19,7 @@ from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.errors import CommitFailed, RebalanceInProgress
 from kohort.client.membership import member_messages as messages
 from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
 from kohort.client.membership.leader import Leader
 from kohort.member import ClassicMember, ConsumerMember, Identity, MemberConfig, State, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
@@ -55,9 +56,15 @@ class ClassicDriver:
     name = "classic"
 
     def __init__(
-        self, link: CoordinatorLink, config: MemberConfig, assignors: Sequence[Assignor], member_id: str
+        self,
+        link: CoordinatorLink,
+        config: MemberConfig,
+        assignors: Sequence[Assignor],
+        member_id: str = "",
+        embedded: EmbeddedProtocol = CONSUMER_PROTOCOL,
     ) -> None:
         self.member = ClassicMember(config, assignors, link.cluster.random, member_id)
+        self._embedded = embedded
         self._link = link
         self._config = config
         self._leader = Leader(link, assignors)
@@ -82,6 +89,8 @@ class ClassicDriver:
 
     def follow(self, topics: Iterable[str]) -> None:
         """Keep the metadata of these topics fresh too."""
+        if not self._embedded.has_topics:
+            return
         topics = set(topics)
         self._leader.followed |= topics
         if self._link.cluster.track(topics):
@@ -116,17 +125,17 @@ class ClassicDriver:
 
     async def _join(self, effect: effects.Join) -> inputs.JoinAnswered:
         """Send JoinGroup; the answer may take as long as the group's rebalance."""
-        request = messages.join_request(self._link.group_id, self._config, effect)
+        request = messages.join_request(self._link.group_id, self._config, effect, self._embedded)
         try:
-            return messages.join_answered(effect, await self._call_held_back(request))
+            return messages.join_answered(effect, await self._call_held_back(request), self._embedded)
         except (KafkaError, MalformedMessage) as error:
             return inputs.JoinAnswered(effect.identity, self._code(error))
 
     async def _sync(self, effect: effects.Sync) -> inputs.SyncAnswered:
         """Send SyncGroup; the answer waits for the leader's assignment."""
-        request = messages.sync_request(self._link.group_id, self._config, effect)
+        request = messages.sync_request(self._link.group_id, self._config, effect, self._embedded)
         try:
-            return messages.sync_answered(effect, await self._call_held_back(request))
+            return messages.sync_answered(effect, await self._call_held_back(request), self._embedded)
         except (KafkaError, MalformedMessage) as error:
             return inputs.SyncAnswered(effect.identity, self._code(error))
 
@@ -256,14 +265,19 @@ ProtocolDriver = ClassicDriver | ConsumerDriver
 
 
 def new_driver(
-    protocol: str, link: CoordinatorLink, config: MemberConfig, assignors: Sequence[Assignor], member_id: str
+    protocol: str,
+    link: CoordinatorLink,
+    config: MemberConfig,
+    assignors: Sequence[Assignor],
+    member_id: str,
+    embedded: EmbeddedProtocol,
 ) -> ProtocolDriver:
     """Return the driver of a new member. Raises ValueError for assignors that do not go together.
 
     A classic member's id is the one that the group knows it by already, or empty: the coordinator makes it.
     """
     if protocol == "classic":
-        return ClassicDriver(link, config, assignors, member_id)
+        return ClassicDriver(link, config, assignors, member_id, embedded)
     return ConsumerDriver(link, config, member_id)
 
 

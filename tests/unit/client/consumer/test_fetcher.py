@@ -7,9 +7,9 @@ import pytest
 from kohort.client import Cluster
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.consumer.batch import Batch, visible_batches
+from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.fetcher import FetchCollector, Fetcher
-from kohort.client.consumer.group_member import GroupMember
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.errors import ErrorCode, KafkaError
@@ -38,7 +38,7 @@ def collector(partitions: PartitionTable) -> FetchCollector:
     config = ConsumerConfig(bootstrap_servers="127.0.0.1:1")
     cluster, changed = config.cluster(), BroadcastEvent()
     assert isinstance(cluster, Cluster)
-    group = GroupMember(cluster, config, RebalanceMetrics(None), changed)
+    group = ConsumerMembership(cluster, config, RebalanceMetrics(None), changed)
     return FetchCollector(config, partitions, group, Fetcher(cluster, config, partitions, changed))
 
 

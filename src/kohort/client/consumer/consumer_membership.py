@@ -7,7 +7,6 @@ consumer has unsubscribed; then offsets are committed and read as a client that 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import NamedTuple
 
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
@@ -15,6 +14,8 @@ from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_of
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.topic_subscription import TopicSubscription
+from kohort.client.errors import CommitFailed
+from kohort.client.group_metadata import GroupMetadata
 from kohort.client.membership.member_commits import Hold
 from kohort.client.membership.membership import Membership
 from kohort.client.membership.protocol_driver import new_member_id
@@ -24,19 +25,11 @@ from kohort.member import MemberConfig
 from kohort.member.effects import Callback
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 
 
-class GroupMetadata(NamedTuple):
-    """Who a consumer is in its group; generation -1 before it has joined, in the consumer protocol the member epoch."""
-
-    group_id: str
-    generation: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-
-
-class GroupMember:
+class ConsumerMembership:
     """The membership of a consumer, while it has one. `changed` is notified after each step of it."""
 
     def __init__(
@@ -145,6 +138,16 @@ class GroupMember:
         return GroupMetadata(group_id, member.generation, member.member_id, member.config.instance_id)
 
     # Offsets
+
+    def metadata_for(self, offsets: Iterable[TopicPartition]) -> GroupMetadata:
+        """Return who commits offsets of these partitions. Raises `CommitFailed` where the member does not own them.
+
+        A coordinator takes offsets of a transaction from anyone who names no member.
+        """
+        metadata, member = self.metadata(), self.membership
+        if member is not None and not (metadata.generation >= 0 and member.assignment.issuperset(offsets)):
+            raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.identity)
+        return metadata
 
     def hold(self, offsets: Iterable[TopicPartition]) -> Hold | None:
         """Watch whether partitions stay this member's, for a commit that is not sent yet."""
