@@ -92,6 +92,10 @@ class Topic:
         """Delete the group, as retention does with one that is not used."""
         self.run(self._delete_group())
 
+    def end(self) -> int:
+        """How many offsets the partitions hold, those of open and aborted transactions included."""
+        return self.run(self._end())
+
     def members(self) -> int:
         """How many members the group has."""
         return self.run(self._members())
@@ -131,6 +135,11 @@ class Topic:
     async def _delete_records(self, before: int) -> None:
         async with Admin(self.bootstrap_servers) as admin:
             await admin.delete_records(dict.fromkeys(self.partitions, before))
+
+    async def _end(self) -> int:
+        async with Admin(self.bootstrap_servers) as admin:
+            found = await admin.list_offsets(dict.fromkeys(self.partitions, "latest"))
+        return sum(each.offset for each in found.values() if each is not None)
 
     async def _members(self) -> int:
         async with Admin(self.bootstrap_servers) as admin:

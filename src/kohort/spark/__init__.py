@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kohort.spark.rows.rounds import OffsetRange, Round
     from kohort.spark.source.data_source import register
     from kohort.spark.spark_session import SparkMissing, build
+    from kohort.spark.topics.transactional_topic import TransactionalTopic
 
 __all__ = [
     "GroupStream",
@@ -23,6 +24,7 @@ __all__ = [
     "OffsetRange",
     "Round",
     "SparkMissing",
+    "TransactionalTopic",
     "build",
     "exactly_once",
     "for_each_batch",
@@ -36,6 +38,7 @@ _NAMES_IN = {
     "kohort.spark.rows.rounds": "OffsetRange Round",
     "kohort.spark.source.data_source": "register",
     "kohort.spark.spark_session": "SparkMissing build",
+    "kohort.spark.topics.transactional_topic": "TransactionalTopic",
 }
 
 __getattr__ = lazy_exports(__name__, _NAMES_IN)

@@ -29,6 +29,7 @@ from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
 from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
 from kohort.spark.tables.table import Fenced
+from kohort.spark.topics.transactional_topic import TransactionalTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,6 +122,8 @@ class GroupStream:
         self._running: _Running | None = None
         self._is_stopping = False
         self._refusal: CommitFailed | None = None
+        self._written: Round | None = None
+        """The last round whose offsets were committed in a transaction."""
         self._former_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> GroupStream:
@@ -181,13 +184,20 @@ class GroupStream:
         Ends when `until(stream)` holds, which is checked between rounds, when `timeout_s` passed, or after `stop`; a
         stream that was stopped or closed reads no more. An exception of `function` ends the run: its round is not
         committed. Raises KafkaError where the group or a log fails. `exactly_once(table)` as the function stores the
-        offsets in its table: a round that the table refused is lost.
+        offsets in its table: a round that the table refused is lost. A `TransactionalTopic` as the function commits
+        the offsets in its transaction.
         """
         store = function if isinstance(function, OffsetStore) else None
+        topic = function if isinstance(function, TransactionalTopic) else None
+        if topic is not None and not self._is_stopping:
+            topic.start()  # an earlier job's open transaction would hide the offsets where reading starts
         with closing(self.rounds(until=until, timeout_s=timeout_s, offset_store=store)) as rounds:
             for frame, each in rounds:
                 try:
-                    function(frame, each)
+                    if topic is None:
+                        function(frame, each)
+                    else:
+                        self._write(frame, each, topic)
                 except Fenced as refusal:
                     self._refusal = refusal
                 except Exception as error:
@@ -274,13 +284,24 @@ class GroupStream:
         finally:
             thread.wake(lambda: gate.close(planned, is_committed=is_committed))
 
+    def _write(self, frame: DataFrame, done: Round, topic: TransactionalTopic) -> None:
+        """Write a round and commit its offsets in one transaction; where the group refuses them, the round is lost."""
+        assert self._running is not None, "a round belongs to a running stream"
+        thread, gate = self._running.thread, self._running.gate
+        try:
+            topic.write_round(frame, done.size, lambda: thread.call(gate.transaction_offsets(done)))
+        except CommitFailed as refusal:
+            self._refusal = refusal
+        else:
+            self._written = done
+
     def _commit(self, thread: LoopThread, gate: RoundGate, done: Round, began: float) -> bool:
         """Commit a round and return whether the group accepted it. A round that its table has stored is done anyway."""
         is_stored = gate.starting.store is not None and self._refusal is None
         try:
             if self._refusal is not None:
                 raise self._refusal
-            thread.call(gate.commit(done))
+            thread.call(gate.advance(done) if self._written is done else gate.commit(done))
             is_committed = True
         except CommitFailed as refusal:
             fate = "is not committed, and is in its table" if is_stored else "is lost"

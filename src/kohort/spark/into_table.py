@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kohort.model.ids import TopicPartition
+from kohort.spark.rows.frame_spans import Spans, computed_once, ends_beyond, require_places, rows_beyond, spans_of
 from kohort.spark.rows.rounds import Round
-from kohort.spark.tables.table import Claim, Fenced, Held, Step, Table
+from kohort.spark.tables.table import Claim, Fenced, Step, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Rows = Callable[["DataFrame"], "DataFrame"]
-
-PLACE = ("topic", "partition", "offset")
-"""The columns of a topic that identify a row."""
 
 MOST_TRIES = 20
 """How often a micro-batch is reduced to rows that others have not stored meanwhile, before it fails."""
@@ -95,22 +93,17 @@ class ExactlyOnce:
     def _add_micro_batch(self, frame: DataFrame) -> None:
         """Store the rows that are not stored yet. A batch may be repeated, and others may store parts of it."""
         group = self._group
-        missing = [name for name in PLACE if name not in frame.columns]
-        if missing:
-            raise ValueError(f"exactly_once needs the columns {', '.join(PLACE)}, and {', '.join(missing)} is missing")
-        # A frame that the caller has cached is used as it is: computed again, its rows might differ.
-        level = frame.storageLevel
-        is_cached = level.useMemory or level.useDisk
-        kept = frame if is_cached else frame.persist()
-        try:
-            spans = _spans(kept)
+        require_places(frame, "exactly_once")
+        with computed_once(frame) as kept:
+            spans = spans_of(kept)
             for left in reversed(range(MOST_TRIES)):
                 held = self.table.held(group)
-                steps = _steps(spans, held)
+                offsets = {each: entry.offset for each, entry in held.items() if entry.offset is not None}
+                steps = _steps(spans, offsets)
                 if not steps:
                     return
                 try:
-                    self.table.append(self._made(_beyond(kept, spans, held)), group, steps)
+                    self.table.append(self._made(rows_beyond(kept, spans, offsets)), group, steps)
                 except Fenced as refusal:
                     if not left:
                         raise
@@ -121,9 +114,6 @@ class ExactlyOnce:
                     )
                 else:
                     return
-        finally:
-            if not is_cached:
-                kept.unpersist()
 
     def _made(self, frame: DataFrame) -> DataFrame:
         return frame if self._rows is None else self._rows(frame)
@@ -146,32 +136,6 @@ def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[Da
     return run
 
 
-Spans = Mapping[TopicPartition, tuple[int, int]]
-
-
-def _spans(frame: DataFrame) -> Spans:
-    """Return the first offset of each partition in a frame, and one past the last."""
-    from pyspark.sql import functions
-
-    found = frame.groupBy("topic", "partition").agg(functions.min("offset"), functions.max("offset")).collect()
-    return {TopicPartition(topic, partition): (first, last + 1) for topic, partition, first, last in found}
-
-
-def _steps(spans: Spans, held: Mapping[TopicPartition, Held]) -> dict[TopicPartition, Step]:
+def _steps(spans: Spans, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Step]:
     """Return the steps to the ends that the table has not reached."""
-    starts = {partition: held[partition].offset if partition in held else None for partition in spans}
-    return {each: Step(starts[each], end) for each, (_, end) in spans.items() if (starts[each] or 0) < end}
-
-
-def _beyond(frame: DataFrame, spans: Spans, held: Mapping[TopicPartition, Held]) -> DataFrame:
-    """Return the rows of a frame that the table does not hold."""
-    from pyspark.sql import functions
-
-    for partition, (first, _) in sorted(spans.items()):
-        offset = held[partition].offset if partition in held else None
-        if offset is not None and first < offset:
-            is_partition = (functions.col("topic") == partition.topic) & (
-                functions.col("partition") == partition.partition
-            )
-            frame = frame.filter(~is_partition | (functions.col("offset") >= offset))
-    return frame
+    return {each: Step(offsets.get(each), end) for each, end in ends_beyond(spans, offsets).items()}

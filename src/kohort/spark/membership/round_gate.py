@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, UnknownTopic
+from kohort.client.group_metadata import GroupMetadata
 from kohort.client.membership.member_commits import Hold
 from kohort.client.rebalance_listener import RebalanceListener, finished
+from kohort.member import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
@@ -224,10 +226,7 @@ class RoundGate:
 
         Raises CommitFailed when it lost some, after the commit of the others; the next owner reads their rows again.
         """
-        opened, member = self.barrier.open, self.member
-        if opened is None or opened.round.number != done.number:
-            text = "the member has left the group: the rows of its last round are read again by their next owner"
-            raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, member.identity, text)
+        opened, member = self._require_open(done), self.member
         deadline_s = asyncio.get_running_loop().time() + self.settings.rebalance_timeout_ms / 1000
         while True:
             # A member that joined again may own the same partitions: they had another owner in between.
@@ -251,12 +250,26 @@ class RoundGate:
             break
         self.owned.advance(offsets)
         if lost := done.next_offsets.keys() - kept - opened.deleted:
-            names = ", ".join(map(str, sorted(lost)))
-            text = (
-                f"the group took {names} from this member while it read them: their next owner reads their rows again"
-                " from the last commit on"
-            )
-            raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.identity, text)
+            raise _taken(lost, member.identity)
+
+    async def transaction_offsets(self, done: Round) -> tuple[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return who commits an open round in a transaction, and its offsets. Raises CommitFailed if any were lost.
+
+        Call `advance` when the transaction is committed.
+        """
+        opened, member = self._require_open(done), self.member
+        if not member.is_stable and not opened.partitions & self.barrier.revoking:
+            await self._wait_until_stable(opened.partitions, self.settings.rebalance_timeout_ms / 1000)
+        if lost := opened.partitions - (opened.hold.kept & self.owned.partitions):
+            raise _taken(lost, member.identity)
+        identity = GroupMetadata(
+            self.settings.group_id, member.generation, member.member_id, self.settings.group_instance_id
+        )
+        return identity, {each: OffsetAndMetadata(at, JOB.text) for each, at in done.next_offsets.items()}
+
+    async def advance(self, done: Round) -> None:
+        """Read on behind a round whose transaction is committed."""
+        self.owned.advance({each: at for each, at in done.next_offsets.items() if each in self.owned.partitions})
 
     async def is_overtaken(self, failed: Round) -> bool:
         """Return whether records that a round reads, or their topics, were deleted. Raises KafkaError."""
@@ -284,6 +297,13 @@ class RoundGate:
                 missing.add(name)
         self.missing = frozenset(missing)
         return found
+
+    def _require_open(self, done: Round) -> OpenRound:
+        opened = self.barrier.open
+        if opened is None or opened.round.number != done.number:
+            text = "the member has left the group: the rows of its last round are read again by their next owner"
+            raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, self.member.identity, text)
+        return opened
 
     def _report_missing(self) -> None:
         if self.settings.topics_must_exist:
@@ -318,3 +338,11 @@ class RoundGate:
                 while not member.is_stable and not partitions & self.barrier.revoking:
                     with suppress(TimeoutError):
                         await member.wait_for(lambda: member.is_stable, timeout_ms=int(_LONGEST_WAIT_S * 1000))
+
+
+def _taken(lost: Iterable[TopicPartition], identity: Identity) -> CommitFailed:
+    text = (
+        f"the group took {', '.join(map(str, sorted(lost)))} from this member while it read them: their next owner"
+        " reads their rows again from the last commit on"
+    )
+    return CommitFailed(ErrorCode.ILLEGAL_GENERATION, identity, text)

@@ -16,9 +16,10 @@ from kohort.client.errors import UnknownTopic
 from kohort.client.producer.producer import Producer
 from kohort.model.errors import KafkaError
 from kohort.spark.loop_thread import LoopThread
-from kohort.spark.options.option_values import Given, listed
+from kohort.spark.options.option_values import Given
 from kohort.spark.options.source_options import SourceOptions
 from kohort.spark.rows.read_settings import security
+from kohort.spark.rows.record_columns import COLUMNS, record_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,13 +37,6 @@ _NUMBERS = {
     "kafka.max.request.size": "max_request_size",
     "kafka.request.timeout.ms": "request_timeout_ms",
 }
-_TYPES = {
-    "topic": ("string",),
-    "key": ("string", "binary"),
-    "value": ("string", "binary"),
-    "headers": ("array<struct<key:string,value:binary>>",),
-    "partition": ("int",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +52,9 @@ class SinkSettings:
         """Parse options and check the columns. Raises ValueError."""
         parsed = SourceOptions.parse(options, "write")
         given = Given(options)
-        found = {field.name: field.dataType.simpleString() for field in schema.fields}
-        if "value" not in found:
-            raise ValueError(f"a sink needs a column value, string or binary; there are {listed(found) or 'none'}")
-        if "topic" not in found and parsed.topic is None:
+        columns = record_columns(schema)
+        if "topic" not in columns and parsed.topic is None:
             raise ValueError("a sink needs the option topic, or a column topic")
-        for name, allowed in _TYPES.items():
-            if name in found and found[name] not in allowed:
-                raise ValueError(f"the column {name} is {found[name]}: a sink takes {listed(allowed)}")
         producer: dict[str, Any] = {
             argument: number for name, argument in _NUMBERS.items() if (number := given.number(name)) is not None
         }
@@ -78,7 +67,7 @@ class SinkSettings:
             Producer(parsed.read.bootstrap_servers, **producer)
         except ValueError as error:
             raise ValueError(f"kafka.*: {error}") from None
-        return cls(parsed, tuple(name for name in _TYPES if name in found), producer)
+        return cls(parsed, columns, producer)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows, and return when all of them are acknowledged. Raises KafkaError, ValueError."""
@@ -108,7 +97,7 @@ class SinkSettings:
     async def _send(self, producer: Producer, batch: pa.RecordBatch) -> None:
         """Send a batch's rows, and wait until they are acknowledged: no more rows than these are in memory."""
         rows = batch.num_rows
-        of = {name: batch[name].to_pylist() if name in self.columns else [None] * rows for name in _TYPES}
+        of = {name: batch[name].to_pylist() if name in self.columns else [None] * rows for name in COLUMNS}
         topics = [self.options.topic] * rows if self.options.topic is not None else of["topic"]
         deliveries = []
         for topic, key, value, headers, partition in zip(

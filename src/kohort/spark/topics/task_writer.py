@@ -1,0 +1,170 @@
+"""A task's part of a round: it writes its partitions in the driver's transaction, and reports what was acknowledged.
+
+It neither begins nor ends anything. An attempt after the first writes nothing: the first may have written already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from kohort.client.producer.accumulator import ProducerId, record_size
+from kohort.client.producer.producer_config import ProducerConfig
+from kohort.client.producer.sender import Sender
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.net.environment import wall_clock
+from kohort.spark.loop_thread import LoopThread
+from kohort.spark.rows.read_settings import security
+from kohort.spark.topics.target_partitions import TargetPartitions
+from kohort.spark.topics.write_plan import TaskReport, WritePlan
+from kohort.wire.record_batches import Record
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWriter:
+    """A function for `mapInArrow`: takes a task's records with their `target` partitions, and returns its reports.
+
+    `targets` chooses these partitions where one task writes all of a round.
+    """
+
+    plan: WritePlan
+    targets: TargetPartitions | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write a task's records; what fails is in the report, because Spark would start a failed task again."""
+        context = TaskContext.get()
+        assert context is not None, "a task of Spark calls this"
+        task = TaskReport(context.stageId(), context.partitionId(), context.attemptNumber())
+        if task.attempt:
+            yield _rows([task])
+            return
+        try:
+            written = write(self.plan, batches if self.targets is None else self.targets(batches))
+        except KafkaError as error:
+            yield _rows([task._replace(code=int(error.code), text=error.text)])
+        except (OSError, ValueError) as error:  # such as a certificate that is not on this machine
+            yield _rows([task._replace(code=int(ErrorCode.UNKNOWN_SERVER_ERROR), text=f"a task: {error!r}")])
+        else:
+            reports = [task._replace(partition=each, records=number) for each, number in sorted(written.items())]
+            yield _rows(reports or [task])
+
+
+def write(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Counter[int]:
+    """Write records, and return how many each partition was given once all are acknowledged. Raises KafkaError."""
+    written: Counter[int] = Counter()
+    thread: LoopThread | None = None
+    try:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if thread is None:
+                thread = LoopThread("kohort transactional writer")
+                writer = thread.call(SharedTransactionWriter.start(plan))
+            written += thread.call(writer.write(batch))
+    finally:
+        if thread is not None:
+            try:
+                thread.call(writer.stop())
+            finally:
+                thread.close()
+    return written
+
+
+class SharedTransaction:
+    """The driver's transaction, as the sender of one task sees it."""
+
+    def __init__(self, plan: WritePlan) -> None:
+        self.transactional_id = plan.transactional_id
+        self.identity: ProducerId = plan.identity
+        self.version = plan.version
+        self.refusal: KafkaError | None = None
+        """The first error of a batch that was not written: nothing more is."""
+        self._sequences = plan.sequences
+
+    def may_write(self, partition: TopicPartition) -> bool:  # noqa: ARG002
+        """Return True: the driver has added every partition of the topic."""
+        return True
+
+    def first_sequence(self, partition: TopicPartition) -> int:
+        """Return the number that follows those of earlier rounds under the same producer epoch."""
+        return self._sequences.get(partition.partition, 0)
+
+    def fail_batch(self, error: KafkaError) -> None:
+        """Keep the first error."""
+        self.refusal = self.refusal or error
+
+
+class SharedTransactionWriter:
+    """Writes records of the driver's transaction; made by `start`, ended by `stop`."""
+
+    def __init__(self, plan: WritePlan) -> None:
+        self._plan = plan
+        self._config = ProducerConfig(**plan.producer, **security(plan.properties))
+        self._cluster = self._config.cluster()
+        self._transaction = SharedTransaction(plan)
+        self._sender = Sender(self._cluster, self._config, lambda _: None, self._transaction)
+        self._task: asyncio.Task[None] | None = None
+        self._now_ms = wall_clock()
+
+    @classmethod
+    async def start(cls, plan: WritePlan) -> SharedTransactionWriter:
+        """Connect. Raises KafkaError."""
+        writer = cls(plan)
+        try:
+            await writer._cluster.start()
+            await writer._cluster.topic(plan.topic)
+        except BaseException:
+            await writer._cluster.close()
+            raise
+        writer._task = asyncio.create_task(writer._sender.run(), name="kohort sender")
+        return writer
+
+    async def write(self, rows: pa.RecordBatch) -> Counter[int]:
+        """Write rows, and return how many each partition was given when all are acknowledged. Raises KafkaError."""
+        now_ms = self._now_ms()
+        targets = [TopicPartition(self._plan.topic, number) for number in range(self._plan.partitions)]
+        of = [rows[name].to_pylist() for name in ("target", "key", "value", "headers")]
+        for target, key, value, headers in zip(*of, strict=True):
+            pairs = tuple((header["key"], header["value"]) for header in headers or ())
+            record = Record(0, now_ms, key, value, pairs)
+            size = record_size(record)
+            if size > self._config.max_request_size:
+                text = f"a record of {size} bytes is larger than max_request_size={self._config.max_request_size}"
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
+            self._sender.append(targets[target], record, size)
+        await self._sender.drained()
+        if self._transaction.refusal is not None:
+            raise self._transaction.refusal
+        return Counter(of[0])
+
+    async def stop(self) -> None:
+        """Send nothing more, and end every connection."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._sender.stop()
+        await self._cluster.close()
+
+
+def _rows(reports: list[TaskReport]) -> pa.RecordBatch:
+    columns = dict(zip(TaskReport._fields, map(list, zip(*reports, strict=True)), strict=True))
+    return pa.RecordBatch.from_pydict(columns, schema=_SCHEMA)
+
+
+_SCHEMA = pa.schema(
+    [
+        ("stage", pa.int32()),
+        ("task", pa.int32()),
+        ("attempt", pa.int32()),
+        ("partition", pa.int32()),
+        ("records", pa.int64()),
+        ("code", pa.int32()),
+        ("text", pa.string()),
+    ]
+)
