@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from tests.quality import wrong_assignors, wrong_coordinator, wrong_members, wrong_replay
+from tests.quality import wrong_assignors, wrong_coordinator, wrong_members, wrong_replay, wrong_transactions
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Exhibit:
     budget: int
     mutation: Callable[[], AbstractContextManager[None]]
     is_quick: bool = False
+    producers: int = 0
+    """How many transactional producers the worlds have in which it is looked for."""
     is_compared: bool = False
     """Whether it shows in a sum: restarts of eager groups stand still longer than with every improvement off."""
 
@@ -278,6 +280,72 @@ EXHIBITS = (
         caught_by=("RoundsHaveCauses",),
         budget=300,
         mutation=wrong_members.aiokafka_727,
+    ),
+    Exhibit(
+        name="KAFKA-14402",
+        link="KAFKA-14402, KAFKA-12671, KIP-890",
+        title="A write that comes after the abort opens a transaction without an end",
+        story=(
+            "Readers of committed records came to a stop at a partition for good, because its last stable offset did "
+            "not move on. "
+            "A producer had given a batch up and aborted, the batch arrived after the marker under the same epoch, and "
+            "the partition held it for the beginning of a transaction of which the coordinator knew nothing. "
+            "Since KIP-890 a broker asks the coordinator before it takes a write, and each end raises the epoch; here "
+            "the question is always answered with yes."
+        ),
+        caught_by=("EveryTransactionEnds", "AbortedStaysUnread", "AllOrNothing"),
+        budget=1500,
+        producers=2,
+        mutation=wrong_transactions.kafka_14402,
+    ),
+    Exhibit(
+        name="KAFKA-19999",
+        link="KAFKA-19999, apache/kafka#21176",
+        title="A marker that is there already is refused, and tried for ever",
+        story=(
+            "After a coordinator was loaded again, transactions stayed in PREPARE_COMMIT or PREPARE_ABORT, and their "
+            "producers got CONCURRENT_TRANSACTIONS for good. "
+            "With version 2 a marker had to have a larger epoch than the partition knew, so the same marker, written "
+            "once more because its answer or the record of its completion was lost, was refused again and again. "
+            "The fix accepts a marker of the same epoch where no transaction is open; ours always did."
+        ),
+        caught_by=("EveryTransactionEnds",),
+        budget=1500,
+        producers=2,
+        mutation=wrong_transactions.kafka_19999,
+    ),
+    Exhibit(
+        name="kop#1283",
+        link="streamnative/kop#1283",
+        title="Records of a transaction that is open are read as committed",
+        story=(
+            "Consumers of committed records saw records of transactions that were aborted a moment later, where the "
+            "program waited for 75 ms or more before it aborted. "
+            "The thread, open when this was written, names no cause; a broker that serves such readers up to the high "
+            "watermark, and not to the last stable offset, shows just that. "
+            "A client does not learn that a transaction is open, so it hides only what the broker lists as aborted."
+        ),
+        caught_by=("AbortedStaysUnread", "StableOffsetMoves", "AllOrNothing"),
+        budget=20,
+        producers=2,
+        mutation=wrong_transactions.kop_1283,
+        is_quick=True,
+    ),
+    Exhibit(
+        name="brod#659",
+        link="kafka4beam/brod#659",
+        title="The first marker of any kind ends the list of what was aborted",
+        story=(
+            "A consumer of committed records handed out records of aborted transactions, when it fetched several "
+            "transactions of one producer at once. "
+            "It held the first control record of a producer for the marker of its aborted transaction, though that was "
+            "the COMMIT of the one before, and let everything after it pass. "
+            "The fix looks at the marker's type and offset; ours begins to skip only where an aborted transaction does."
+        ),
+        caught_by=("AbortedStaysUnread",),
+        budget=100,
+        producers=2,
+        mutation=wrong_transactions.brod_659,
     ),
     Exhibit(
         name="heartbeat after eviction",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.quality import wrong_assignors, wrong_coordinator, wrong_members, wrong_replay
+from tests.quality import wrong_assignors, wrong_coordinator, wrong_members, wrong_replay, wrong_transactions
 from tests.quality.replacing import replaced
 from tests.replay.compaction import Row, compacted, raced, replayed
 from tests.unit.assign.groups import group, member
@@ -19,6 +19,7 @@ from tests.unit.node.test_announced_rounds import codes, settled
 from kohort.assign import CooperativeStickyAssignor
 from kohort.assign.cooperative import broken_rules
 from kohort.assign.shares import Shares
+from kohort.client.consumer import batch as client_batch
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Leaving, OffsetToCommit
 from kohort.group.events import MemberState
 from kohort.log.offsets_topic import record_of
@@ -27,6 +28,13 @@ from kohort.member.effects import Callback
 from kohort.member.inputs import CloseRequested
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
+from kohort.transaction.commands import InitProducer
+from kohort.transaction.decisions import decide
+from kohort.transaction.effects import Append, TransactionStored
+from kohort.transaction.transaction import LARGEST_EPOCH, Transaction
+from kohort.transaction.transaction import State as TransactionState
+from kohort.transaction.transactions import Transactions
+from kohort.wire.record_batches import Marker, Record, encode_batch, encode_marker
 
 Mutation = Callable[[], wrong_coordinator.Mutation]
 
@@ -259,6 +267,34 @@ def leader_asks_for_a_round_with_what_it_owns_by_now() -> None:
     assert world.cause().kind is CauseKind.LEADER_REJOINED
 
 
+def producer_begins_while_its_last_epoch_has_a_transaction() -> None:
+    transactions = Transactions()
+    ongoing = Transaction(
+        "x", 7, LARGEST_EPOCH - 1, 1_000, TransactionState.ONGOING, frozenset({("t", 0)}), 0, 0, version=2
+    )
+    transactions.by_id["x"] = ongoing
+    stored = [
+        each.event for each in decide(transactions, InitProducer("x", 1_000, None, 8), 0) if isinstance(each, Append)
+    ]
+    for event in stored:
+        assert isinstance(event, TransactionStored)
+        assert event.transaction.epoch <= LARGEST_EPOCH
+
+
+def aborted_transaction_follows_on_a_committed_one() -> None:
+    log = b""
+    for base, is_commit in ((0, True), (2, False)):
+        record = Record(0, 0, None, b"%d" % base)
+        log += encode_batch(
+            [record], base_offset=base, producer_id=7, producer_epoch=0, base_sequence=base, transactional=True
+        )
+        marker = bytearray(encode_marker(7, 0, Marker(is_commit, 0), 0))
+        marker[:8] = (base + 1).to_bytes(8, "big")
+        log += bytes(marker)
+    visible = client_batch.visible_batches(memoryview(log), 0, [(7, 2)])
+    assert [batch.header.base_offset for batch in visible.raw] == [0]
+
+
 PAIRS: list[tuple[Mutation, Callable[[], None]]] = [
     (wrong_coordinator.kafka_16147, partition_is_asked_back_and_granted_again),
     (wrong_coordinator.kafka_19449, partition_is_asked_back_and_granted_again),
@@ -283,6 +319,8 @@ PAIRS: list[tuple[Mutation, Callable[[], None]]] = [
     (wrong_members.librdkafka_4059, commit_is_refused_while_its_sender_joins),
     (wrong_members.close_in_a_round_loses, member_closes_while_its_group_gathers),
     (wrong_members.aiokafka_727, commit_of_a_generation_ago_is_refused),
+    (wrong_transactions.kafka_19367, producer_begins_while_its_last_epoch_has_a_transaction),
+    (wrong_transactions.brod_659, aborted_transaction_follows_on_a_committed_one),
 ]
 
 

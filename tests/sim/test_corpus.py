@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kohort.sim.swarm.seed_batch import run_seed
+from kohort.sim.swarm.seed_batch import replay_of, run_seed
 from kohort.sim.swarm.seed_plan import draw_plan
 from kohort.sim.swarm.world_run import run
 
@@ -17,8 +17,8 @@ CORPUS: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "corpus.to
 
 @pytest.mark.parametrize("case", CORPUS, ids=[f"{case['number']}-{case['invariant']}" for case in CORPUS])
 def test_a_seed_that_once_failed_passes(case: dict[str, Any]) -> None:
-    outcome = run_seed(case["number"])
-    assert outcome.broken is None, f"{outcome.broken}: kohort sim --seed {case['number']}"
+    outcome = run_seed(case["number"], case.get("gateways", 0), case.get("producers", 0))
+    assert outcome.broken is None, f"{outcome.broken}: {replay_of(outcome)}"
 
 
 @pytest.mark.parametrize("seed", [2980, 4252])

@@ -22,14 +22,14 @@ def test_seeds_break_nothing_and_meet_every_fault() -> None:
     first = randbelow(1 << 40) if asked == "any" else int(asked)
     count = int(os.environ.get("KOHORT_SEEDS") or 1_000)
     tally = Tally()
-    with_gateways = count // 5
-    plain, with_one, with_two = first, first + count - with_gateways, first + count - with_gateways // 2
-    for seeds, gateways in (
-        (range(plain, with_one), 0),
-        (range(with_one, with_two), 1),
-        (range(with_two, first + count), 2),
+    tenth, end = count // 10, first + count
+    for seeds, gateways, producers in (
+        (range(first, end - 3 * tenth), 0, 0),
+        (range(end - 3 * tenth, end - 2 * tenth), 0, 2),
+        (range(end - 2 * tenth, end - tenth), 1, 0),
+        (range(end - tenth, end), 2, 0),
     ):
-        for outcome in run_seeds(seeds, os.cpu_count() or 1, gateways):
+        for outcome in run_seeds(seeds, os.cpu_count() or 1, gateways, producers):
             tally.add(outcome)
     failures = [
         f"{replay_of(outcome)}: {outcome.broken.invariant}: {outcome.broken.sentence}"

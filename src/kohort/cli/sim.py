@@ -29,6 +29,7 @@ kohort sim --seed 7 --log full --picture world.svg
 kohort sim --seed 7 --plan
 kohort sim --seed 7 --only 3,7,9
 kohort sim --seeds 10000 --jobs 2
+kohort sim --seeds 10000 --producers 2
 kohort sim --rolling-restart 1000 --gateways 3
 kohort sim --seeds 1000000 --spark 'spark://master:7077'
 """
@@ -63,6 +64,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         type=number(0, "a number of gateways"),
         default=0,
         help="put so many gateways, which may be killed, between the members and the brokers (0)",
+    )
+    parser.add_argument(
+        "--producers",
+        metavar="N",
+        type=number(0, "a number of producers"),
+        default=0,
+        help="add so many transactional producers, and a reader of what they commit (0)",
     )
     batch = parser.add_argument_group("many seeds")
     batch.add_argument("--from", dest="first", metavar="N", type=number(0, "a seed"), default=0, help="the first (0)")
@@ -114,7 +122,11 @@ def run_rolling_restart(args: argparse.Namespace) -> int:
     from kohort.sim.swarm.seed_batch import outcome_as_json
     from kohort.sim.swarm.world_run import run as run_plan
 
-    given = (name for name in ("first", "jobs", "spark", "picture", "plan", "only", "until") if getattr(args, name))
+    given = (
+        name
+        for name in ("first", "jobs", "spark", "picture", "plan", "only", "until", "producers")
+        if getattr(args, name)
+    )
     if option := next(given, None):
         raise CommandFailed(f"--{'from' if option == 'first' else option} does not go with --rolling-restart", USAGE)
     plan = rolling_restart(args.rolling_restart, args.gateways)
@@ -185,7 +197,7 @@ def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:
     """Return the plan of a seed, whole and as the options want it."""
     from kohort.sim.swarm.seed_plan import draw_plan
 
-    whole = plan = draw_plan(args.seed, args.gateways)
+    whole = plan = draw_plan(args.seed, args.gateways, args.producers)
     if args.only is not None:
         known = {step.number for step in whole.steps}
         if strange := [step for step in args.only if step not in known]:
@@ -269,7 +281,7 @@ def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
     if args.spark is None:
         from kohort.sim.swarm.seed_batch import run_seeds
 
-        yield from run_seeds(seeds, args.jobs or os.cpu_count() or 1, args.gateways)
+        yield from run_seeds(seeds, args.jobs or os.cpu_count() or 1, args.gateways, args.producers)
         return
     from kohort.spark.spark_session import SparkMissing, build
 
@@ -280,7 +292,7 @@ def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
     from kohort.sim.swarm.seed_batch import spread
 
     try:
-        yield from spread(session, seeds, gateways=args.gateways)
+        yield from spread(session, seeds, gateways=args.gateways, producers=args.producers)
     finally:
         session.stop()
 
@@ -294,9 +306,9 @@ def smaller_of(tally: Tally) -> dict[int, str]:
         if outcome.broken is not None and len(first) < SHRUNK:
             first.setdefault(outcome.broken.invariant, (outcome.seed, outcome.broken))
     found: dict[int, str] = {}
-    gateways = tally.broken[0].gateways if tally.broken else 0
+    gateways, producers = (tally.broken[0].gateways, tally.broken[0].producers) if tally.broken else (0, 0)
     for seed, broken in first.values():
-        whole = draw_plan(seed, gateways)
+        whole = draw_plan(seed, gateways, producers)
         found[seed] = smallest(whole, whole, broken)
     return found
 

@@ -8,7 +8,7 @@ user whose program broke a world: where one record is in question it has the lin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kohort.group.events import Event
@@ -122,6 +122,36 @@ class Trace(TimedObserver):
     def produced(self, partition: TopicPartition, offset: int, count: int) -> None:
         self.put("feed", "wrote", f"{partition} {offset}..{offset + count - 1}")
 
+    # -- transactions
+
+    def producer_identified(self, producer: str, producer_id: int, epoch: int) -> None:
+        self.put(producer, "identity", f"{producer_id}/{epoch}")
+
+    def producer_ended(self, producer: str, why: str) -> None:
+        self.put(producer, "ended", f"failed: {why}")
+
+    def transaction_began(self, producer: str, number: int, records: int) -> None:
+        self.put(producer, "begins", f"{number} of {records} records")
+
+    def transaction_wrote(self, producer: str, number: int, partition: TopicPartition, offset: int) -> None:
+        self.put(producer, "wrote", f"{number} {partition}@{offset}")
+
+    def transaction_ending(self, producer: str, number: int, is_commit: bool) -> None:
+        self.put(producer, "commits" if is_commit else "aborts", f"{number}")
+
+    def transaction_ended(self, producer: str, number: int, is_commit: bool) -> None:
+        self.put(producer, "committed" if is_commit else "aborted", f"{number}")
+
+    def transaction_offset_found(self, producer: str, number: int) -> None:
+        self.put(producer, "position", f"transaction {number}" if number >= 0 else "no transaction")
+
+    def committed_read(
+        self, partition: TopicPartition, values: Sequence[tuple[int, bytes]], next_offset: int, stable_offset: int
+    ) -> None:
+        if values:
+            read = " ".join(f"{offset}={value.decode()}" for offset, value in values)
+            self.put("audit", "reads", f"{partition} {read} of {stable_offset}")
+
 
 class ShortTrace(Trace):
     """Writes transitions only: who has what, how members and groups stand, and what befalls them."""
@@ -145,6 +175,11 @@ class ShortTrace(Trace):
     asked = Observer.asked
     answered = Observer.answered
     produced = Observer.produced
+    transaction_began = Observer.transaction_began
+    transaction_wrote = Observer.transaction_wrote
+    transaction_ending = Observer.transaction_ending
+    transaction_offset_found = Observer.transaction_offset_found
+    committed_read = Observer.committed_read
 
 
 # Showing values

@@ -55,7 +55,8 @@ class FaultsSeen(Checker):
 
     def is_member_disturbed(self, name: str, since_us: int) -> bool:
         """Whether a member was cut off, frozen or meddled with."""
-        return self._until_us.get(("member", name), NEVER) >= since_us
+        process = name.partition(".")[0]  # a second membership of one process is named NAME.2
+        return self._until_us.get(("member", process), NEVER) >= since_us
 
     def is_any_member_disturbed(self, since_us: int) -> bool:
         """Whether any member was."""

@@ -12,9 +12,10 @@ from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.invariants import OBSERVED_EQUALS_SERVED
 from kohort.model.assignment import Assignment
+from kohort.model.errors import ErrorCode
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import Ledgers, active_in
-from kohort.sim.kernel.world_observer import SeenGateway
+from kohort.sim.kernel.world_observer import SeenGateway, SeenMember
 from kohort.wire.consumer_protocol import decode_assignment
 from kohort.wire.primitives import MalformedMessage
 
@@ -30,10 +31,25 @@ class GatewayChecker(Checker):
         super().__init__()
         self._ledgers = ledgers
         self._gateways: dict[str, SeenGateway] = {}
+        self._is_healed = False
+        self._served: set[str] = set()
+        """Ids of members that got an answer without an error since the world healed.
+
+        Of others a gateway cannot know: their last answers were lost, or passed before it started.
+        """
 
     def gateway_started(self, gateway: SeenGateway) -> None:
         """Note a gateway."""
         self._gateways[gateway.name] = gateway
+
+    def healed(self) -> None:
+        """From here on members are served."""
+        self._is_healed = True
+
+    def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
+        """Note who is served."""
+        if self._is_healed and error is ErrorCode.NONE:
+            self._served.add(member.identity.member_id)
 
     def ended(self) -> None:
         """Compare every group that the gateway knows and that is at rest with the coordinator's."""
@@ -47,19 +63,17 @@ class GatewayChecker(Checker):
             for hosted in active_in(node.node):
                 for group_id, group in sorted(hosted.shard.groups.items()):
                     known = observed.get(group_id)
-                    if known is not None and _is_comparable(group):
+                    served = group.members.keys() & self._served
+                    if known is not None and served and _is_at_rest(group):
                         self.count(OBSERVED_EQUALS_SERVED)
-                        theirs = _shown(group)
-                        ours = _shown(known, group.members.keys())
+                        theirs = _shown(group, served)
+                        ours = _shown(known, served)
                         text = f"{seen.name} takes {group_id} for {ours}, and its coordinator has {theirs}"
                         self.require(ours == theirs, OBSERVED_EQUALS_SERVED, text)
 
 
-def _is_comparable(group: ClassicGroup | ConsumerGroup) -> bool:
-    """Whether a group is at rest."""
-    if isinstance(group, ConsumerGroup):
-        return bool(group.members)
-    return bool(group.members) and group.phase is Phase.STABLE
+def _is_at_rest(group: ClassicGroup | ConsumerGroup) -> bool:
+    return isinstance(group, ConsumerGroup) or group.phase is Phase.STABLE
 
 
 def _assigned(assignment: bytes) -> str:
@@ -71,7 +85,7 @@ def _assigned(assignment: bytes) -> str:
     return "" if is_empty else assignment.hex()
 
 
-def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str] | None = None) -> Shown:
+def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str]) -> Shown:
     """Return what of a group is in the traffic, of these members only.
 
     A gateway that does not know why a member is silent keeps it until the group's next change.
@@ -80,12 +94,12 @@ def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str] | None = 
         members = {
             member_id: (member.epoch, ids_of(member.assigned))
             for member_id, member in sorted(group.members.items())
-            if among is None or member_id in among
+            if member_id in among
         }
         return {"members": members}
     held = {
         member_id: _assigned(member.assignment)
         for member_id, member in sorted(group.members.items())
-        if among is None or member_id in among
+        if member_id in among
     }
     return {"generation": group.generation, "state": group.phase.value, "members": held}

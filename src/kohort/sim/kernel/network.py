@@ -132,6 +132,8 @@ class Network:
         """How likely a connection is reset when something is sent on it, which is lost."""
         self.cut = 0.0
         """How likely a chunk arrives in two pieces."""
+        self.straggling_us = 0
+        """How much later what was on its way may arrive when its connection ends: a proxy empties its buffers."""
         self._random = random
         self.names: dict[Address, tuple[Address, ...]] = {}
         """Addresses behind which stand others: each connection goes to one of them."""
@@ -228,7 +230,8 @@ class Network:
             return
         if self._random.random() < 0.5:
             peer._in.clear()
-        peer.host.at_us(max(self.scheduler.now_us + self._delay_us(), peer._last_us), peer.lose, "reset by the peer")
+        when_us = max(self.scheduler.now_us + self._delay_us(), peer._last_us)
+        peer.host.at_us(when_us + self._hold_up(peer), peer.lose, "reset by the peer")
 
     def forget(self, end: End) -> None:
         """Count an end no longer among those that are open."""
@@ -275,7 +278,16 @@ class Network:
         for side in (end, end.peer):
             if self._random.random() < 0.5:
                 side._in.clear()
-            side.host.after_us(self._delay_us(), side.lose, "reset by the network")
+            side.host.after_us(self._delay_us() + self._hold_up(side), side.lose, "reset by the network")
+
+    def _hold_up(self, end: End) -> int:
+        """Have what is on its way to an end arrive late, where the network does that; return how late."""
+        if not self.straggling_us or not end._in:
+            return 0
+        late_us = self._random.randrange(self.straggling_us)
+        end.pause_reading()
+        end.host.after_us(late_us, end.resume_reading)
+        return late_us + 1
 
     def storm(self, odds: float, until_us: int) -> None:
         """Until then break connections again and again, in the middle of requests and of answers."""

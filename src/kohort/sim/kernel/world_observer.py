@@ -6,7 +6,7 @@ nothing. Partitions are sets of `TopicPartition`; `now_us` of the scheduler is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kohort.group.events import Event
@@ -175,6 +175,34 @@ class Observer:
 
     def produced(self, partition: TopicPartition, offset: int, count: int) -> None:
         """See records acknowledged by the broker: `count` of them from `offset` on."""
+
+    # -- transactions, by the name of their producer, which is its transactional id, and their number
+
+    def producer_identified(self, producer: str, producer_id: int, epoch: int) -> None:
+        """See a transactional producer get another id or epoch: those before it are fenced."""
+
+    def producer_ended(self, producer: str, why: str) -> None:
+        """See a process of a transactional producer end by itself."""
+
+    def transaction_began(self, producer: str, number: int, records: int) -> None:
+        """See a transaction begin that is to have so many records."""
+
+    def transaction_wrote(self, producer: str, number: int, partition: TopicPartition, offset: int) -> None:
+        """See a batch of it acknowledged; the offset is -1 where the broker knows only that it has it."""
+
+    def transaction_ending(self, producer: str, number: int, is_commit: bool) -> None:
+        """See its program ask for its end."""
+
+    def transaction_ended(self, producer: str, number: int, is_commit: bool) -> None:
+        """See the end answered."""
+
+    def transaction_offset_found(self, producer: str, number: int) -> None:
+        """See the offset of a producer's group, which is the number of a transaction; -1 where there is none."""
+
+    def committed_read(
+        self, partition: TopicPartition, values: Sequence[tuple[int, bytes]], next_offset: int, stable_offset: int
+    ) -> None:
+        """See what a reader of committed records got: each offset with its value, and the last stable offset."""
 
 
 HOOKS = tuple(name for name in vars(Observer) if not name.startswith("_"))

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from kohort.assign.cooperative import assign_group
 from kohort.assign.spec import Assignor, GroupSpec
 from kohort.client.membership import member_messages
+from kohort.client.membership.embedded_protocol import ConsumerProtocol, EmbeddedProtocol
 from kohort.client.membership.member_messages import metadata_seen, specs, topics_seen
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
@@ -67,6 +68,7 @@ class ClassicRequests(GroupRequests):
         assignors = self.kind.made_assignors()
         self.member = ClassicMember(config, assignors, connections.random.random)
         self._assignors: dict[str, Assignor] = {assignor.name: assignor for assignor in assignors}
+        self._embedded = ConsumerProtocol(self.kind.embedded_version)
         self._held_back = 0
         """How many JoinGroup and SyncGroup requests are unanswered."""
         self._beat_as: Identity | None = None
@@ -144,12 +146,12 @@ class ClassicRequests(GroupRequests):
     def _send_held_back(
         self,
         effect: EffectT,
-        made: Callable[[str, MemberConfig, EffectT, int], Request[Any]],
+        made: Callable[[str, MemberConfig, EffectT, EmbeddedProtocol], Request[Any]],
         failed: Callable[[Identity, ErrorCode], inputs.Input],
         read: Callable[[EffectT, Any], inputs.Input],
     ) -> None:
         """Send JoinGroup or SyncGroup, which the coordinator may answer only when other members have sent theirs."""
-        request = made(self.connections.group_id, self.config, effect, self.kind.embedded_version)
+        request = made(self.connections.group_id, self.config, effect, self._embedded)
 
         def answered(code: ErrorCode, response: Any) -> None:
             self._held_back -= 1

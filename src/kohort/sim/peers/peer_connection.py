@@ -228,7 +228,10 @@ def _ignore(_: ErrorCode, __: object) -> None:
 
 
 class PeerConnections:
-    """The connections of one peer. `versions` are the newest that it speaks, where they are not the newest of all."""
+    """The connections of one peer. `versions` are the newest that it speaks, where they are not the newest of all.
+
+    `coordinator_type` is what the coordinator coordinates: a group, or with 1 a transactional id, named `group_id`.
+    """
 
     def __init__(
         self,
@@ -243,6 +246,7 @@ class PeerConnections:
         request_timeout_ms: int = 30_000,
         software: str | None = None,
         layout: Layout = "apart",
+        coordinator_type: int = 0,
     ) -> None:
         self.client_id = client_id
         self.group_id = group_id
@@ -255,6 +259,7 @@ class PeerConnections:
         self._versions = versions
         self._turn = random.randrange(len(self._bootstrap))
         self._coordinator: Address | None = None
+        self._coordinator_type = coordinator_type
         self._is_looking = False
         self._waits = Backoff(random.random)
         to_coordinator = partial(Connection, host, network, self._find_coordinator, self.forget_coordinator)
@@ -333,7 +338,9 @@ class PeerConnections:
         if self._is_looking:
             return
         self._is_looking = True
-        request = FindCoordinatorRequest(key=self.group_id, key_type=0, coordinator_keys=[self.group_id])
+        request = FindCoordinatorRequest(
+            key=self.group_id, key_type=self._coordinator_type, coordinator_keys=[self.group_id]
+        )
         self.send(self.any, request, self._looked_up)
 
     def _looked_up(self, code: ErrorCode, answer: Any) -> None:

@@ -13,12 +13,14 @@ from random import Random
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
+from kohort.node.groups.offsets_partition import Status
 from kohort.sim.kernel.gateway_host import GatewayHost
 from kohort.sim.peers.client_kinds import KINDS
 from kohort.sim.scenario.simulated_cluster import MemberSlot, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, Step
 
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
 
 _STATES: Mapping[str, frozenset[str]] = {
     "joining": frozenset({"joining"}),
@@ -67,7 +69,7 @@ class FaultInjector:
         cluster.is_healed = True
         network = cluster.network
         network.latency_us, network.jitter_us, network.loss, network.cut = 250, 200, 0.0, 0.0
-        network.snap = 0.0
+        network.snap, network.straggling_us = 0.0, 0
         self._quicken()
         for node_host in cluster.nodes.values():
             node_host.disk.fault = None
@@ -88,6 +90,8 @@ class FaultInjector:
             if slot.has_started and not slot.is_running and not slot.stays_away:
                 slot.start()
         cluster.feeder.stop()
+        for producer in cluster.producers.values():
+            producer.finish()
         cluster.observer.healed()
 
     # -- members
@@ -244,10 +248,18 @@ class FaultInjector:
         node = self._cluster.node_host.node
         if node is None:
             return False
-        logs = [partition.log for topic in node.topics for partition in topic.partitions]
-        groups = self._cluster.plan.groups
+        logs = [partition.opened for topic in node.topics for partition in topic.partitions]
+        groups = (*self._cluster.plan.groups, *(each.group_id for each in self._cluster.plan.producers))
+        if self._cluster.plan.producers:
+            transactions = node.context.transactions.partitions
+            if any(hosted.status is Status.FAILED for hosted in transactions):
+                return True
         is_lost = any(node.coordinator.load_error(group) is ErrorCode.NOT_COORDINATOR for group in groups)
-        return is_lost or node.state.failure is not None or any(log.failure is not None for log in logs)
+        return (
+            is_lost
+            or node.state.failure is not None
+            or any(log is not None and log.failure is not None for log in logs)
+        )
 
     # -- gateways
 
@@ -268,6 +280,42 @@ class FaultInjector:
         if gateway.gateway is None:
             return False
         gateway.host.freeze(self._end_of(step))
+        return True
+
+    # -- transactional producers
+
+    def _kill_producer(self, step: Step, _: Random) -> bool:
+        slot = self._cluster.producers[step.subject]
+        self._later(step.get("down_us"), slot.start_again)
+        return slot.kill()
+
+    def _second_producer(self, step: Step, _: Random) -> bool:
+        """A second process with the same transactional id begins, while the first knows nothing of it."""
+        return self._cluster.producers[step.subject].start()
+
+    def _freeze_producer(self, step: Step, _: Random) -> bool:
+        running = self._cluster.producers[step.subject].running
+        for process in running[-1:]:
+            process.host.freeze(self._end_of(step))
+        return bool(running)
+
+    def _cut_off_producer(self, step: Step, _: Random) -> bool:
+        running = self._cluster.producers[step.subject].running
+        for process in running[-1:]:
+            for node in self._peers_of_members():
+                self._block(process.host.name, node, step)
+                self._block(node, process.host.name, step)
+        return bool(running)
+
+    def _break_producer(self, step: Step, random: Random) -> bool:
+        slot, network = self._cluster.producers[step.subject], self._cluster.network
+        ends = [end for host in slot.hosts for end in network.open_ends(host.name)]
+        if ends:
+            network.break_connection(random.choice(ends))
+        return bool(ends)
+
+    def _stragglers(self, step: Step, _: Random) -> bool:
+        self._cluster.network.straggling_us = step.get("late_us")
         return True
 
     # -- network
@@ -349,12 +397,13 @@ class FaultInjector:
             self._scheduler.after(RETRY_US, self._boot, node_host.name)
 
     def _compact(self, _: Step, random: Random) -> bool:
-        """Clean the logs of the groups now, up to the newest record or less far."""
+        """Clean the logs of the groups and of transactions now, up to the newest record or less far."""
         node_host = self._cluster.node_host
-        topic = None if node_host.node is None else node_host.node.topics.get(OFFSETS_TOPIC)
-        if topic is None or node_host.host.is_frozen:
+        if node_host.node is None or node_host.host.is_frozen:
             return False
-        for partition in topic.partitions:
+        topics = [node_host.node.topics.get(name) for name in (OFFSETS_TOPIC, TRANSACTION_TOPIC)]
+        partitions = [partition for topic in topics if topic is not None for partition in topic.partitions]
+        for partition in partitions:
             log = partition.opened
             if log is None or log.failure is not None:
                 continue
@@ -364,7 +413,7 @@ class FaultInjector:
                 log.compact(node_host.host.now_ms(), roll=True, up_to=up_to)
             except StorageError as error:
                 self.show("compact failed", node_host.name, str(error))
-        return True
+        return bool(partitions)
 
     # -- topics and what the operator does
 

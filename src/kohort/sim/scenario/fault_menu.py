@@ -11,6 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 from kohort.sim.kernel.rng import Rng
+from kohort.sim.peers.transactional_producer import ProducerPlan
 from kohort.sim.scenario.world_plan import SECOND_US, How, MemberPlan, Step, TopicPlan
 
 Drawn = tuple[str, str, How]
@@ -31,6 +32,7 @@ class Sketch(NamedTuple):
     nodes: tuple[str, ...]
     members: tuple[MemberPlan, ...]
     gateways: tuple[str, ...] = ()
+    producers: tuple[ProducerPlan, ...] = ()
 
 
 def always(_: Sketch) -> bool:
@@ -82,6 +84,10 @@ def _node(_: Sketch) -> str:
 
 def _gateway(sketch: Sketch) -> str:
     return sketch.random.choice(sketch.gateways)
+
+
+def _producer(sketch: Sketch) -> str:
+    return sketch.random.choice(sketch.producers).name
 
 
 def _network(_: Sketch) -> str:
@@ -156,6 +162,10 @@ def _has_gateway(sketch: Sketch) -> bool:
     return bool(sketch.gateways)
 
 
+def _has_producer(sketch: Sketch) -> bool:
+    return bool(sketch.producers)
+
+
 def _has_native(sketch: Sketch) -> bool:
     return any(member.kind.protocol == "consumer" for member in sketch.members)
 
@@ -196,6 +206,13 @@ MENU = (
     FaultKind("storm", 0.25, _of(_network, "storm", *_STORM), 3),
     FaultKind("kill gateway", 0.7, _of(_gateway, "kill gateway", _down), 4, fits=_has_gateway),
     FaultKind("freeze gateway", 0.3, _of(_gateway, "freeze gateway", _lasts), 2, fits=_has_gateway),
+    FaultKind("kill producer", 0.5, _of(_producer, "kill producer", _down), 4, fits=_has_producer),
+    FaultKind("second producer", 0.4, _of(_producer, "second producer"), 3, fits=_has_producer),
+    FaultKind("freeze producer", 0.4, _of(_producer, "freeze producer", _lasts), 4, fits=_has_producer),
+    FaultKind("cut off producer", 0.3, _of(_producer, "cut off producer", _lasts), 3, fits=_has_producer),
+    FaultKind("break producer", 0.5, _of(_producer, "break producer"), fits=_has_producer),
+    FaultKind("stragglers", 0.4, _of(_network, "stragglers", _one_of("late_us", 300_000, 3_000_000)),
+              is_lasting=True, fits=_has_producer),
     FaultKind("impersonate", 0.1, _of(_member, "impersonate"), 2),
 )  # fmt: skip
 

@@ -90,6 +90,8 @@ def replay(plan: Plan, whole: Plan) -> str:
     words = ["kohort sim --seed", str(plan.seed)]
     if plan.gateways:
         words += ["--gateways", str(len(plan.gateways))]
+    if plan.producers:
+        words += ["--producers", str(len(plan.producers))]
     if plan.steps != whole.steps:
         words += ["--only", ",".join(str(step.number) for step in plan.steps) or "none"]
     if plan.end_us != whole.end_us:

@@ -10,9 +10,11 @@ from dataclasses import replace
 from random import Random
 
 from kohort.group.coordinator_settings import ImageTopic, NoTopics
+from kohort.log.transaction_records import encode_event
 from kohort.model.ids import TopicPartition
 from kohort.node.configuration.config import Config
 from kohort.node.groups.settings_from_config import group_settings
+from kohort.node.node import Node
 from kohort.sim.kernel.broker_host import NodeHost
 from kohort.sim.kernel.gateway_host import GatewayHost
 from kohort.sim.kernel.host import Host
@@ -20,11 +22,17 @@ from kohort.sim.kernel.network import Address, Network
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.peers.committed_reader import CommittedReader
 from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_admin import Operator
 from kohort.sim.peers.peer_producer import Feeder
+from kohort.sim.peers.transactional_producer import OUTPUT, OUTPUT_PARTITIONS
+from kohort.sim.scenario.producer_slot import ProducerSlot
 from kohort.sim.scenario.simulated_assignors import SimulatedAssignors
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan
+from kohort.transaction.effects import TransactionStored, Why
+from kohort.transaction.transaction import State, Transaction
+from kohort.transaction.transactions import apply
 
 PORT = 9092
 GATEWAY = "gateway"
@@ -80,6 +88,16 @@ class SimulatedCluster:
             self.topics,
             value=value,
         )
+        self.producers = {
+            each.name: ProducerSlot(each, self.host, self.network, self.addresses, self.rng, observer)
+            for each in plan.producers
+        }
+        self.reader: CommittedReader | None = None
+        """Of what the producers commit."""
+        if plan.producers:
+            self.reader = CommittedReader(
+                self.host("audit"), self.network, self.addresses, self.rng.stream("audit"), observer
+            )
 
     def open(self, *, is_fed: bool = True) -> None:
         """Boot the broker with the plan's topics, and start the producer; if not `is_fed` it only writes on request."""
@@ -91,6 +109,36 @@ class SimulatedCluster:
         for topic in self.plan.topics:
             node.topics.create(topic.name, topic.partitions, {}, self.node_host.host.now_ms())
         self.feeder.start(is_feeding=is_fed)
+        if self.reader is not None:
+            self._open_output(node)
+
+    def _open_output(self, node: Node) -> None:
+        """Make the producers' topic, start them and their reader; transactional ids of long use have their records."""
+        assert self.reader is not None, "who produces is read"
+        now_ms = self.node_host.host.now_ms()
+        segment_bytes = self.rng.stream("output").choice(("2048", "1048576"))
+        node.topics.create(OUTPUT, OUTPUT_PARTITIONS, {"segment.bytes": segment_bytes}, now_ms)
+        for slot in self.producers.values():
+            if slot.plan.first_epoch >= 0:
+                transactions = node.context.transactions
+                transactions.ensure_topic()
+                hosted = transactions.partitions[transactions.partition_of(slot.plan.name)]
+                used = Transaction(
+                    slot.plan.name,
+                    node.state.next_producer_id(now_ms),
+                    slot.plan.first_epoch,
+                    slot.plan.timeout_ms,
+                    State.COMPLETE_COMMIT,
+                    frozenset(),
+                    -1,
+                    now_ms,
+                    version=slot.plan.version,
+                )
+                event = TransactionStored(used, Why.MARKERS_WRITTEN)
+                hosted.partition.append([encode_event(event, now_ms)], now_ms)
+                apply(hosted.transactions, event)
+            slot.start()
+        self.reader.start()
 
     def _gateway(self, name: str) -> GatewayHost:
         routes = {(name, PORT + number): (node, PORT) for number, node in enumerate(self.plan.nodes, 1)}
@@ -121,7 +169,7 @@ class SimulatedCluster:
             else:
                 consumer = node.coordinator.describe_consumer(group_id)
                 if consumer is not None:
-                    process.groups.consumer.described(consumer, now_ms)
+                    process.groups.consumer_described(consumer, now_ms)
 
         gateway.host.after_us(LOOK_UP_US, answer)
 
@@ -148,7 +196,11 @@ class SimulatedCluster:
         """Update `topics` from the node: responses to changes may come in another order, or not at all."""
         node = self.node_host.node
         if node is not None:
-            found = {topic.name: len(topic.partitions) for topic in node.topics if not topic.name.startswith("__")}
+            found = {
+                topic.name: len(topic.partitions)
+                for topic in node.topics
+                if not topic.name.startswith("__") and topic.name != OUTPUT
+            }
             self.topics.clear()
             self.topics.update(sorted(found.items()))
 

@@ -11,6 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 from kohort.sim.peers.client_kinds import Kind, PeerConfig
+from kohort.sim.peers.transactional_producer import ProducerPlan
 
 SECOND_US = 1_000_000
 
@@ -76,6 +77,8 @@ class Plan(NamedTuple):
     """Gateways between the members and the brokers; without any, members connect to the brokers."""
     edge_assignor: str = ""
     """The assignor by which gateways replace the assignments of leaders, or empty."""
+    producers: tuple[ProducerPlan, ...] = ()
+    """Transactional producers, and a reader of what they commit."""
 
     def only(self, numbers: Iterable[int]) -> Plan:
         """Return the plan with these steps alone."""
@@ -138,6 +141,8 @@ def show(plan: Plan) -> Iterator[str]:
         yield f"member   {member.name}  {show_member(member)}"
         for variant in variants:
             yield f"  then   {member.name}  {show_member(variant)}"
+    for producer in plan.producers:
+        yield f"producer {producer.name}  {show_producer(producer)}"
     for step in plan.steps:
         yield f"{step.number:>4}  {show_time(step.at_us)}  {show_step(step)}"
 
@@ -160,6 +165,20 @@ def show_member(member: MemberPlan) -> str:
         parts.append(f"instance={config.instance_id}")
     if config.overrun or config.raising:
         parts.append(f"overrun={config.overrun:g} raising={config.raising:g}")
+    return " ".join(parts)
+
+
+def show_producer(producer: ProducerPlan) -> str:
+    """Return a transactional producer's configuration on a line."""
+    parts = [
+        f"transactions={producer.version}",
+        f"timeout={producer.timeout_ms / 1000:g}s",
+        f"aborts={producer.aborts:g}",
+    ]
+    if producer.dawdles:
+        parts.append(f"dawdles={producer.dawdles:g}")
+    if producer.first_epoch >= 0:
+        parts.append(f"epoch={producer.first_epoch}")
     return " ".join(parts)
 
 
@@ -203,3 +222,5 @@ class Outcome(NamedTuple):
     """How long partitions were without an owner, summed over all of them."""
     gateways: int = 0
     """How many gateways the world has."""
+    producers: int = 0
+    """How many transactional producers it has."""

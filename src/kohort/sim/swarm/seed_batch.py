@@ -35,27 +35,27 @@ SWEEP = 16
 """After so many worlds what is left of them is swept up, and not before: that is a fifth of the time."""
 
 
-def run_seed(seed: int, gateways: int = 0) -> Outcome:
-    """Let the world of a seed happen, with so many gateways."""
-    return run(draw_plan(seed, gateways))
+def run_seed(seed: int, gateways: int = 0, producers: int = 0) -> Outcome:
+    """Let the world of a seed happen, with so many gateways and transactional producers."""
+    return run(draw_plan(seed, gateways, producers))
 
 
-def run_seeds(seeds: Iterable[int], jobs: int, gateways: int = 0) -> Iterator[Outcome]:
+def run_seeds(seeds: Iterable[int], jobs: int, gateways: int = 0, producers: int = 0) -> Iterator[Outcome]:
     """Yield the outcomes of many worlds as they end; with one job in this process, in the order of the seeds."""
     if jobs <= 1:
-        yield from run_in_order(seeds, gateways)
+        yield from run_in_order(seeds, gateways, producers)
         return
     with get_context().Pool(jobs, _begin_process) as pool:
-        yield from pool.imap_unordered(partial(_run_and_sweep, gateways), seeds, chunksize=CHUNK)
+        yield from pool.imap_unordered(partial(_run_and_sweep, gateways, producers), seeds, chunksize=CHUNK)
 
 
-def run_in_order(seeds: Iterable[int], gateways: int = 0) -> Iterator[Outcome]:
+def run_in_order(seeds: Iterable[int], gateways: int = 0, producers: int = 0) -> Iterator[Outcome]:
     """Yield the outcomes of worlds that run in this process, one after the other."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         for seed in seeds:
-            yield _run_and_sweep(gateways, seed)
+            yield _run_and_sweep(gateways, producers, seed)
     finally:
         if was_enabled:
             gc.enable()
@@ -64,8 +64,8 @@ def run_in_order(seeds: Iterable[int], gateways: int = 0) -> Iterator[Outcome]:
 _worlds = count(1)
 
 
-def _run_and_sweep(gateways: int, seed: int) -> Outcome:
-    outcome = run_seed(seed, gateways)
+def _run_and_sweep(gateways: int, producers: int, seed: int) -> Outcome:
+    outcome = run_seed(seed, gateways, producers)
     if next(_worlds) % SWEEP == 0:
         gc.collect()
     return outcome
@@ -79,24 +79,26 @@ def _begin_process() -> None:
 
 
 def spread(
-    spark: SparkSession, seeds: range, seeds_per_task: int = SEEDS_PER_TASK, gateways: int = 0
+    spark: SparkSession, seeds: range, seeds_per_task: int = SEEDS_PER_TASK, gateways: int = 0, producers: int = 0
 ) -> Iterator[Outcome]:
     """Yield the outcomes of a range of seeds, wave by wave in their order."""
     wave = seeds_per_task * spark.sparkContext.defaultParallelism
     for first in range(seeds.start, seeds.stop, wave):
         stop = min(first + wave, seeds.stop)
         tasks = -(-(stop - first) // seeds_per_task)
-        frame = spark.range(first, stop, 1, tasks).toDF("seed").mapInArrow(partial(_outcomes, gateways), SCHEMA)
+        frame = (
+            spark.range(first, stop, 1, tasks).toDF("seed").mapInArrow(partial(_outcomes, gateways, producers), SCHEMA)
+        )
         for row in sorted(frame.collect()):
             yield read_outcome(row["outcome"])
 
 
-def _outcomes(gateways: int, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+def _outcomes(gateways: int, producers: int, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow
 
     for batch in batches:
         seeds = batch.column("seed").to_pylist()
-        rows = [json.dumps(outcome) for outcome in run_in_order(seeds, gateways)]
+        rows = [json.dumps(outcome) for outcome in run_in_order(seeds, gateways, producers)]
         yield pyarrow.RecordBatch.from_arrays(
             [pyarrow.array(seeds, pyarrow.int64()), pyarrow.array(rows)], ["seed", "outcome"]
         )
@@ -215,4 +217,5 @@ def failure_as_json(outcome: Outcome) -> dict[str, Any]:
 def replay_of(outcome: Outcome) -> str:
     """Return the command that runs a world again."""
     gateways = f" --gateways {outcome.gateways}" if outcome.gateways else ""
-    return f"kohort sim --seed {outcome.seed}{gateways}"
+    producers = f" --producers {outcome.producers}" if outcome.producers else ""
+    return f"kohort sim --seed {outcome.seed}{gateways}{producers}"

@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.client_kinds import KINDS, PeerConfig
+from kohort.sim.peers.transactional_producer import ProducerPlan
 from kohort.sim.scenario.fault_menu import COOPERATIVE, Sketch, draw_steps
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, TopicPlan, draw_settings
+from kohort.transaction.transaction import LARGEST_EPOCH
 
 EAGER = (
     ("eager-range", "eager-java", "eager-v2", "eager-hesitant"),
@@ -71,8 +73,8 @@ EDGE_ASSIGNORS = ("", "uniform", "range")
 """Assignors by which gateways replace those of leaders; without one, leaders' own assignments pass."""
 
 
-def draw_plan(seed: int, gateways: int = 0) -> Plan:
-    """Return the world of a seed, with so many gateways between its members and its brokers."""
+def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> Plan:
+    """Return the world of a seed, with so many gateways before its brokers, and so many transactional producers."""
     random = Rng(seed).stream("plan")
     topics = draw_topics(random)
     nodes = ("n1", "n2") if random.random() < 0.3 else ("n1",)
@@ -95,9 +97,38 @@ def draw_plan(seed: int, gateways: int = 0) -> Plan:
     names = tuple(f"gw{number}" for number in range(1, gateways + 1))
     if names and Rng(seed).stream("plan/gateways").random() < 0.8:
         settings = tuple(sorted({**dict(settings), **LIKE_KAFKA}.items()))
-    steps = draw_steps(Rng(seed), Sketch(random, end_us, topics, nodes, tuple(members), names))
+    writers = draw_producers(Rng(seed).stream("plan/producers"), producers)
+    if writers:
+        settings = tuple(sorted({**dict(settings), **draw_transaction_settings(seed)}.items()))
+    steps = draw_steps(Rng(seed), Sketch(random, end_us, topics, nodes, tuple(members), names, writers))
     edge = Rng(seed).stream("plan/edge").choice(EDGE_ASSIGNORS) if names else ""
-    return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names, edge)
+    return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names, edge, writers)
+
+
+def draw_producers(random: Random, count: int) -> tuple[ProducerPlan, ...]:
+    """Return transactional producers of both versions; the epochs of some ids have nearly run out (KIP-890)."""
+    return tuple(
+        ProducerPlan(
+            f"x{number}",
+            version=random.choice((1, 2, 2)),
+            timeout_ms=random.choice((1_000, 3_000, 8_000)),
+            pause_ms=random.choice((200, 500, 1_500)),
+            aborts=random.choice((0.0, 0.2, 0.5)),
+            dawdles=random.choice((0.0, 0.1, 0.4)),
+            delivery_ms=random.choice((0, 1_000, 5_000)),
+            first_epoch=LARGEST_EPOCH - random.randrange(1, 6) if random.random() < 0.3 else -1,
+        )
+        for number in range(1, count + 1)
+    )
+
+
+def draw_transaction_settings(seed: int) -> dict[str, str]:
+    """Return the brokers' settings of transactions."""
+    random = Rng(seed).stream("plan/transactions")
+    return {
+        "transaction.state.log.num.partitions": random.choice(("1", "3")),
+        "transaction.state.log.segment.bytes": random.choice(("4096", "1048576")),
+    }
 
 
 def draw_topics(random: Random) -> tuple[TopicPlan, ...]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from traceback import extract_tb
 
-from kohort.group.invariants import CONVERGES_AFTER_HEALING
+from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_TRANSACTION_ENDS
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks import Checker, InvariantBroken, all_checkers
@@ -25,6 +25,7 @@ from kohort.sim.scenario.member_census import MemberCensus, wait_for_convergence
 from kohort.sim.scenario.simulated_cluster import MemberSlot, PeerSlot, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, Broken, Outcome, Plan
 from kohort.sim.trace import show_partitions
+from kohort.transaction.transaction import AT_REST
 
 REST_US = 90 * SECOND_US
 """Within so long after the healing everything must have come to rest: two rounds, each as long as the longest poll
@@ -64,6 +65,7 @@ def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = N
         failures=dict(sorted(world.census.failures.items())),
         unowned_us=sum(each.unowned_us for each in checkers if isinstance(each, StandstillChecker)),
         gateways=len(plan.gateways),
+        producers=len(plan.producers),
     )
 
 
@@ -116,7 +118,8 @@ class _World:
             self.pass_until(self.plan.end_us)
             self.faults.heal()
             if lack := self.converge():
-                return self.breaks(CONVERGES_AFTER_HEALING.name, lack)
+                hangs = lack == missing_of_transactions(self.cluster)
+                return self.breaks((EVERY_TRANSACTION_ENDS if hangs else CONVERGES_AFTER_HEALING).name, lack)
             self.observer.ended()
         except InvariantBroken as error:
             return self.breaks(error.invariant.name, error.sentence)
@@ -220,6 +223,25 @@ def missing(cluster: SimulatedCluster, census: MemberCensus) -> str | None:
         ]
         if live and (lack := _missing_of_group(cluster, census, group, live)):
             return f"group {group}: {lack}"
+    return missing_of_transactions(cluster)
+
+
+def missing_of_transactions(cluster: SimulatedCluster) -> str | None:
+    """Return which transaction has not ended, or what the reader of committed records has not read."""
+    node, reader = cluster.node_host.node, cluster.reader
+    if reader is None or node is None:
+        return None
+    for slot in cluster.producers.values():
+        if not slot.is_finished:
+            return f"producer {slot.plan.name} has not committed its last transaction"
+    for hosted in node.context.transactions.partitions:
+        for transaction in hosted.transactions.by_id.values():
+            if transaction.state not in AT_REST:
+                return f"the transaction of {transaction.transactional_id} is {transaction.state.text}"
+    for partition, position in reader.positions.items():
+        end = cluster.log_end(partition)
+        if position < end:
+            return f"committed records of {partition} are read up to {position} of {end}"
     return None
 
 

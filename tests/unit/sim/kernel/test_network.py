@@ -154,3 +154,18 @@ def test_a_storm_breaks_connections_and_loses_what_breaks_them_until_it_is_over(
     wire.ends["m1"].send(b"calm")
     wire.pass_us(10_000)
     assert wire.received["n1"] == b"calm"
+
+
+def test_stragglers_arrive_late_and_before_the_end_of_their_connection() -> None:
+    late = 0
+    for seed in range(20):
+        wire = Wire(seed)
+        wire.network.straggling_us = 3_000_000
+        wire.ends["m1"].send(b"late")
+        wire.ends["m1"].abort()
+        wire.pass_us(5_000)
+        is_on_its_way = not wire.received["n1"] and "n1" not in wire.closed
+        wire.pass_us(3_000_000)
+        late += is_on_its_way and wire.received["n1"] == b"late"
+        assert wire.closed["n1"] == "reset by the peer"
+    assert late

@@ -22,7 +22,7 @@ def test_every_broker_setting_that_is_drawn_is_one_that_brokers_take() -> None:
 
 
 def test_every_kind_of_step_and_member_is_drawn() -> None:
-    plans = [draw_plan(seed, gateways=seed % 3) for seed in SEEDS]
+    plans = [draw_plan(seed, gateways=seed % 3, producers=seed % 2) for seed in SEEDS]
     drawn = {step.what for plan in plans for step in plan.steps}
     carried_out = {"start", "kill", "close", "freeze"} | {fault.name for fault in MENU if " member" not in fault.name}
     assert drawn == carried_out
@@ -35,6 +35,14 @@ def test_gateways_change_neither_the_members_of_a_seed_nor_what_else_happens() -
     assert with_gateways.gateways == ("gw1", "gw2")
     assert with_gateways.members == plain.members
     others = [step[1:] for step in with_gateways.steps if "gateway" not in step.what]
+    assert others == [step[1:] for step in plain.steps]
+
+
+def test_producers_change_neither_the_members_of_a_seed_nor_what_else_happens() -> None:
+    plain, with_producers = draw_plan(7), draw_plan(7, producers=2)
+    assert [each.name for each in with_producers.producers] == ["x1", "x2"]
+    assert with_producers.members == plain.members
+    others = [step[1:] for step in with_producers.steps if "producer" not in step.what and step.what != "stragglers"]
     assert others == [step[1:] for step in plain.steps]
 
 

@@ -1,0 +1,93 @@
+"""Transactions as they were when they were wrong: each a context in which a broker or a client has the bug."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from tests.quality.replacing import replaced
+
+from kohort.client.consumer import batch as client_batch
+from kohort.client.consumer.batch import Visible
+from kohort.log.disk import StorageError
+from kohort.log.partition_log import PartitionLog
+from kohort.model.errors import ErrorCode
+from kohort.node.topics.topic import Partition
+from kohort.node.transactions.marker_writer import MarkerWriter
+from kohort.node.transactions.transaction_coordinator import TransactionCoordinator
+from kohort.transaction import decisions
+from kohort.transaction.commands import AddPartitions
+from kohort.transaction.effects import Append, Decision, TransactionStored, Why, WriteMarkers
+from kohort.transaction.transaction import Transaction
+
+Mutation = AbstractContextManager[None]
+
+
+def kafka_14402() -> Mutation:
+    """A write of version 1 is taken without a look at whether its partition is in an open transaction."""
+
+    def verify(_coordinator: TransactionCoordinator, _command: AddPartitions) -> ErrorCode:
+        return ErrorCode.NONE
+
+    return replaced(TransactionCoordinator, "verify", verify)
+
+
+def kafka_19367() -> Mutation:
+    """The coordinator raises the epoch to fence a producer, and the abort that follows raises it once more."""
+    right = decisions._end_by_coordinator
+
+    def end_by_coordinator(known: Transaction, new_producer_id: int, why: Why, now_ms: int) -> Decision:
+        decision = tuple(right(known, new_producer_id, why, now_ms))
+        if why is not Why.FENCED:
+            return decision
+        return tuple(_raised(effect, known.epoch + 2) for effect in decision)
+
+    return replaced(decisions, "_end_by_coordinator", end_by_coordinator)
+
+
+def _raised(effect: Any, epoch: int) -> Any:
+    match effect:
+        case Append(TransactionStored(transaction, why)):
+            return Append(TransactionStored(replace(transaction, epoch=epoch), why))
+        case WriteMarkers():
+            return replace(effect, epoch=epoch)
+        case _:
+            return effect
+
+
+def kafka_19999() -> Mutation:
+    """A marker of version 2 needs a larger epoch than its partition knows, also where it comes once more."""
+    right = MarkerWriter.end
+
+    def end(writer: MarkerWriter, partition: Partition, markers: WriteMarkers, coordinator_epoch: int) -> None:
+        known = {each.producer_id: each.epoch for each in partition.log.producers}
+        if markers.version >= decisions.EPOCH_RAISING and known.get(markers.producer_id, -1) >= markers.epoch:
+            raise StorageError(0, "the marker's epoch is not larger than the producer's", partition.directory)
+        right(writer, partition, markers, coordinator_epoch)
+
+    return replaced(MarkerWriter, "end", end)
+
+
+def kop_1283() -> Mutation:
+    """A reader of committed records is served up to the high watermark."""
+    return replaced(PartitionLog, "last_stable_offset", PartitionLog.high_watermark)
+
+
+def brod_659() -> Mutation:
+    """A producer's first marker in an answer ends its aborted transaction, whatever it says."""
+    right = client_batch.visible_batches
+
+    def visible_batches(
+        records: memoryview, fetch_offset: int, aborted: Sequence[tuple[int, int]] | None, **how: Any
+    ) -> Visible:
+        ended = {
+            header.producer_id: header.base_offset
+            for header, _ in reversed(list(client_batch.iter_batches(records)))
+            if header.is_control
+        }
+        left = [each for each in aborted or () if each[1] < ended.get(each[0], each[1] + 1)]
+        return right(records, fetch_offset, left, **how)
+
+    return replaced(client_batch, "visible_batches", visible_batches)
