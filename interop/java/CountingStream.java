@@ -37,7 +37,7 @@ public class CountingStream {
             .to(argv[3], Produced.with(Serdes.String(), Serdes.String()));
 
         KafkaStreams streams = new KafkaStreams(builder.build(), config);
-        streams.setStateListener((now, before) -> System.out.println("state " + now));
+        streams.setStateListener((now, before) -> System.out.println("state " + now + " " + System.currentTimeMillis()));
         CountDownLatch closed = new CountDownLatch(1);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             streams.close();

@@ -1,0 +1,161 @@
+"""Kafka Streams in groups of our broker: upgraded by two bounces, scaled, killed, exactly once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interop.group import keyed
+from interop.producers import produce
+from interop.streams import Application, application, running
+from interop.waiting import eventually
+from tests.interop.lanes import Stage
+from tests.interop.topics import create_topic
+
+pytestmark = [pytest.mark.timeout(400)]
+on_kohort = pytest.mark.parametrize("broker", ["kohort"])
+PARTITIONS, KEYS, RECORDS = 6, 20, 200
+EACH = RECORDS // KEYS
+EAGER, COOPERATIVE, OLDER = "2.3.1", "2.4.1", "3.9.1"
+KILLS = 20
+
+
+class Input:
+    """Records that an application counts, in rounds of so many for each key."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.rounds = 0
+        for topic in (stage.name, f"{stage.name}-counts"):
+            create_topic(stage.bootstrap, topic, PARTITIONS)
+
+    def more(self) -> None:
+        """Produce a round."""
+        produce("librdkafka", self._stage.bootstrap, self._stage.name, keyed(RECORDS, KEYS, self.rounds * RECORDS))
+        self.rounds += 1
+
+    def await_counted(self, streams: Application) -> None:
+        """Wait until all of it is counted."""
+        streams.await_counts(KEYS, self.rounds * EACH)
+
+
+def rebalances(stage: Stage, group_id: str) -> list[dict[str, Any]]:
+    """Return what `kohort explain` says of a group's rebalances, the oldest first."""
+    program = str(Path(sys.executable).parent / "kohort")
+    command = [program, "explain", group_id, "--json", "--last", "1000", "--bootstrap-server", stage.bootstrap]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout)["rebalances"]
+    return found
+
+
+def kinds(rebalance: dict[str, Any]) -> set[str]:
+    """Return the kinds of the causes of a rebalance's rounds."""
+    return {each["cause"]["kind"] for each in rebalance["rounds"]}
+
+
+@pytest.mark.lane(110)
+@on_kohort
+@pytest.mark.capability("Kafka Streams", "2.3.1 to 2.4.1 by two bounces, from eager to cooperative")
+def test_application_becomes_cooperative_by_two_bounces(stage: Stage) -> None:
+    given = Input(stage)
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS) as streams:
+        given.more()
+        instances = [streams.start(number, version=EAGER) for number in range(3)]
+        given.await_counted(streams)
+        for settings in (("upgrade.from=2.3",), ()):
+            for number in range(3):
+                before = len(rebalances(stage, streams.group_id))
+                instances[number].stop()
+                given.more()
+                instances[number] = streams.start(number, *settings, version=COOPERATIVE)
+                running(instances[number])
+                given.await_counted(streams)
+                bounce = rebalances(stage, streams.group_id)[before:]
+                assert bounce, "a bounce rebalances"
+                assert not any("untold" in kinds(each) for each in bounce), f"a rebalance without a cause: {bounce}"
+                assert any("member_joined" in kinds(each) for each in bounce)
+        counted = Counter(streams.read_counts())
+    assert set(counted.values()) == {1}, "no instance was killed, so each count was written once"
+    assert len(counted) == KEYS * EACH * given.rounds
+
+
+@pytest.mark.lane(90)
+@on_kohort
+@pytest.mark.parametrize("version", ["", OLDER], ids=["4.3.1", "3.9.1"])
+@pytest.mark.capability("Kafka Streams", "standbys, static members, scaled 1-3-1, an instance is killed")
+def test_application_is_scaled_with_standbys_and_static_members(stage: Stage, version: str) -> None:
+    given = Input(stage)
+    # The session is longer than a JVM takes to start on a busy machine.
+    standbys = ("num.standby.replicas=1", "probing.rebalance.interval.ms=60000", "session.timeout.ms=25000")
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, *standbys) as streams:
+
+        def start(number: int) -> Any:
+            return streams.start(number, f"group.instance.id=i{number}", version=version)
+
+        given.more()
+        instances = [start(0)]
+        given.await_counted(streams)
+        instances += [start(1), start(2)]
+        given.more()
+        for each in instances:
+            running(each)
+        given.await_counted(streams)
+        before = len(rebalances(stage, streams.group_id))
+        instances[1].crash()
+        instances[1] = start(1)
+        given.more()
+        running(instances[1])
+        given.await_counted(streams)
+        assert not any("session_timeout" in kinds(each) for each in rebalances(stage, streams.group_id)[before:])
+        for each in instances[1:]:
+            each.crash()
+        given.more()
+        given.await_counted(streams)
+    last = dict(streams.read_counts())
+    assert all(count >= given.rounds * EACH for count in last.values())
+
+
+@pytest.mark.lane(150)
+@on_kohort
+@pytest.mark.capability("Kafka Streams", "exactly_once_v2, killed 20 times")
+def test_counts_are_exact_after_twenty_kills(stage: Stage) -> None:
+    given = Input(stage)
+    once = ("processing.guarantee=exactly_once_v2", "transaction.timeout.ms=10000")
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, *once) as streams:
+        given.more()
+        instances = [streams.start(0, "group.instance.id=i0"), streams.start(1, "group.instance.id=i1")]
+        given.await_counted(streams)
+        for kill in range(KILLS):
+            number = kill % 2
+            instances[number].crash()
+            given.more()
+            instances[number] = streams.start(number, f"group.instance.id=i{number}")
+            eventually(lambda: bool(streams.read_counts()), True, 30)
+            running(instances[number])
+        given.await_counted(streams)
+        counted = streams.read_counts()
+    assert set(Counter(counted).values()) == {1}, "read committed, each count is there once"
+    assert len(counted) == KEYS * EACH * given.rounds
+
+
+@pytest.mark.lane(60)
+@on_kohort
+@pytest.mark.capability("Kafka Streams", "an eager instance joins a cooperative application")
+def test_no_task_is_run_twice_where_an_old_instance_joins_an_upgraded_application(stage: Stage) -> None:
+    given = Input(stage)
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS) as streams:
+        given.more()
+        new = streams.start(0, version=COOPERATIVE)
+        given.await_counted(streams)
+        old = streams.start(1, version=EAGER)
+        given.more()
+        given.await_counted(streams)
+        assert new.is_running
+        stage.figures = "it shares the tasks" if "state RUNNING" in old.text() else "it gets none"
+        counted = Counter(streams.read_counts())
+    assert set(counted.values()) == {1}, "a task that two instances run writes its counts twice"
