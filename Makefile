@@ -34,7 +34,7 @@ sim: .venv/dev ## the simulated world of one seed, as a trace: make sim SEED=7
 swarm: .venv/dev ## ten thousand simulated worlds that nobody has seen, or: make swarm SEEDS=1000 FROM=0
 	$(BIN)/kohort sim --seeds $(or $(SEEDS),10000) --from $(or $(FROM),$(shell date +%s))
 
-lockstep: .venv/interop ## Kafka's own coordinator and assignors beside ours, on 100,000 random steps: make lockstep SEED=7 for one seed
+lockstep: .venv/interop ## Kafka's own coordinators and assignors beside ours, on 150,000 random steps: make lockstep SEED=7 for one seed
 	$(BIN)/python -m tests.lockstep $(if $(SEED),--seed $(SEED) --trace)
 
 interop: .venv/interop ## real clients on our broker, our clients on a real Kafka

@@ -10,7 +10,6 @@ on the machine changes little; the JVM's collector and compiler have threads of 
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -18,8 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from interop.java_lines import JavaLines
+
 from bench.result import Aim, Outcome, Result, line
-from interop import jars
 from kohort.assign import (
     Assignor,
     CooperativeStickyAssignor,
@@ -46,29 +46,20 @@ GENERAL = "1000x1000x10"
 class Java:
     """Kafka's assignors in one JVM. Raises `Unavailable` when it cannot be had."""
 
+    def __init__(self) -> None:
+        self._lines = JavaLines("Assignors", Path(__file__).resolve().parent / "java", heap="2g")
+
     def __enter__(self) -> Self:
-        classes = jars.compiled("Assignors", Path(__file__).resolve().parent / "java")
-        line = jars.command("Assignors", heap="2g", classes=classes)
-        self._child = subprocess.Popen(
-            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._child.kill()
-        self._child.wait()
+        self._lines.close()
 
     def ask(self, line: str) -> str:
         """Send one line and return the answer."""
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self._child.stdin.write(line + "\n")
-        self._child.stdin.flush()
-        answer = self._child.stdout.readline()
-        assert answer, f"the JVM ended at {line!r}"
-        return answer.strip()
+        return self._lines.ask(line)
 
     def times_ms(self, budget_ms: int) -> list[float]:
         """Call assign() for so long, at least once."""

@@ -41,8 +41,10 @@ from bench.server_assignors import server_rows
 from bench.settle import settle
 from bench.spark_read import spark_read
 from bench.startup import startup
+from bench.streams import streams
 from bench.takeover import takeover
 from bench.throughput import throughput
+from bench.transactions import transactions
 
 ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "startup": startup,
@@ -54,6 +56,8 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     **{f"roll-{protocol}": partial(rolls, protocol=protocol) for protocol in MAKES},
     "parked": parked,
     "throughput": throughput,
+    "transactions": transactions,
+    "streams": streams,
     "gateway-settle": gateway_settle,
     **{f"gateway-roll-{protocol}": partial(gateway_rolls, protocol=protocol) for protocol in MAKES},
     "gateway-traffic": gateway_traffic,
