@@ -45,6 +45,15 @@ are compared separately.
 *Ends*: from that point the two sides have different states, so the rest of that run is not compared.
 """
 
+TASKS = """\
+## Tasks of Kafka Streams
+
+`make lockstep` also places the tasks of 2,000 random applications by Kafka Streams' own `HighAvailabilityTaskAssignor`
+and by our `tasks` assignor, while processes come and go and copies catch up: ours keeps to the same constraints, is
+never less even when an application has settled, and moves fewer tasks in all. It is no copy of that assignor, which
+places tasks by their order and not by where they are: a single application may see a task move that would have stayed.
+"""
+
 TRANSACTIONS_HEAD = """\
 ## Transactions
 
@@ -128,6 +137,7 @@ def _lines() -> Iterator[str]:
     for row in TRANSACTIONS:
         yield f"| {' | '.join((row.name, row.kafka, row.ours, row.reason, row.request))} |"
     yield ""
+    yield TASKS
     yield "## Outside the coordinator\n"
     yield "What a compatible broker of ours and Apache Kafka 4.3.1 answer differently, asked side by side.\n"
     yield "| request | Apache Kafka 4.3 | ours |"

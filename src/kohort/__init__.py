@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         RangeAssignor,
         RoundRobinAssignor,
         StickyAssignor,
+        TasksAssignor,
         assignor,
     )
     from kohort.client import (
@@ -55,7 +56,8 @@ if TYPE_CHECKING:
 # Imported when first asked for: `import kohort` costs nothing, and a broker does not load the client.
 _NAMES_IN = {
     "kohort.assign": (
-        "CapacityAssignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor assignor"
+        "CapacityAssignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor TasksAssignor "
+        "assignor"
     ),
     "kohort.client": (
         "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer CooperativeProtocol "
@@ -101,6 +103,7 @@ __all__ = [
     "Sasl",
     "StickyAssignor",
     "SubscriptionPattern",
+    "TasksAssignor",
     "TopicPartition",
     "TransactionAbortable",
     "TransactionAborted",

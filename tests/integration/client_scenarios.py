@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import pytest
 from tests.integration import consumer_scenarios, own_group_scenarios, transaction_scenarios
 from tests.integration.scenario_book import PATIENCE_MS, SCENARIOS, Recorder, Scenario, create, produce, run, scenario
 
-from kohort.assign import RangeAssignor
+from kohort.assign import RangeAssignor, TasksAssignor
 from kohort.client import (
     Admin,
     Cluster,
@@ -202,6 +203,38 @@ async def every_record_is_read_once_while_consumers_come_and_go(bootstrap: str, 
     async with Admin(bootstrap) as admin:
         committed = await admin.group_offsets(name)
     assert sum(entry.offset for entry in committed.values()) == 1200
+
+
+@scenario
+async def a_task_moves_when_the_copy_of_its_next_owner_has_caught_up(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 2)
+
+    def worker() -> tuple[TasksAssignor, Consumer]:
+        tasks = TasksAssignor()
+        return tasks, Consumer(
+            name, bootstrap_servers=bootstrap, group_id=name, assignors=[tasks], heartbeat_interval_ms=100
+        )
+
+    async def until(condition: Callable[[], bool], *consumers: Consumer) -> None:
+        async with asyncio.timeout(PATIENCE_MS / 1000):
+            while not condition():
+                await asyncio.gather(*(consumer.poll(10) for consumer in consumers))
+
+    _, first = worker()
+    tasks, second = worker()
+    async with first:
+        await until(lambda: len(first.assignment()) == 2, first)
+        lags: dict[TopicPartition, int] = {}
+        second.report_standby_lag(lambda: lags)
+        async with second:
+            await until(lambda: bool(tasks.warmup), first, second)
+            (moving,) = tasks.warmup
+            assert len(first.assignment()) == 2
+            assert not second.assignment()
+            lags[moving] = 0
+            await until(lambda: second.assignment() == {moving}, first, second)
+            await until(lambda: tasks.is_settled, first, second)
+            assert first.assignment() == {TopicPartition(name, 1 - moving.partition)}
 
 
 @scenario

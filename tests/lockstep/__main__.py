@@ -1,6 +1,7 @@
 """Feed Kafka's coordinators and ours the same commands, and Kafka's assignors and ours the same groups.
 
-    python -m tests.lockstep                        100,000 steps, 50,000 of transactions, 10,000 groups
+    python -m tests.lockstep                        100,000 steps, 50,000 of transactions, 10,000 groups,
+                                                    2,000 applications of Kafka Streams
     python -m tests.lockstep --seed 17 --trace      one seed, shrunk if it fails, with all that happens in it
     python -m tests.lockstep --seeds 50 --from 900 --keep-going
 
@@ -18,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
 from interop.unavailable import Unavailable
-from tests.lockstep import assignors, transactions
+from tests.lockstep import assignors, tasks, transactions
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import STEPS, Run, again, run, shrink, take
@@ -30,6 +31,9 @@ CHUNK = 20
 
 GROUPS = 10_000
 """Groups that the assignors are compared on."""
+
+APPLICATIONS = 2_000
+"""Applications that the task assignors are compared on."""
 
 SEEDS = -(-100_000 // STEPS)
 TRANSACTIONS = -(-50_000 // transactions.STEPS)
@@ -109,6 +113,21 @@ def assignor_groups(count: int) -> int:
     return len(worse)
 
 
+def task_applications(count: int) -> int:
+    """Compare the placements of tasks, say what was found, and return in how many ways ours are worse."""
+    began = time.monotonic()
+    java = tasks.Java()
+    try:
+        found = tasks.compare(java, count)
+    finally:
+        java.close()
+    took = time.monotonic() - began
+    for line in (*found.lines(), *found.worse):
+        print(line)
+    print(f"tasks: {count:,} applications in {took:.0f} s, {len(found.worse)} worse than Kafka Streams'")
+    return len(found.worse)
+
+
 def transaction_steps(seeds: list[int]) -> int:
     """Compare the transaction coordinators, say what was found, and return how many seeds failed."""
     began, steps, met, failures = time.monotonic(), 0, Counter[str](), 0
@@ -153,6 +172,9 @@ def main() -> None:
     parser.add_argument(
         "--transactions", type=int, default=TRANSACTIONS, metavar="SEEDS", help=f"seeds ({TRANSACTIONS}); 0 for none"
     )
+    parser.add_argument(
+        "--tasks", type=int, default=APPLICATIONS, metavar="APPLICATIONS", help=f"({APPLICATIONS:,}); 0 for none"
+    )
     options = parser.parse_args()
     try:
         failures = coordinators(options)
@@ -160,6 +182,8 @@ def main() -> None:
             failures += transaction_steps(list(range(options.start, options.start + options.transactions)))
         if options.seed is None and options.assignors:
             failures += assignor_groups(options.assignors)
+        if options.seed is None and options.tasks:
+            failures += task_applications(options.tasks)
     except Unavailable as reason:
         sys.exit(f"lockstep needs Apache Kafka's jars and a Java that compiles: {reason}")
     sys.exit(bool(failures))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from interop.unavailable import Unavailable
-from tests.lockstep import assignors, transactions
+from tests.lockstep import assignors, tasks, transactions
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import again, run, shrink
@@ -105,3 +105,16 @@ def test_assignors_are_no_worse_than_kafkas() -> None:
     finally:
         java.close()
     assert not found.worse, "\n".join(found.worse)
+
+
+def test_placements_of_tasks_are_no_worse_than_those_of_kafka_streams() -> None:
+    try:
+        java = tasks.Java()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    try:
+        found = tasks.compare(java, 100)
+    finally:
+        java.close()
+    assert not found.worse, "\n".join(found.worse)
+    assert found.ours.moves < found.theirs.moves

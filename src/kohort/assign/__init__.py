@@ -10,6 +10,7 @@ from kohort.assign.range import RangeAssignor
 from kohort.assign.round_robin import RoundRobinAssignor
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol, TopicSpec
 from kohort.assign.sticky import CooperativeStickyAssignor, StickyAssignor
+from kohort.assign.tasks import TasksAssignor
 
 __all__ = [
     "AssignmentRefused",
@@ -22,6 +23,7 @@ __all__ = [
     "RebalanceProtocol",
     "RoundRobinAssignor",
     "StickyAssignor",
+    "TasksAssignor",
     "TopicSpec",
     "assignor",
 ]

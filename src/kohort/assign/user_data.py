@@ -9,7 +9,7 @@ marked members alone. What cannot be read is no user data; reading never raises.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import repeat
 from struct import Struct, unpack_from
 from struct import error as ShortRead  # noqa: N812
@@ -42,12 +42,7 @@ NO_MEMORY = Memory()
 
 def encode_sticky(partitions: Iterable[TopicPartition], generation: int) -> bytes:
     """Return the user data of `sticky`, version 1: partition numbers by topic, and the generation."""
-    topics = by_topic(partitions)
-    parts = [_INT32.pack(len(topics))]
-    for topic, numbers in topics.items():
-        name = topic.encode()
-        parts += [_INT16.pack(len(name)), name, Struct(f">{len(numbers) + 1}i").pack(len(numbers), *numbers)]
-    return b"".join([*parts, _INT32.pack(generation)])
+    return _partitions(partitions) + _INT32.pack(generation)
 
 
 def decode_sticky(user_data: bytes | None) -> Memory:
@@ -94,6 +89,59 @@ def decode_weight(user_data: bytes | None) -> float:
     return weight if math.isfinite(weight) and weight > 0 else 1.0
 
 
+class Copies(NamedTuple):
+    """What a member of `tasks` says about itself: its threads, what it ran last, and the lag of each of its copies."""
+
+    threads: int = 1
+    active: frozenset[TopicPartition] = frozenset()
+    lags: Mapping[TopicPartition, int] = {}
+
+
+class AssignedCopies(NamedTuple):
+    """What a member of `tasks` is assigned besides its tasks: copies, and after how long it rejoins, or -1."""
+
+    standby: frozenset[TopicPartition] = frozenset()
+    warmup: frozenset[TopicPartition] = frozenset()
+    probing_ms: int = -1
+
+
+def encode_copies(copies: Copies) -> bytes:
+    """Return the user data of a `tasks` subscription, version 0."""
+    behind = sorted(copies.lags.items())
+    lags = Struct(f">{len(behind)}q").pack(*(lag for _, lag in behind))
+    parts = [_INT16.pack(0), _INT32.pack(copies.threads), _partitions(copies.active)]
+    return b"".join([*parts, _partitions(partition for partition, _ in behind), lags])
+
+
+def decode_copies(user_data: bytes | None) -> Copies:
+    """Read the user data of a `tasks` subscription; what cannot be read has one thread and no copies."""
+    try:
+        threads = _INT32.unpack_from(user_data or b"", _INT16.size)[0]
+        active, at = _read_partitions(user_data or b"", _INT16.size + _INT32.size)
+        copies, at = _read_partitions(user_data or b"", at)
+        lags = unpack_from(f">{len(copies)}q", user_data or b"", at)
+    except (ShortRead, ValueError):
+        return Copies()
+    return Copies(max(1, threads), frozenset(active), dict(zip(copies, lags, strict=True)))
+
+
+def encode_assigned_copies(assigned: AssignedCopies) -> bytes:
+    """Return the user data of a `tasks` assignment, version 0."""
+    parts = [_INT16.pack(0), _INT32.pack(assigned.probing_ms)]
+    return b"".join([*parts, _partitions(assigned.standby), _partitions(assigned.warmup)])
+
+
+def decode_assigned_copies(user_data: bytes | None) -> AssignedCopies:
+    """Read the user data of a `tasks` assignment; what cannot be read assigns no copies."""
+    try:
+        probing_ms = _INT32.unpack_from(user_data or b"", _INT16.size)[0]
+        standby, at = _read_partitions(user_data or b"", _INT16.size + _INT32.size)
+        warmup, _ = _read_partitions(user_data or b"", at)
+    except (ShortRead, ValueError):
+        return AssignedCopies()
+    return AssignedCopies(frozenset(standby), frozenset(warmup), probing_ms)
+
+
 def marked(user_data: bytes) -> bytes:
     """Return a subscription's user data with our members' mark."""
     return user_data + MARK
@@ -111,7 +159,7 @@ def unmarked(user_data: bytes | None) -> bytes | None:
     return user_data.removesuffix(MARK) or None
 
 
-REMEMBERING = frozenset({"sticky", "cooperative-sticky", "stream"})
+REMEMBERING = frozenset({"sticky", "cooperative-sticky", "stream", "tasks"})
 """Assignors whose user data say what a member had: its last assignment, its generation, the lags of its state."""
 
 
@@ -146,6 +194,16 @@ def assignment_error(user_data: bytes | None) -> ErrorCode | None:
         return ErrorCode(code)
     except ValueError:
         return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _partitions(partitions: Iterable[TopicPartition]) -> bytes:
+    """Return partition numbers by topic, both in order."""
+    topics = by_topic(partitions)
+    parts = [_INT32.pack(len(topics))]
+    for topic, numbers in topics.items():
+        name = topic.encode()
+        parts += [_INT16.pack(len(name)), name, Struct(f">{len(numbers) + 1}i").pack(len(numbers), *numbers)]
+    return b"".join(parts)
 
 
 def _read_partitions(user_data: bytes, at: int) -> tuple[tuple[TopicPartition, ...], int]:

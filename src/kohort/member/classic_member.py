@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kohort.assign.spec import Assignor, RebalanceProtocol, TopicSpec
+from kohort.assign.tasks import ReadsLags
 from kohort.assign.user_data import assignment_error, without_error
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback
 from kohort.member.failure_text import failure_text
+from kohort.member.lag_watch import LagWatch
 from kohort.member.member_base import MemberBase
 from kohort.member.member_state import (
     BEATING,
@@ -32,14 +34,16 @@ from kohort.member.member_state import (
 )
 from kohort.member.rebalance_strategy import offer, protocol_for, revoked_after_sync, revoked_before_join
 from kohort.model.assignment import Assignment, Partitions
-from kohort.model.cause import JoinReason
+from kohort.model.cause import HeartbeatReason, JoinReason
 from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
 
 # KIP-800's words are those of Java's client where it has some.
 SUBSCRIPTION_CHANGED = "subscription has changed"
 ALREADY_REBALANCING = "group is already rebalancing"
 NOT_MATCHING = "received assignment does not match the current subscription"
 SECOND_ROUND = "need to revoke partitions and re-join"
+PROBING = "probing rebalance: a task waits until a copy has caught up"
 
 
 class ClassicMember(MemberBase):
@@ -61,6 +65,10 @@ class ClassicMember(MemberBase):
         self.assignment_error: ErrorCode | None = None
         self.assignors = {assignor.name: assignor for assignor in assignors}
         self.protocol = protocol_for(assignors)
+        self.lag_readers = [assignor for assignor in assignors if isinstance(assignor, ReadsLags)]
+        self.lags = LagWatch(config.acceptable_recovery_lag, config.lag_growth_ms)
+        self.lag_source: Callable[[], Mapping[TopicPartition, int]] | None = None
+        """Read before each heartbeat and each JoinGroup, if it is set."""
         # What the next round is about: why to join, whether that reason must reach the coordinator, and how far it is.
         self.rejoin: str | None = None
         self.is_rejoin_forced = False
@@ -106,6 +114,8 @@ class ClassicMember(MemberBase):
                 self._take_rejoin_request(reason)
             case inputs.MetadataChanged():
                 self._take_metadata(event)
+            case inputs.LagsReported(lags):
+                self._take_lags(lags, now_ms)
             case inputs.CloseRequested():
                 self.closing = self.closing or event
             case inputs.CallbackFinished(callback, is_abandoned):
@@ -151,7 +161,8 @@ class ClassicMember(MemberBase):
         else:
             if self.state is State.STABLE and session.is_rejoin_due(now_ms):
                 session.rejoin_ms = None
-                self.request_rejoin(f"the last assignment carried the error {self.assignment_error or 0}")
+                error = self.assignment_error
+                self.request_rejoin(PROBING if error is None else f"the last assignment carried the error {error}")
             if self.is_rejoin_wanted and (session.retry_ms is None or now_ms >= session.retry_ms):
                 session.retry_ms = None
                 self._prepare()
@@ -166,6 +177,8 @@ class ClassicMember(MemberBase):
             self.do(effects.Rediscover(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         if self.beat_as is None and session.is_heartbeat_due(now_ms):
             session.mark_heartbeat_sent(now_ms)
+            if self.lag_source is not None:
+                self._take_lags(self.lag_source(), now_ms)
             self.beat_as = self.identity
             self.do(effects.Heartbeat(self.identity))
 
@@ -255,6 +268,20 @@ class ClassicMember(MemberBase):
             self.request = reason
         else:
             self.request_rejoin(reason, is_forced=True)
+
+    def _take_lags(self, lags: Mapping[TopicPartition, int], now_ms: int) -> None:
+        """Take the lags of the member's copies; a round begins if the leader can make use of them (KIP-848)."""
+        self._give_lags(lags)
+        reason = self.lags.report(lags, now_ms)
+        if reason is None or not self.identity.is_valid:
+            return
+        is_falling_behind = reason is HeartbeatReason.STANDBY_FALLING_BEHIND
+        if any(is_falling_behind or not reader.is_settled for reader in self.lag_readers):
+            self._take_rejoin_request(reason)
+
+    def _give_lags(self, lags: Mapping[TopicPartition, int]) -> None:
+        for reader in self.lag_readers:
+            reader.take_lags(lags)
 
     def _take_heartbeat(self, error: ErrorCode, now_ms: int) -> None:
         """A heartbeat was answered, as who the member still is."""
@@ -374,6 +401,8 @@ class ClassicMember(MemberBase):
         self.joined_topics = self.topics
         self.request = None
         self.session.rejoin_ms = None
+        if self.lag_source is not None:
+            self._give_lags(self.lag_source())
         try:
             protocols = offer(self.assignors.values(), self.topics, self.owned, self.identity, self.config.rack)
         except Exception as error:  # an assignor may be a user's code
@@ -478,6 +507,9 @@ class ClassicMember(MemberBase):
             return
         given_up = revoked_after_sync(self.protocol, self.owned, answer.assignment.partitions)
         self.received = Assignment(answer.assignment.partitions, without_error(answer.assignment.user_data))
+        reader = self.assignors.get(self.protocol_name)
+        if isinstance(reader, ReadsLags) and (probing_ms := reader.probing_ms(self.received)) is not None:
+            session.rejoin_ms = min(now_ms + probing_ms, session.rejoin_ms or now_ms + probing_ms)
         self.is_second_round_due = bool(given_up)
         # This round was joined without them, so the leader has dealt with them; asking again would never end.
         self.missing = frozenset()

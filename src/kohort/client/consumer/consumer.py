@@ -372,9 +372,10 @@ class Consumer:
     def report_standby_lag(self, lags: Lags | Callable[[], Lags]) -> None:
         """Report how many records each standby copy of this program's state is behind, or a function that returns it.
 
-        They go to a group of our broker with a join, when a copy catches up (`acceptable_recovery_lag`), and when one
-        falls behind for `lag_growth_ms`; the group may then get a new assignment. The function is called at once and
-        before each heartbeat is sent; it must not block. Raises RuntimeError without a group.
+        They are sent to a group of our broker, and to the leader's assignor `tasks` in any classic group: with a join,
+        when a copy catches up (`acceptable_recovery_lag`), and when one falls behind for `lag_growth_ms`; the group may
+        then get a new assignment. The function is called at once and before each heartbeat and join; it must not block.
+        Raises RuntimeError without a group.
         """
         self._group.require_id()
         self._group.report_lags(lags)

@@ -101,9 +101,8 @@ class StandbyLags:
         self._reported = lags
 
     def attach(self, member: ClassicMember | ConsumerMember) -> LagsReported:
-        """Have a member of the consumer protocol read the lags before each heartbeat; return the input for now."""
-        if isinstance(member, ConsumerMember):
-            member.lag_source = self._current if callable(self._reported) else None
+        """Have a member read the lags before each heartbeat; return the input for now."""
+        member.lag_source = self._current if callable(self._reported) else None
         return LagsReported(self._current())
 
     def _current(self) -> Lags:

@@ -21,7 +21,7 @@ from kohort.model.errors import ErrorCode
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
-COOPERATIVE = frozenset({"cooperative-sticky", "capacity"})
+COOPERATIVE = frozenset({"cooperative-sticky", "capacity", "tasks"})
 """Client-side assignors whose members keep their partitions through a rebalance, if they offer no eager one."""
 
 

@@ -42,7 +42,7 @@ class Kind(StrEnum):
     CONSUMER = "consumer"
 
 
-PREDICTABLE = frozenset({"range", "roundrobin", "sticky"}) | COOPERATIVE
+PREDICTABLE = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky", "capacity"})
 """Client-side assignors of which it is known what they do."""
 
 
