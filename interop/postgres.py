@@ -39,6 +39,7 @@ class Postgres:
     """A server that `crash` ends as a fault would, and `start` brings back with what it had committed."""
 
     def __init__(self) -> None:
+        self._starts = 0
         self.directory = Path(tempfile.mkdtemp(prefix="kohort-postgres-"))
         self.port = free_port()
         self.child: Child | None = None
@@ -80,7 +81,9 @@ class Postgres:
         if user := unprivileged():
             command = ["setpriv", f"--reuid={user}", "--clear-groups", "--", *command]
         self.child = Child(command, self.directory / "server.log")
-        self.child.wait_for(lambda text: "ready to accept connections" in text, "PostgreSQL", 60)
+        # The log has the lines of earlier starts too.
+        self._starts += 1
+        self.child.wait_for(lambda text: text.count("ready to accept connections") >= self._starts, "PostgreSQL", 60)
 
     def crash(self) -> None:
         """End the server and all its backends at once."""

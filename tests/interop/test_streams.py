@@ -17,6 +17,8 @@ from interop.waiting import eventually
 from tests.interop.lanes import Stage
 from tests.interop.topics import create_topic
 
+from kohort.sync import Admin
+
 pytestmark = [pytest.mark.timeout(400)]
 on_kohort = pytest.mark.parametrize("broker", ["kohort"])
 PARTITIONS, KEYS, RECORDS = 6, 20, 200
@@ -51,6 +53,17 @@ def rebalances(stage: Stage, group_id: str) -> list[dict[str, Any]]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout)["rebalances"]
     return found
+
+
+TASKS = {f"{subtopology}_{partition}": 1 for subtopology in (0, 1) for partition in range(PARTITIONS)}
+
+
+def described_tasks(stage: Stage, group_id: str) -> Counter[str]:
+    """Return by how many instances each task is run, by what `kohort groups describe` shows."""
+    with Admin(stage.bootstrap) as admin:
+        members = admin.describe_groups([group_id])[group_id].members
+    given = [each.streams[1] for each in members if each.streams is not None and each.streams[1] is not None]
+    return Counter(str(task) for assignment in given for task in assignment.active)
 
 
 def kinds(rebalance: dict[str, Any]) -> set[str]:
@@ -105,6 +118,7 @@ def test_application_is_scaled_with_standbys_and_static_members(stage: Stage, ve
         for each in instances:
             running(each)
         given.await_counted(streams)
+        eventually(lambda: described_tasks(stage, streams.group_id), TASKS, 60)
         before = len(rebalances(stage, streams.group_id))
         instances[1].crash()
         instances[1] = start(1)

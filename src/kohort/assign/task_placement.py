@@ -2,19 +2,8 @@
 
 A task is active on one host. Its state is copied from a changelog, which takes long, so a task does not move to a host
 before that host has caught up: at most `acceptable_recovery_lag` records behind. Until then it stays with a host that
-has, and the host that shall have it in the end gets a *warm-up*, a copy beyond the standby copies.
-
-The law, for every input:
-- each task is active on exactly one host, and no host has two copies of a task;
-- a task is active on a host that has caught up, where there is one, and else on one that is least behind;
-- a task with state has `standby_replicas` standby copies, or one on each other host where these are fewer;
-- there are at most `max_warmup_replicas` warm-ups in all.
-
-In the end, when every copy has caught up, no task and no copy could move to a less loaded host to make tasks for each
-unit of capacity more even. As few tasks as possible move on the way there: hosts keep what they run up to their part,
-and what is warming up goes on.
-
-Source: KIP-441; `HighAvailabilityTaskAssignor` of Apache Kafka, beside which `make lockstep` runs this.
+has, and the host that shall have it in the end gets a *warm-up*, a copy beyond the standby copies. `place_tasks` says
+what always holds. `make lockstep` runs it beside `HighAvailabilityTaskAssignor` of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -96,7 +85,16 @@ def place_tasks(
     stateless: Collection[Task] = (),
     rules: PlacementRules | None = None,
 ) -> Placement:
-    """Return the next placement of all tasks on the hosts, of which there is at least one."""
+    """Return the next placement of all tasks on the hosts, of which there is at least one.
+
+    Each task is active on exactly one host, and no host has two copies of a task. A task is active on a host that has
+    caught up, where there is one, and else on one that is least behind. A task with state has `standby_replicas`
+    standby copies, or one on each other host where these are fewer. There are at most `max_warmup_replicas` warm-ups.
+
+    In the end, when every copy has caught up, no task and no copy could move to make tasks for each unit of capacity
+    more even. Few tasks move on the way there: hosts keep what they run up to their part, and what is warming up goes
+    on.
+    """
     return _Placing(hosts, sorted(stateful), sorted(stateless), rules or PlacementRules()).placement()
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kohort.cli.cluster import ends_of, require_group, require_partitions, with_admin
 from kohort.cli.gateway import group_orders
 from kohort.cli.group_events import EVENT_TOPIC, now_ms, recent_history
-from kohort.cli.terminal import output
+from kohort.cli.terminal import embedded_protocols, output
 from kohort.cli.terminal.failure import CommandFailed, unknown
 from kohort.cli.terminal.options import (
     Named,
@@ -30,7 +30,6 @@ from kohort.group.explain.explain_text import Names, refusal, sentence, title
 from kohort.group.explain.rebalance_report import cause_json
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
-from kohort.wire.connect_protocol import CONNECTOR, Tasks
 
 if TYPE_CHECKING:
     from kohort.client import Admin
@@ -149,7 +148,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         at = f", group epoch {group.epoch}, target epoch {group.assignment_epoch}"
     output.put(f"{group.group_id}: {group.group_type}, {group.state}, {members}{at}, coordinator {coordinator}")
     output.put("\n".join(course_lines(known)))
-    if (line := connect_line(group)) is not None:
+    for line in embedded_protocols.lines(group):
         output.put(line)
     if drained:
         output.put(f"drained: {', '.join(sorted(drained))}")
@@ -168,54 +167,14 @@ def member_row(group: GroupDescription, member: MemberDescription) -> dict[str, 
         "client": member.client_id,
         "host": member.client_host,
     }
-    if member.connect is not None:
-        worker, runs = member.connect
-        role = "leads" if runs.leader == member.member_id else None
-        return row | {"url": worker.url, "role": role, "runs": tasks_text(worker.running(runs))}
+    if (columns := embedded_protocols.columns(member)) is not None:
+        return row | columns
     assigned = listed(member.assignment)
     if group.group_type != "consumer":
         return row | {"assigned": assigned}
     target = "the same" if member.target == member.assignment else listed(member.target)
     row |= {"type": protocol_of(member), "phase": member.phase, "epoch": member.epoch}
     return row | {"assigned": assigned, "target": target}
-
-
-def connect_line(group: GroupDescription) -> str | None:
-    """Return what all workers of a Connect cluster share: the newest configuration that they run, and the delay."""
-    runs = [member.connect[1] for member in group.members if member.connect is not None]
-    if not runs:
-        return None
-    newest = max(runs, key=lambda each: each.config_offset)
-    waits = max(each.delay_ms for each in runs)
-    delay = f", tasks of a worker that is gone wait {waits / 1000:g} s for its return" if waits else ""
-    return f"Kafka Connect: leader {newest.leader_url}, configuration up to offset {newest.config_offset}{delay}"
-
-
-def tasks_text(tasks: Tasks) -> str | None:
-    """Return connectors and their tasks as Connect names them: NAME and NAME-NUMBER."""
-    names = [name if number == CONNECTOR else f"{name}-{number}" for name, number in sorted(tasks)]
-    return ", ".join(names) or None
-
-
-def connect_json(member: MemberDescription) -> dict[str, Any] | None:
-    """Return what a worker of Kafka Connect runs; None of any other member."""
-    if member.connect is None:
-        return None
-    worker, runs = member.connect
-    return {
-        "url": worker.url,
-        "config_offset": worker.config_offset,
-        "leader": runs.leader,
-        "leader_url": runs.leader_url,
-        "delay_ms": runs.delay_ms,
-        **{
-            name: {
-                "connectors": sorted(connector for connector, number in tasks if number == CONNECTOR),
-                "tasks": [f"{connector}-{number}" for connector, number in sorted(tasks) if number != CONNECTOR],
-            }
-            for name, tasks in (("running", worker.running(runs)), ("revoked", runs.revoked))
-        },
-    }
 
 
 def protocol_of(member: MemberDescription) -> str:
@@ -295,8 +254,7 @@ def member_json(group: GroupDescription, member: MemberDescription) -> dict[str,
         "host": member.client_host,
         "assigned": by_topic(member.assignment),
     }
-    if member.connect is not None:
-        document["connect"] = connect_json(member)
+    document |= embedded_protocols.to_json(member)
     if group.group_type == "consumer":
         document |= {
             "type": protocol_of(member),

@@ -26,6 +26,12 @@ from kohort.wire.messages import (
     DescribeGroupsResponse,
 )
 from kohort.wire.primitives import MalformedMessage
+from kohort.wire.streams_protocol import (
+    StreamsAssignment,
+    StreamsSubscription,
+    decode_streams_assignment,
+    decode_streams_subscription,
+)
 
 
 class _Topic(Protocol):
@@ -71,6 +77,8 @@ class MemberDescription:
     """What the assignor sent along with its assignment."""
     connect: tuple[ConnectWorker, ConnectAssignment] | None = None
     """Of a worker of Kafka Connect: what it sends about itself, and what it runs."""
+    streams: tuple[StreamsSubscription | None, StreamsAssignment | None] | None = None
+    """Of a thread of Kafka Streams: what it sent when it joined, and what it is assigned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +134,17 @@ def read_classic(group: DescribeGroupsResponse.Group) -> GroupDescription:
         group.group_state,
         group.protocol_type,
         group.protocol_data,
-        tuple(_classic_member(member, group.protocol_type) for member in group.members),
+        tuple(_classic_member(member, group) for member in group.members),
     )
 
 
-def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: str) -> MemberDescription:
+STREAMS = "stream"
+"""The assignor's name in groups of Kafka Streams."""
+
+
+def _classic_member(
+    member: DescribeGroupsResponse.Group.Member, group: DescribeGroupsResponse.Group
+) -> MemberDescription:
     found = MemberDescription(
         member.member_id,
         member.group_instance_id,
@@ -140,14 +154,25 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: 
         is_readable=False,
     )
     try:
-        if protocol_type == "consumer":
-            return _subscribed(found, member)
-        if protocol_type == "connect" and len(member.member_metadata):
+        if group.protocol_type == "consumer":
+            found = _subscribed(found, member)
+            return replace(found, streams=_streams(found)) if group.protocol_data == STREAMS else found
+        if group.protocol_type == "connect" and len(member.member_metadata):
             worker = decode_connect_worker(member.member_metadata)
             return replace(found, connect=(worker, decode_connect_assignment(member.member_assignment)))
     except MalformedMessage:
         pass  # Bytes that cannot be read of one member must not hide the rest of the group.
     return found
+
+
+def _streams(found: MemberDescription) -> tuple[StreamsSubscription | None, StreamsAssignment | None]:
+    """Return what a thread of Kafka Streams has in its user data. Raises `MalformedMessage`."""
+    sent = found.subscription.user_data if found.subscription is not None else None
+    given = found.assignor_data
+    return (
+        decode_streams_subscription(sent) if sent else None,
+        decode_streams_assignment(given) if given else None,
+    )
 
 
 def _subscribed(found: MemberDescription, member: DescribeGroupsResponse.Group.Member) -> MemberDescription:
