@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
-from tests.integration.running_gateway import RunningGateway
+from tests.integration.running_gateway import RunningGateway, free_port
 
 from kohort import Admin, Consumer, CooperativeStickyAssignor, Producer, RangeAssignor, TopicPartition
 from kohort.assign import Assignor
@@ -100,6 +101,50 @@ def test_a_member_with_too_much_has_its_group_rebalance(
         asyncio.run(scenario(gateway))
 
 
+def test_of_two_instances_the_leaders_begins_the_round(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(load_assignors, "INTERVAL_MS", 0)
+    monkeypatch.setattr(load_assignors, "WATCH_SECONDS", 3_600.0)
+    monkeypatch.setattr(load_assignors, "IDLE_LAG", 10.0)
+    topic, ports = "lag-instances", (free_port(), free_port())
+    secret = tmp_path / "secret"
+    secret.write_text("0123456789abcdef0123\n")
+
+    async def scenario(first: RunningGateway, second: RunningGateway) -> None:
+        async with Admin(broker.bootstrap_servers) as admin:
+            await admin.create_topic(topic, PARTITIONS)
+        async with member(first, topic, RangeAssignor()) as one, member(second, topic, RangeAssignor()) as other:
+            while not len(one.assignment()) == len(other.assignment()) == 2:
+                await asyncio.gather(one.poll(20), other.poll(20))
+            heavy = dict.fromkeys((each.partition for each in one.assignment()), 500)
+            await produce(broker.bootstrap_servers, topic, heavy)
+
+            def look(gateway: RunningGateway) -> str:
+                gateway.call(gateway.server.loads.look())
+                ordered = gateway.server.gateway.edge.orders.ordered(topic, 0)
+                return "" if ordered is None else ordered.reason
+
+            group = first.server.gateway.groups.group(topic)
+            assert group is not None
+            is_first = group.leader == one.group_metadata().member_id
+            leads, follows = (first, second) if is_first else (second, first)
+            assert look(follows) == ""
+            assert look(leads).startswith("by-lag: ")
+
+    changes = {
+        "assignors": (AssignorRow("lag-*", load_assignors.BY_LAG),),
+        "policies": PARKING,
+        "instances": tuple(f"127.0.0.1:{port}" for port in ports),
+        "instances_secret_file": str(secret),
+    }
+    first, second = (
+        RunningGateway(broker.bootstrap_servers, instances_listen=("127.0.0.1", port), **changes) for port in ports
+    )
+    with first, second:
+        asyncio.run(scenario(first, second))
+
+
 def test_loads_are_measured_on_the_cluster(broker: EmbeddedBroker) -> None:
     async def scenario() -> None:
         address, topic = broker.bootstrap_servers, "measured"
@@ -111,6 +156,9 @@ def test_loads_are_measured_on_the_cluster(broker: EmbeddedBroker) -> None:
             assert [(await rates.loads("g", wanted, 2_000))[each] for each in wanted] == [5.0, 0.0, 15.0, 0.0]
             assert (await rates.loads("g", wanted, 2_500))[wanted[0]] == 5.0, "too soon for another one"
             await admin.reset_offsets("g", {wanted[2]: 25})
+            assert len(rates) == PARTITIONS
+            await rates.loads("g", wanted[:1], 2_000 + load_assignors.KEPT_MS)
+            assert len(rates) == 1, "what nobody measures any more is forgotten"
             lags = await LagMeasure(admin).loads("g", wanted, 0)
             assert [lags[each] for each in wanted] == [10, 0, 5, 0]
 

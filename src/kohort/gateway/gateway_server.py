@@ -78,7 +78,7 @@ class GatewayServer:
         self._lookup = GroupLookup(self._cluster, lambda: self.gateway.groups, self.clock.now_ms)
         by_load = by_load_assignors(self._admin, self.clock.now_ms)
         self._assignors = GroupAssignors(settings.assignors, self._cluster, self.clock.now_ms, self.passed, by_load)
-        self._loads = LoadWatch(
+        self.loads = LoadWatch(
             by_load, self._assignors.assignor_of, lambda: self.gateway, self.clock.now_ms, self.passed
         )
         self._topics = ClusterTopics(self._admin)
@@ -179,7 +179,7 @@ class GatewayServer:
             raise
         loop = asyncio.get_running_loop()
         work = [self._follow(), self._measure_lag(), self._lookup.run(), self._topics.run(), self._orders.run()]
-        work.append(self._loads.run())
+        work.append(self.loads.run())
         if self._cluster_events is not None:
             work.append(self._cluster_events.run())
         self._tasks = [loop.create_task(each) for each in work]

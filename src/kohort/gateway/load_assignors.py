@@ -2,7 +2,8 @@
 
 `by-lag` counts the records that a group has not consumed yet, `by-throughput` the records a second that come in. Both
 look the figures up before a round, and every ten seconds for the groups that have them: where a member has too much,
-the group begins a round, at most once in an interval.
+the group begins a round, at most once in an interval. Of several instances the one does so that its leader's requests
+pass.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ IDLE_RATE = 1.0
 MOST_GROUPS = 1_000
 """Of how many groups it is remembered when partitions moved last."""
 
+MEASURE_SECONDS = 5.0
+"""How long a measurement may take between rounds: a partition without a leader keeps one waiting."""
+
+KEPT_MS = 600_000
+"""How long the rate of a partition is kept that nobody measures."""
+
 LEAST_RATE_MS = 1_000
 """Two measurements that are closer give no rate."""
 
@@ -93,8 +100,8 @@ class RateMeasure:
     def __init__(self, admin: Admin) -> None:
         self.idle = IDLE_RATE
         self._admin = admin
-        self._samples: dict[TopicPartition, tuple[int, int, float]] = {}
-        """The time, the end offset and the rate at the last measurement."""
+        self._samples: OrderedDict[TopicPartition, tuple[int, int, float]] = OrderedDict()
+        """The time, the end offset and the rate at the last measurement, the oldest first."""
 
     async def loads(self, group_id: str, partitions: Iterable[TopicPartition], now_ms: int) -> Loads:
         """Return the rate of each partition; 0 at the first measurement."""
@@ -106,8 +113,15 @@ class RateMeasure:
                 rate = max(0, end - before) * 1000 / (now_ms - at_ms)
                 at_ms, before = now_ms, end
             self._samples[each] = at_ms, before, rate
+            self._samples.move_to_end(each)
             rates[each] = rate
+        while self._samples and now_ms - next(iter(self._samples.values()))[0] >= KEPT_MS:
+            self._samples.popitem(last=False)
         return rates
+
+    def __len__(self) -> int:
+        """Return of how many partitions the rate is kept."""
+        return len(self._samples)
 
 
 async def _offsets(admin: Admin, partitions: list[TopicPartition], at: str) -> dict[TopicPartition, int]:
@@ -223,20 +237,25 @@ class LoadWatch:
             await self.look()
 
     async def look(self) -> None:
-        """Measure every group once."""
+        """Measure each group once whose leader's requests pass here."""
+        locations = self._gateway().instances.locations
         for group_id, group in list(self._gateway().groups.shard.groups.items()):
             assignor = self._assignors.get(self._assignor_of(group_id) or "")
             if assignor is None or not isinstance(group, ClassicGroup) or group.phase is not Phase.STABLE:
                 continue
+            if not locations.is_here(group.leader or ""):
+                continue
             try:
                 wanted, owned = _wanted_and_owned(group, self._gateway().edge.orders.drained(group))
-                why = await assignor.too_much(group_id, wanted, owned)
+                async with asyncio.timeout(MEASURE_SECONDS):
+                    why = await assignor.too_much(group_id, wanted, owned)
             except MalformedMessage:
                 continue  # the edge leaves it alone too
             except (KafkaError, OSError, TimeoutError) as error:
-                if str(error) != self._failure:
-                    self._failure = str(error)
-                    log.warning("the load of group %s cannot be measured: %s", printable(group_id), error)
+                text = str(error) or f"the brokers did not answer within {MEASURE_SECONDS:g} s"
+                if text != self._failure:
+                    self._failure = text
+                    log.warning("the load of group %s cannot be measured: %s", printable(group_id), printable(text))
                 continue
             if why:
                 log.info("group %s rebalances, %s", printable(group_id), printable(why))

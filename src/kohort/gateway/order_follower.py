@@ -120,7 +120,7 @@ class OrderFollower:
             self._awaited.pop(order.group_id, None)
             self._awaited[order.group_id] = offset
             log.info("group %s rebalances by order: %s", printable(order.group_id), printable(reason))
-            self._edge.rebalance(order.group_id, reason, now_ms)
+            self._edge.rebalance(order.group_id, f"ordered by an operator: {reason}", now_ms)
             self._changed()
 
     async def _report(self) -> None:

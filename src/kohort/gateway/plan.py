@@ -24,7 +24,7 @@ FIRST_PORT = 9191
 """The gateway's port for the first node; each further node has the next one."""
 
 LISTENER_PORT = 9099
-"""The port of the added listener on each broker, unless it is taken there."""
+"""The port of the added listener on each broker; the next free one where another listener of its host has it."""
 
 DEFAULT_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -88,8 +88,11 @@ def listener_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
     todo = [node for node in nodes if not any(matching(facts, node))]
     servers = ",".join(f"{wishes.gateway}:{ports[node.node_id]}" for node in nodes)
     steps: list[Step] = []
+    taken = {(node.host, endpoint.port) for node in nodes for endpoint in node.listeners.values()}
     for node in todo:
-        lines = tuple(_with_listener(node, Endpoint(LISTENER, wishes.gateway, ports[node.node_id])))
+        own = next(port for port in range(LISTENER_PORT, 65_536) if (node.host, port) not in taken)
+        taken.add((node.host, own))
+        lines = tuple(_with_listener(node, own, Endpoint(LISTENER, wishes.gateway, ports[node.node_id])))
         steps.append(Step(f"Add a listener to node {node.node_id}: in its server.properties", lines))
     if todo:
         steps.append(Step(f"Restart {_nodes(todo)}{_one_by_one(todo)}; clients go on as before"))
@@ -261,14 +264,12 @@ def _clients_listener(facts: ClusterFacts, node: NodeListeners) -> str:
     return candidates[0]
 
 
-def _with_listener(node: NodeListeners, at_gateway: Endpoint) -> Iterator[str]:
+def _with_listener(node: NodeListeners, port: int, at_gateway: Endpoint) -> Iterator[str]:
     if at_gateway.name in node.listeners:
         raise PlanError(
             f"node {node.node_id} has a listener {at_gateway.name} already, which advertises another name: give that"
             " name in --advertised, or rename the listener"
         )
-    taken = {endpoint.port for endpoint in node.listeners.values()}
-    port = next(port for port in range(LISTENER_PORT, 65_536) if port not in taken)
     own = Endpoint(at_gateway.name, "", port)
     like = node.reached_by or "PLAINTEXT"
     protocols = {**_protocols(node), at_gateway.name: node.protocol(like)}

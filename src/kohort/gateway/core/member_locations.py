@@ -77,6 +77,11 @@ class MemberLocations:
                 location.instance_id = instance_id
                 self._checked.discard(group_id)
 
+    def is_here(self, member_id: str) -> bool:
+        """Whether a member was last seen at this instance."""
+        location = self._at.get(member_id)
+        return location is not None and location.instance_id == HERE
+
     def removed(self, member_id: str) -> None:
         """A member is out of its group."""
         self._at.pop(member_id, None)

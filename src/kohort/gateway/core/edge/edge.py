@@ -151,11 +151,11 @@ class Edge:
         return ordered is not None and begins_round(self._groups.group(command.group_id), command.member_id)
 
     def reason_of(self, command: Join, now_ms: int) -> str:
-        """Return why a member joins: by order, or for the reason that it gives."""
+        """Return why a member joins: for the reason of the ordered round, or for the one that it gives."""
         ordered = self.orders.ordered(command.group_id, now_ms)
         if ordered is None or not begins_round(self._groups.group(command.group_id), command.member_id):
             return command.reason
-        return f"ordered by an operator: {ordered.reason}"[:MAX_REASON_LENGTH]
+        return ordered.reason[:MAX_REASON_LENGTH]
 
     def round_began(self, group_id: str) -> None:
         """A round gathers the members of a group."""
