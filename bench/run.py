@@ -44,6 +44,7 @@ from bench.startup import startup
 from bench.streams import streams
 from bench.takeover import takeover
 from bench.throughput import throughput
+from bench.topic_to_topic import topic_to_topic
 from bench.transactions import transactions
 
 ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
@@ -67,6 +68,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "server-assignors": server_rows,
     "spark": spark_read,
     "group-stream": group_stream,
+    "topic-to-topic": topic_to_topic,
     "first-query": first_query,
     "takeover": takeover,
     "fleet-decode": fleet_decode,

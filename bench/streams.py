@@ -2,8 +2,8 @@
 
 The application is `interop/java/CountingStream.java`: a repartition topic and a store with a changelog, every count
 written. One instance counts what is there when it starts; its time runs from its state RUNNING to the last count. Then
-a third instance joins two, all at default settings but for the state's folder: the time is the third one's from its
-first state REBALANCING, which is before its JoinGroup, to RUNNING.
+a third instance joins two that have settled, all at default settings but for the state's folder: the time is the third
+one's from its first state REBALANCING, which is before its JoinGroup, to RUNNING, so what its tasks restore is in it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from kohort.sync import Admin
 PARTITIONS, KEYS = 6, 100
 GUARANTEES = ("at_least_once", "exactly_once_v2")
 PEER = "Apache Kafka"
+SETTLED_S = 4
+"""A member that has just joined sends its first heartbeat after 3 s."""
 _STATE = re.compile(r"^state (\w+) (\d+)$", re.MULTILINE)
 _numbers = count(1)
 
@@ -78,6 +80,7 @@ def rebalance_ms(broker: Broker) -> float:
         for number in range(2):
             running(streams.start(number))
         streams.await_counts(KEYS, 2)
+        time.sleep(SETTLED_S)
         third = streams.start(2)
         running(third)
         found = states(third)

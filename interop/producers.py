@@ -46,7 +46,12 @@ class LongProducer:
     def send(self, pairs: Sequence[Pair]) -> None:
         """Hand records over; they are on their way when this returns."""
         for key, value in pairs:
-            self._producer.produce(self.topic, value.encode(), key.encode(), on_delivery=self._delivered)
+            while True:
+                try:
+                    self._producer.produce(self.topic, value.encode(), key.encode(), on_delivery=self._delivered)
+                    break
+                except BufferError:  # its queue is full
+                    self._producer.poll(0.1)
             self._producer.poll(0)
 
     def flush(self) -> None:

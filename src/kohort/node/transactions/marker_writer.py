@@ -23,9 +23,6 @@ from kohort.wire.record_batches import Marker, encode_marker
 
 log = logging.getLogger("kohort.node")
 
-AT_ONCE = 64
-"""A transaction with more partitions gets its markers in several turns of the event loop."""
-
 AGAIN_MS = 1_000
 """How long to wait before a marker is tried again that could not be written."""
 
@@ -40,18 +37,16 @@ class MarkerWriter:
         self._groups = groups
 
     def write(self, markers: WriteMarkers, coordinator_epoch: int, written: Callable[[], None]) -> None:
-        """Write all markers of a transaction, and call `written` once they are as durable as their topics promise."""
+        """Write all markers of a transaction, and call `written` once they are as durable as their topics promise.
+
+        They begin in the next turn of the event loop: EndTxn is answered before, as Kafka does.
+        """
         self._write(markers, coordinator_epoch, sorted(markers.partitions), written)
 
     def _write(
         self, markers: WriteMarkers, coordinator_epoch: int, left: list[TopicPartition], written: Callable[[], None]
     ) -> None:
-        work = self._steps(markers, coordinator_epoch, left, written)
-        if len(left) > AT_ONCE:
-            self._services.steps.in_slices(work)
-        else:
-            for _ in work:
-                pass
+        self._services.steps.in_slices(self._steps(markers, coordinator_epoch, left, written))
 
     def _steps(
         self, markers: WriteMarkers, coordinator_epoch: int, left: list[TopicPartition], written: Callable[[], None]
