@@ -34,12 +34,10 @@ AT_MOST = Aim(1.3, of_ratio=True, at_most=True)
 
 def by_sink(name: str, bootstrap: str) -> RoundFunction:
     """Return what writes a round by a Spark sink."""
-    servers = "bootstrap.servers" if name == "kohort" else "kafka.bootstrap.servers"
 
     def write(frame: DataFrame, _: Round) -> None:
-        frame.select("key", "value").write.format(name).mode("append").option(servers, bootstrap).option(
-            "topic", TARGET
-        ).save()
+        rows = frame.select("key", "value").write.format(name).mode("append")
+        rows.option("kafka.bootstrap.servers", bootstrap).option("topic", TARGET).save()
 
     return write
 
