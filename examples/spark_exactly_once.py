@@ -1,11 +1,12 @@
 """Rows and offsets in one atomic step: the rows of a repeated round are in the table once."""
 
 import tempfile
-from pathlib import Path
+
+import polars
 
 from kohort.spark import GroupStream, build, exactly_once
 from kohort.spark.into_table import ExactlyOnce
-from kohort.spark.tables import ManifestTable
+from kohort.spark.tables import DeltaLakeTable
 from kohort.sync import Admin, Producer
 from kohort.testing import EmbeddedBroker
 
@@ -18,7 +19,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker, tempfile.Temp
             producer.send("orders", b"order %d" % number, key=b"customer %d" % (number % 10))
 
     spark = build("orders", master="local[1]")
-    table = ManifestTable(Path(folder) / "orders")
+    table = DeltaLakeTable(f"{folder}/orders")
 
     class PowerCut(Exception):
         """Ends an application after the write to the table and before the commit of the group."""
@@ -38,10 +39,10 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker, tempfile.Temp
     except PowerCut:
         with Admin(address) as admin:
             committed = sum(entry.offset for entry in admin.group_offsets("orders").values())
-        print(f"killed: {table.read(spark).count()} orders in the table, {committed} committed in the group")
+        print(f"killed: {polars.read_delta(table.uri).height} orders in the table, {committed} committed in the group")
 
     with GroupStream(spark, "orders", max_rows_per_round=40, **settings) as stream:
         stream.run(exactly_once(table, texts), until=lambda stream: stream.is_caught_up, timeout_s=60)
-    rows = table.read(spark)
-    print(f"in the end: {rows.count()} orders, {rows.select('text').distinct().count()} of them different")
     spark.stop()
+    rows = polars.read_delta(table.uri)
+    print(f"in the end: {rows.height} orders, {rows['text'].n_unique()} of them different")

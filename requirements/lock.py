@@ -8,12 +8,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-DEMO = ["--extra", "fast", "--extra", "cli", "--extra", "spark", "--extra", "plots", "--group", "demo"]
+DEMO = [
+    "--extra",
+    "fast",
+    "--extra",
+    "cli",
+    "--extra",
+    "spark",
+    "--extra",
+    "plots",
+    "--extra",
+    "delta",
+    "--group",
+    "demo",
+]
 
 SETS = {
     "demo": DEMO,
-    "dev": [*DEMO, "--group", "check"],
-    "interop": [*DEMO, "--extra", "postgres", "--group", "check", "--group", "interop"],
+    "dev": [*DEMO, "--extra", "iceberg", "--group", "check"],
+    "interop": [*DEMO, "--extra", "iceberg", "--extra", "postgres", "--group", "check", "--group", "interop"],
 }
 
 OPTIONS = ["--universal", "--generate-hashes", "--no-header", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]

@@ -18,6 +18,7 @@ from interop.postgres import Postgres
 from interop.producers import produce
 from tests.spark.cluster import Topic
 from tests.spark.killing import kill_often, kill_streams
+from tests.spark.lake import offsets_of
 
 from kohort.model.ids import TopicPartition
 
@@ -84,18 +85,16 @@ def query(postgres: Postgres, text: str) -> list[Any]:
 def test_rows_and_offsets_come_together_and_the_same_step_is_refused_a_second_time(
     spark: SparkSession, postgres: Postgres, table: PostgresTable
 ) -> None:
-    from kohort.spark.tables import Claim, Fenced, Step
+    from kohort.spark.tables import Fenced, Step
 
-    mine = Claim(3, "m")
-    table.claim("g", mine, [P, Q])
-    table.place("g", mine, {P: 0, Q: 5})
-    steps = {P: Step(0, 100, mine), Q: Step(5, 6, mine)}
+    table.set_offsets("g", {Q: 5})
+    steps = {P: Step(None, 100), Q: Step(5, 6)}
     table.append(spark.range(100).selectExpr("id", "string(id) name"), "g", steps)
     with pytest.raises(Fenced):
         table.append(spark.range(100).selectExpr("id", "string(id) name"), "g", steps)
     assert query(postgres, f"SELECT count(*), sum(id) FROM {table.name}") == [(100, 4950)]
-    assert {each: held.offset for each, held in table.held("g").items()} == {P: 100, Q: 6}
-    assert table.held("another") == {}
+    assert table.offsets("g", [P, Q]) == {P: 100, Q: 6}
+    assert table.offsets("another", [P, Q]) == {}
     assert not [name for name in tables_of(postgres) if name.startswith("kohort_staging")]
 
 
@@ -138,7 +137,7 @@ def test_rows_without_a_place_are_refused_before_anything_is_written(
     with pytest.raises(Exception, match="too long"):
         table.append(spark.range(2).selectExpr("id", "'abcdef' name"), "g", {P: Step(2, 4)})
     assert table.read(spark).count() == 2
-    assert table.held("g")[P].offset == 2
+    assert table.offsets("g", [P]) == {P: 2}
 
 
 def test_a_table_has_one_row_of_offsets_however_it_is_named(spark: SparkSession, postgres: Postgres) -> None:
@@ -149,29 +148,11 @@ def test_a_table_has_one_row_of_offsets_however_it_is_named(spark: SparkSession,
         short.append(spark.range(2), "g", {P: Step(None, 2)})
         with pytest.raises(Fenced):
             full.append(spark.range(2), "g", {P: Step(None, 2)})
-        assert full.held("g") == short.held("g")
-
-
-def test_a_late_owner_waits_for_no_lock_and_is_refused(spark: SparkSession, table: PostgresTable) -> None:
-    from kohort.spark.tables import Claim, Fenced, Step
-    from kohort.spark.tables.table import Superseded
-
-    late, owner = Claim(3, "late"), Claim(4, "owner")
-    table.claim("g", late, [P])
-    table.place("g", late, {P: 0})
-    assert table.claim("g", owner, [P])[P].offset == 0
-    with pytest.raises(Fenced):
-        table.append(spark.range(3), "g", {P: Step(0, 3, late)})
-    with pytest.raises(Fenced):
-        table.place("g", late, {P: 7})
-    with pytest.raises(Superseded):
-        table.claim("g", late, [P])
-    table.append(spark.range(3), "g", {P: Step(0, 3, owner)})
-    assert table.claim("g", late, [P], is_renewed=True)[P].offset == 3
+        assert full.offsets("g", [P]) == short.offsets("g", [P]) == {P: 2}
 
 
 def test_jobs_that_store_at_once_take_each_step_once(spark: SparkSession, postgres: Postgres) -> None:
-    """Without claims: each tries every step, and one of them gets it."""
+    """Each tries every step, and one of them gets it."""
     from kohort.spark.tables import Fenced, Step
 
     name = f"t_{uuid.uuid4().hex[:8]}"
@@ -214,8 +195,8 @@ def test_a_server_that_crashes_in_a_round_has_all_of_it_or_nothing(
 
     with pytest.raises(Exception, match=r"(?i)connection|terminat"):
         table.append(Crashing(), "g", {P: Step(10, 20)})
-    offset = table.held("g")[P].offset
-    assert table.read(spark).count() == offset == 10
+    assert table.offsets("g", [P]) == {P: 10}
+    assert table.read(spark).count() == 10
     table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
     assert table.read(spark).count() == 20
 
@@ -261,7 +242,7 @@ def test_spark_applications_that_share_a_group_and_are_killed_leave_each_record_
     name = f"t_{uuid.uuid4().hex[:8]}"
     with opened(postgres, name) as table, Topic(broker.bootstrap, name, partitions=3) as topic:
         written = kill_streams(topic, "postgres", postgres.conninfo, name, table, 2)
-        ends = {partition.partition: held.offset or 0 for partition, held in table.held(topic.group_id).items()}
+        ends = offsets_of(table, topic)
     places = Counter(query(postgres, f'SELECT partition, "offset" FROM {name}'))
     assert places == Counter((partition, offset) for partition, end in ends.items() for offset in range(end))
     assert places.total() == written

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from tests.spark.cluster import Topic
+from tests.spark.lake import offsets_of
 from tests.spark.storing_job import GROUP, PLACE
 
 from kohort.spark.tables import Table
@@ -47,7 +48,7 @@ def kill_often(kind: str, where: str, name: str, table: Table, kills: int, numbe
         for each in jobs:
             each.kill()
             each.communicate()
-    reached = table.held(GROUP)[PLACE].offset or 0
+    reached = table.offsets(GROUP, [PLACE])[PLACE]
     assert sorted(numbers()) == list(range(reached))
     return reached
 
@@ -73,7 +74,7 @@ def kill_streams(topic: Topic, kind: str, where: str, name: str, table: Table, k
                 jobs[victim].kill()
                 jobs[victim].communicate()
                 jobs[victim] = start_stream(command)
-        while sum(each.offset or 0 for each in table.held(topic.group_id).values()) < written:
+        while sum(offsets_of(table, topic).values()) < written:
             for pipe in select.select([output(each) for each in jobs], [], [], 1)[0]:
                 assert os.read(pipe.fileno(), 4096), "only a kill ends a job"
     finally:

@@ -2,8 +2,8 @@
 
     python -m tests.spark.storing_job KIND WHERE NAME SEED
 
-It claims the partition in a newer generation than it finds, stores a few numbers in each step, and claims again some
-time after it was fenced, so that two of them fence each other without end. It prints a line for each step.
+It stores a few numbers in each step and goes on from where it is, as do others: each is fenced whenever another one was
+faster, and reads on from the table. It prints a line for each step.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+from tests.spark.lake import KINDS, lake_table
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import Claim, Fenced, ManifestTable, PostgresTable, Step, Table
+from kohort.spark.tables import Fenced, PostgresTable, Step, Table
 
 GROUP = "g"
 PLACE = TopicPartition("numbers", 0)
@@ -30,16 +30,7 @@ class Numbers:
         from pyspark.sql.types import LongType, StructField, StructType
 
         self.schema = StructType([StructField("id", LongType())])
-        self.write = self
         self._rows = pa.table({"id": pa.array(range(first, stop), pa.int64())})
-
-    def parquet(self, uri: str) -> None:
-        """Write as Spark does: a directory of files."""
-        folder = Path(uri.removeprefix("file://"))
-        folder.mkdir(parents=True)
-        half = self._rows.num_rows // 2
-        pq.write_table(self._rows.slice(0, half), folder / "part-0.parquet")
-        pq.write_table(self._rows.slice(half), folder / "part-1.parquet")
 
     def toArrow(self) -> pa.Table:  # noqa: N802
         """Return the rows."""
@@ -47,30 +38,27 @@ class Numbers:
 
 
 def open_table(kind: str, where: str, name: str) -> Table:
-    return ManifestTable(Path(where) / name) if kind == "manifest" else PostgresTable(where, name)
+    if kind in KINDS:
+        table: Table = lake_table(kind, Path(where), name)
+        return table
+    return PostgresTable(where, name)
 
 
 def store_for_ever(table: Table, seed: int) -> None:
     chance = random.Random(seed)
-    frame: Any
     while True:
-        held = table.held(GROUP).get(PLACE)
-        mine = Claim(held.claim.generation + 1 if held else 1, f"job {seed}")
+        at = table.offsets(GROUP, [PLACE]).get(PLACE)
         try:
-            offset = table.claim(GROUP, mine, [PLACE])[PLACE].offset
-            if offset is None:
-                offset = 0
-                table.place(GROUP, mine, {PLACE: 0})
             for _ in range(chance.randrange(1, 12)):
-                stop = offset + chance.randrange(1, 9)
-                frame = Numbers(offset, stop)
-                table.append(frame, GROUP, {PLACE: Step(offset, stop, mine)})
-                offset = stop
+                stop = (at or 0) + chance.randrange(1, 9)
+                frame: Any = Numbers(at or 0, stop)
+                table.append(frame, GROUP, {PLACE: Step(at, stop)})
+                at = stop
                 print(stop, flush=True)
         except Fenced:
-            # Two jobs that claim at once fence each other before either has stored anything.
-            for _ in range(chance.randrange(20, 200)):
-                table.held(GROUP)
+            # Two jobs in step would fence each other for long.
+            for _ in range(chance.randrange(20)):
+                table.offsets(GROUP, [PLACE])
 
 
 if __name__ == "__main__":

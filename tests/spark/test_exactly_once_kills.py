@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import pyarrow.parquet as pq
 import pytest
 from tests.spark.killing import kill_often
-
-from kohort.spark.tables import ManifestTable
+from tests.spark.lake import KINDS, lake_table, rows_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-def test_jobs_that_fence_and_are_killed_leave_each_number_once_in_a_manifest_table(tmp_path):
-    table = ManifestTable(tmp_path / "numbers")
+@pytest.mark.parametrize("kind", KINDS)
+def test_jobs_that_fence_and_are_killed_leave_each_number_once(kind, tmp_path):
+    table = lake_table(kind, tmp_path, "numbers")
 
     def numbers() -> list[int]:
-        paths = [table.path / each.path for each in table.files]
-        return [number for path in paths for number in pq.read_table(path)["id"].to_pylist()]
+        return [row["id"] for row in rows_in(table)]
 
-    assert kill_often("manifest", str(tmp_path), "numbers", table, 4, numbers) > 4
-    alive = {(table.path / each.path).parent for each in table.files}
-    dead = set((table.path / "rows").iterdir()) - alive
-    assert table.vacuum(older_than_s=-60).directories == len(dead)
-    assert set((table.path / "rows").iterdir()) == alive
+    assert kill_often(kind, str(tmp_path), "numbers", table, 4, numbers) > 4

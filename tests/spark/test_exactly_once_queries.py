@@ -10,17 +10,18 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.cluster import Topic
+from tests.spark.lake import lake_table, rows_in
 
 from kohort.spark import exactly_once
 from kohort.spark.source.data_source import register
-from kohort.spark.tables import ManifestTable
+from kohort.spark.tables import Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> ManifestTable:
-    return ManifestTable(tmp_path / "flights")
+def table(tmp_path: Path) -> Table:
+    return lake_table("delta", tmp_path)
 
 
 def read_on(
@@ -49,12 +50,12 @@ def only_values(frame: DataFrame) -> DataFrame:
     return frame.select("partition", "offset", "value")
 
 
-def values_in(spark: SparkSession, table: ManifestTable) -> Counter[bytes]:
-    return Counter(bytes(row.value) for row in table.read(spark).collect())
+def values_in(table: Table) -> Counter[bytes]:
+    return Counter(bytes(row["value"]) for row in rows_in(table))
 
 
 def test_a_query_stores_each_row_once_also_when_its_batch_comes_again(
-    spark: SparkSession, topic: Topic, table: ManifestTable, tmp_path: Path
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
 ) -> None:
     """It is killed between the table's step and its checkpoint: the same batch comes again, and is there already."""
     values = topic.fill(100)
@@ -71,11 +72,11 @@ def test_a_query_stores_each_row_once_also_when_its_batch_comes_again(
         read_on(spark, topic, tmp_path / "checkpoint", killed, most=40)
     read_on(spark, topic, tmp_path / "checkpoint", killed, most=40)
     assert batches[:3] == [0, 1, 1]
-    assert values_in(spark, table) == Counter(values)
+    assert values_in(table) == Counter(values)
 
 
 def test_a_query_and_a_stream_of_the_group_store_into_one_table(
-    spark: SparkSession, topic: Topic, table: ManifestTable, tmp_path: Path
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
 ) -> None:
     from kohort.spark import GroupStream
 
@@ -95,4 +96,4 @@ def test_a_query_and_a_stream_of_the_group_store_into_one_table(
     # Its checkpoint is of before: where the group has gone on since, the group counts.
     store = exactly_once(table, only_values, group=topic.group_id)
     read_on(spark, topic, tmp_path / "another checkpoint", store)
-    assert values_in(spark, table) == Counter(values)
+    assert values_in(table) == Counter(values)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.frame_spans import Spans, computed_once, ends_beyond, require_places, rows_beyond, spans_of
 from kohort.spark.rows.rounds import Round
-from kohort.spark.tables.table import Claim, Fenced, Step, Table
+from kohort.spark.tables.addresses import table_at
+from kohort.spark.tables.table import Fenced, Offsets, Step, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,54 +29,47 @@ MOST_TRIES = 20
 """How often a micro-batch is reduced to rows that others have not stored meanwhile, before it fails."""
 
 
-def exactly_once(table: Table, rows: Rows | None = None, *, group: str | None = None) -> ExactlyOnce:
+def exactly_once(table: Table | str, rows: Rows | None = None, *, group: str | None = None) -> ExactlyOnce:
     """Return a function for `GroupStream.run`, or for `foreachBatch`, that adds each row to `table` once.
 
+    `table` is a DeltaLakeTable, an IcebergTable, a PostgresTable, one's own (`Table`), or an address of one of these:
+    `delta:PATH-OR-URL`, `iceberg:CATALOG.NAMESPACE.TABLE`, `postgresql://…?table=NAME`.
     `rows(frame)` transforms the rows of the topics into those to store; without it they are stored as they are.
     `group` names the offsets in the table for `foreachBatch`; a GroupStream brings its own.
     """
-    return ExactlyOnce(table, rows, group)
+    return ExactlyOnce(table_at(table) if isinstance(table, str) else table, rows, group)
 
 
 class ExactlyOnce:
-    """Adds rounds of one stream to a table, each in one step with its offsets, under the claims of the stream."""
+    """Adds rounds of one stream to a table, each in one step with its offsets."""
 
     def __init__(self, table: Table, rows: Rows | None = None, group: str | None = None) -> None:
         self.table = table
         self.group = group
         self._rows = rows
-        self._claims: dict[TopicPartition, Claim] = {}
+        self._found: dict[TopicPartition, int | None] = {}
+        """What the table held of partitions when they were looked up, and since their last round."""
+
+    def __repr__(self) -> str:
+        return f"exactly_once({self.table!r})"
 
     def __call__(self, frame: DataFrame, batch: Round | int) -> None:
         """Add a round of a GroupStream, or a micro-batch of `foreachBatch`, unless its rows are stored already.
 
-        Raises Fenced where another member owns a partition of the round by now: no row of it was added.
+        Raises Fenced where another member has stored rows of a partition of the round: no row of it was added.
         """
         if isinstance(batch, Round):
             self._add_round(frame, batch)
         else:
             self._add_micro_batch(frame)
 
-    def claim(
-        self, group: str, generation: int, owner: str, partitions: Iterable[TopicPartition], *, is_renewed: bool = False
-    ) -> dict[TopicPartition, int | None]:
-        """Claim partitions for a member, and return where to read on (None: the table has no rows of it).
-
-        Raises Superseded where the table has seen a newer generation, unless `is_renewed`.
-        """
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return where a member reads on in partitions that it was assigned; none where the table has no rows of it."""
         self.group = group
-        wanted = Claim(generation, owner)
-        found = self.table.claim(group, wanted, partitions, is_renewed=is_renewed)
-        self._claims.update(dict.fromkeys(found, wanted))
-        return {partition: held.offset for partition, held in found.items()}
-
-    def place(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Move claimed partitions to offsets that a reset policy chose. Raises Fenced."""
-        by_claim: dict[Claim, dict[TopicPartition, int]] = {}
-        for partition, offset in offsets.items():
-            by_claim.setdefault(self._claims[partition], {})[partition] = offset
-        for claim, chosen in by_claim.items():
-            self.table.place(self._group, claim, chosen)
+        asked = sorted(partitions)
+        found = self.table.offsets(group, asked)
+        self._found.update({each: found.get(each) for each in asked})
+        return found
 
     @property
     def _group(self) -> str:
@@ -84,11 +78,12 @@ class ExactlyOnce:
         return self.group
 
     def _add_round(self, frame: DataFrame, done: Round) -> None:
-        unclaimed = [str(each.partition) for each in done.ranges if each.partition not in self._claims]
-        if unclaimed:
-            raise ValueError(f"{', '.join(unclaimed)} was never claimed: give exactly_once(table) to GroupStream.run")
-        steps = {each.partition: Step(each.start, each.stop, self._claims[each.partition]) for each in done.ranges}
+        unknown = [str(each.partition) for each in done.ranges if each.partition not in self._found]
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)} was never looked up: give exactly_once(table) to GroupStream.run")
+        steps = {each.partition: Step(self._found[each.partition], each.stop) for each in done.ranges}
         self.table.append(self._made(frame), self._group, steps)
+        self._found.update({partition: step.stop for partition, step in steps.items()})
 
     def _add_micro_batch(self, frame: DataFrame) -> None:
         """Store the rows that are not stored yet. A batch may be repeated, and others may store parts of it."""
@@ -97,8 +92,7 @@ class ExactlyOnce:
         with computed_once(frame) as kept:
             spans = spans_of(kept)
             for left in reversed(range(MOST_TRIES)):
-                held = self.table.held(group)
-                offsets = {each: entry.offset for each, entry in held.items() if entry.offset is not None}
+                offsets = self.table.offsets(group, spans)
                 steps = _steps(spans, offsets)
                 if not steps:
                     return

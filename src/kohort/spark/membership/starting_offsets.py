@@ -7,6 +7,7 @@ a restart before the first record would choose again.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
@@ -21,7 +22,7 @@ from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.spark.membership.checkpoint import Checkpoint, NewCheckpoint
 from kohort.spark.membership.commit_mark import JOB, CommitMark
-from kohort.spark.membership.offset_store import OffsetStore, settle, take_over
+from kohort.spark.membership.offset_store import OffsetStore, require_in_log, settle
 from kohort.spark.membership.start_policy import Log, StartPolicy
 from kohort.spark.options.member_options import OnNewCheckpoint
 from kohort.spark.options.offset_choice import OffsetChoice
@@ -73,21 +74,24 @@ class StartingOffsets:
         """Return where to read on in partitions that the member owns; `read_to` are the positions it had in some.
 
         `recreated` are those whose topics were deleted and created again: commits may be those of the old topics.
-        Raises NoOffset, OffsetMismatch, and CommitFailed where the member does not own them any more.
+        Raises NoOffset, OffsetMismatch, TableBroken, and CommitFailed where the member does not own them any more.
         """
         held: dict[TopicPartition, int] = {}
         if self.store is not None:
-            held = await take_over(self.store, member, self._group_id, partitions)
+            held = await asyncio.to_thread(self.store.offsets, self._group_id, sorted(partitions))
         committed = {each: at for each, at in (await member.committed(partitions)).items() if each not in recreated}
         # A recreated topic has no commits: where it was being read, it does not begin at the latest offset.
         found = dict(read_to) | {partition: entry.offset for partition, entry in committed.items()}
         found |= await self._by_checkpoint(member, partitions, committed)
         logs = await self._logs(partitions)
         found |= await self._by_new_checkpoint(member, committed, logs)
+        if self.store is not None:
+            ends = {each: log.last for each, log in logs.items() if each not in recreated}
+            require_in_log(self.store, self._group_id, held, ends)
         found |= held
         found = await self._readable(logs, found, recreated)
         if self.store is not None:
-            await settle(self.store, member, held, committed, found)
+            await settle(member, committed, found)
         if self._is_marking:
             begun = {each: at for each, at in found.items() if not _is_marked(committed.get(each), at)}
             await member.commit({each: OffsetAndMetadata(at, self.mark.text) for each, at in begun.items()})

@@ -14,11 +14,9 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import table
 from kohort.spark.tables.postgres_columns import Column, columns_of, ddl_of, require_room, to_csv
 from kohort.spark.tables.postgres_connection import (
     Connection,
@@ -32,7 +30,7 @@ from kohort.spark.tables.postgres_connection import (
     require_psycopg,
 )
 from kohort.spark.tables.postgres_staging import ATTEMPT, REPORT, Attempts, reader, writer
-from kohort.spark.tables.table import Change, Claim, Held, Holdings, Step, TableBroken
+from kohort.spark.tables.table import Offsets, Step, TableBroken, are_taken, check_steps, most_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +53,7 @@ _STAGING = "kohort_staging_"
 
 _OFFSETS = """CREATE TABLE IF NOT EXISTS {offsets} (
     table_name text, group_id text, topic text, partition integer,
-    next_offset bigint, generation integer NOT NULL, owner text NOT NULL,
+    next_offset bigint,
     PRIMARY KEY (table_name, group_id, topic, partition))"""
 
 
@@ -97,31 +95,25 @@ class PostgresTable:
                 self._connection.close()
                 self._connection = None
 
-    def held(self, group: str) -> Holdings:
-        """Return what the table holds of a group's partitions, as it is now."""
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the offsets of these partitions, as they are now, without those that have none."""
         with self._connected() as connection:
-            return self._holdings(connection, group)
+            return self._found(connection, group, partitions)
 
-    def claim(
-        self, group: str, wanted: Claim, partitions: Iterable[TopicPartition], *, is_renewed: bool = False
-    ) -> Holdings:
-        """Take partitions over, all or none, and return them as they are from now on. Raises Superseded."""
-        return self._change(
-            group, dict.fromkeys(partitions, partial(table.claim, wanted=wanted, is_renewed=is_renewed))
-        )
-
-    def place(self, group: str, owner: Claim, offsets: Mapping[TopicPartition, int]) -> None:
-        """Move claimed partitions to offsets without adding rows, all or none. Raises Fenced."""
-        self._change(group, {each: partial(table.place, owner=owner, offset=at) for each, at in offsets.items()})
+    def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Move partitions to these offsets without adding rows; jobs of the group read on there."""
+        with self._connected() as connection, connection.transaction():
+            self._locked(connection, group, offsets)
+            self._move_to(connection, group, offsets)
 
     def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
         columns = columns_of(frame.schema)
         with self._connected() as connection:
-            table.advanced(self._holdings(connection, group), steps)  # refused at once where that is clear already
+            check_steps(repr(self), group, self._found(connection, group, steps), steps)  # before rows travel
             self._make(connection, columns)
-            size = sum(step.stop - (step.start or 0) for step in steps.values())
-            append = self._append_from_driver if size <= self._rows_on_driver else self._append_from_tasks
+            is_small = most_rows(steps) <= self._rows_on_driver
+            append = self._append_from_driver if is_small else self._append_from_tasks
             append(connection, _Addition(frame, tuple(each.name for each in columns), group, steps))
 
     def read(self, spark: SparkSession) -> DataFrame:
@@ -276,47 +268,43 @@ class PostgresTable:
         ).fetchall()
         return tuple(Column(*row) for row in found)
 
-    def _holdings(self, connection: Connection, group: str, locked: Iterable[TopicPartition] | None = None) -> Holdings:
-        """Return the partitions of a group; with `locked` these alone, under row locks until the transaction ends."""
-        query = f"SELECT topic, partition, next_offset, generation, owner FROM {self._offsets}"
-        query += " WHERE table_name = %s AND group_id = %s"
-        values: list[object] = [self._plain, group]
-        if locked is not None:
-            # In one order, so that two transactions on the same rows do not deadlock.
-            query += " AND (topic, partition) IN (SELECT * FROM unnest(%s::text[], %s::int[]))"
-            query += " ORDER BY topic, partition FOR UPDATE"
-            asked = sorted(locked)
-            values += [[each.topic for each in asked], [each.partition for each in asked]]
-        return {
-            TopicPartition(topic, partition): Held(offset, Claim(generation, owner))
-            for topic, partition, offset, generation, owner in connection.execute(query, values)
-        }
+    def _found(
+        self, connection: Connection, group: str, partitions: Iterable[TopicPartition], *, locked: bool = False
+    ) -> Offsets:
+        """Return the offsets of partitions, under row locks until the transaction ends if they are to be `locked`."""
+        asked = sorted(partitions)
+        # In one order, so that two transactions on the same rows do not deadlock.
+        query = (
+            f"SELECT topic, partition, next_offset FROM {self._offsets} WHERE table_name = %s AND group_id = %s"
+            " AND (topic, partition) IN (SELECT * FROM unnest(%s::text[], %s::int[])) ORDER BY topic, partition"
+        )
+        values = [self._plain, group, [each.topic for each in asked], [each.partition for each in asked]]
+        rows = connection.execute(f"{query} FOR UPDATE" if locked else query, values)
+        return {TopicPartition(topic, partition): at for topic, partition, at in rows if at is not None}
 
-    def _change(self, group: str, changes: Mapping[TopicPartition, Change]) -> Holdings:
-        with self._connected() as connection, connection.transaction():
-            return self._changed(connection, group, changes)
-
-    def _changed(self, connection: Connection, group: str, changes: Mapping[TopicPartition, Change]) -> Holdings:
-        """Change holdings under their locks, in the transaction that is open."""
-        order = sorted(changes)
-        places = [(self._plain, group, *each) for each in order]
+    def _locked(self, connection: Connection, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the offsets of partitions, under locks until the transaction ends."""
+        asked = sorted(partitions)
         with connection.cursor() as cursor:
-            # Rows that do not exist cannot be locked: they are inserted first, unclaimed.
+            # Rows that do not exist cannot be locked: they are inserted first.
             cursor.executemany(
-                f"INSERT INTO {self._offsets} VALUES (%s, %s, %s, %s, NULL, -1, '') ON CONFLICT DO NOTHING", places
+                f"INSERT INTO {self._offsets} VALUES (%s, %s, %s, %s, NULL) ON CONFLICT DO NOTHING",
+                [(self._plain, group, *each) for each in asked],
             )
-            held = self._holdings(connection, group, order)
-            after = {each: changes[each](each, held[each]) for each in order}
+        return self._found(connection, group, asked, locked=True)
+
+    def _move_to(self, connection: Connection, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        with connection.cursor() as cursor:
             cursor.executemany(
-                f"UPDATE {self._offsets} SET next_offset = %s, generation = %s, owner = %s"
+                f"UPDATE {self._offsets} SET next_offset = %s"
                 " WHERE table_name = %s AND group_id = %s AND topic = %s AND partition = %s",
-                [(after[each].offset, *after[each].claim, *place) for each, place in zip(order, places, strict=True)],
+                [(offset, self._plain, group, *each) for each, offset in sorted(offsets.items())],
             )
-        return after
 
     def _step(self, connection: Connection, added: _Addition) -> None:
-        changes = {each: partial(table.advance, step=step) for each, step in added.steps.items()}
-        self._changed(connection, added.group, changes)
+        """Compare offsets under their locks and move them, in the transaction that is open. Raises Fenced."""
+        check_steps(repr(self), added.group, self._locked(connection, added.group, added.steps), added.steps)
+        self._move_to(connection, added.group, {each: step.stop for each, step in added.steps.items()})
 
     @contextmanager
     def _transaction(self, connection: Connection, added: _Addition) -> Iterator[None]:
@@ -332,9 +320,7 @@ class PostgresTable:
     def _was_taken(self, added: _Addition) -> bool:
         """Return whether the table has taken the steps, or steps beyond; waits for an unfinished transaction."""
         with self._connected() as connection, connection.transaction():
-            held = self._holdings(connection, added.group, added.steps)
-        # A step beyond was taken by a writer that has stored these rows, and only one writer has.
-        return all(each in held and (held[each].offset or 0) >= step.stop for each, step in added.steps.items())
+            return are_taken(self._found(connection, added.group, added.steps, locked=True), added.steps)
 
 
 def made_ms(name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""What a table takes of a partition's steps, and what it refuses."""
+"""What a table takes of a round's steps, and what it refuses."""
 
 from __future__ import annotations
 
@@ -6,56 +6,29 @@ import pytest
 
 from kohort.client.errors import CommitFailed
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.table import UNCLAIMED, Claim, Fenced, Held, Step, Superseded, advance, claim, place
+from kohort.spark.tables.table import Fenced, Step, are_taken, check_steps
 
-P = TopicPartition("flights", 3)
-FIRST, LATER = Claim(5, "a"), Claim(6, "b")
-
-
-def test_a_claim_of_a_later_generation_takes_over_and_leaves_the_offset() -> None:
-    assert claim(P, Held(10, FIRST), LATER) == Held(10, LATER)
-    assert claim(P, Held(), FIRST) == Held(None, FIRST)
+P, Q = TopicPartition("flights", 3), TopicPartition("flights", 4)
 
 
-def test_a_claim_of_the_same_generation_takes_over_as_a_static_member_does_that_came_back() -> None:
-    assert claim(P, Held(10, FIRST), Claim(5, "a again")) == Held(10, Claim(5, "a again"))
-
-
-def test_a_claim_of_an_older_generation_is_refused_unless_the_group_counts_anew() -> None:
-    with pytest.raises(Superseded, match=r"flights-3 .*generation 5: it is at offset 10 in generation 6 of member b"):
-        claim(P, Held(10, LATER), FIRST)
-    assert claim(P, Held(10, LATER), FIRST, is_renewed=True) == Held(10, FIRST)
-
-
-def test_a_step_moves_the_offset_from_its_start_to_its_stop() -> None:
-    assert advance(P, Held(10, FIRST), Step(10, 25, FIRST)) == Held(25, FIRST)
-    assert advance(P, Held(10, FIRST), Step(10, 25)) == Held(25, FIRST)
-    assert advance(P, Held(), Step(None, 25)) == Held(25, UNCLAIMED)
+def test_steps_follow_what_the_table_holds() -> None:
+    check_steps("t", "g", {P: 10}, {P: Step(10, 25), Q: Step(None, 3)})
 
 
 @pytest.mark.parametrize(
-    ("held", "step"),
-    [
-        (Held(10, LATER), Step(10, 20, FIRST)),
-        (Held(10, Claim(5, "b")), Step(10, 20, FIRST)),
-        (Held(15, FIRST), Step(10, 20, FIRST)),
-        (Held(5, FIRST), Step(10, 20, FIRST)),
-        (Held(None, FIRST), Step(0, 20, FIRST)),
-        (Held(15, FIRST), Step(10, 20)),
-        (Held(15, FIRST), Step(None, 20)),
-    ],
-    ids=["later owner", "other owner", "again", "gap", "not placed", "again, no claim", "not the first, no claim"],
+    ("found", "step"),
+    [({P: 15}, Step(10, 20)), ({P: 5}, Step(10, 20)), ({}, Step(0, 20)), ({P: 15}, Step(None, 20))],
+    ids=["again", "gap", "nothing there", "not the first"],
 )
-def test_a_step_that_does_not_fit_is_refused(held: Held, step: Step) -> None:
-    with pytest.raises(Fenced, match="the table refuses rows "):
-        advance(P, held, step)
+def test_a_step_that_does_not_follow_is_refused(found: dict[TopicPartition, int], step: Step) -> None:
+    with pytest.raises(Fenced, match=r"t refuses rows of group g: flights-3 is at offset .* there") as refused:
+        check_steps("t", "g", found, {P: step})
+    assert refused.value.offset == found.get(P)
+    assert isinstance(refused.value, CommitFailed)
 
 
-def test_only_the_owner_places_an_offset() -> None:
-    assert place(P, Held(None, FIRST), FIRST, 40) == Held(40, FIRST)
-    with pytest.raises(Fenced, match="a new offset"):
-        place(P, Held(10, LATER), FIRST, 40)
-
-
-def test_a_fenced_commit_of_a_table_is_a_commit_failed() -> None:
-    assert issubclass(Fenced, CommitFailed)
+def test_steps_are_taken_where_the_table_has_reached_all_their_ends() -> None:
+    steps = {P: Step(10, 20), Q: Step(None, 3)}
+    assert are_taken({P: 25, Q: 3}, steps)
+    assert not are_taken({P: 25, Q: 2}, steps)
+    assert not are_taken({P: 25}, steps)

@@ -1,0 +1,224 @@
+"""Parquet files of a Delta table, as tasks write them: by partition, in the size wanted, with Delta's statistics.
+
+The files are no rows of the table before a commit adds them. Their names are new, so that nothing is overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from math import isfinite
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from kohort.spark.tables.arrow_columns import fitted
+
+BUFFERED_BYTES = 64 << 20
+"""What one task holds in memory before it writes a row group."""
+
+STATISTICS_COLUMNS = 32
+"""How many columns have statistics, as with Delta's own writers."""
+
+LONGEST_BOUND = 64
+"""A longer text is no bound: the statistics of its column are left out."""
+
+Values = tuple[str | None, ...]
+"""The partition values of a file, as Delta writes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFile:
+    """A file that was written: what its add action says."""
+
+    path: str
+    size: int
+    partition_values: Mapping[str, str | None]
+    modification_time: int
+    stats: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """How a table's files are written."""
+
+    schema: pa.Schema
+    partition_by: tuple[str, ...]
+    target_bytes: int
+
+
+def write_files(plan: FilePlan, places: fs.FileSystem, batches: Iterable[pa.RecordBatch]) -> list[DeltaFile]:
+    """Write rows into new files of a table, which is the root of `places`.
+
+    If that fails, its files are removed as far as possible.
+    """
+    files = _Files(plan, places)
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                files.add(fitted(batch, plan.schema))
+        return files.close()
+    except BaseException:
+        files.abandon()
+        raise
+
+
+class _Files:
+    """The files that one task writes."""
+
+    def __init__(self, plan: FilePlan, places: fs.FileSystem) -> None:
+        self._plan = plan
+        self._places = places
+        self._open: dict[Values, _File] = {}
+        self._done: list[DeltaFile] = []
+        self._buffered = 0
+
+    def add(self, rows: pa.Table) -> None:
+        for values, part in by_partition(rows, self._plan.partition_by):
+            if values not in self._open:
+                self._open[values] = _File(self._plan, self._places, values)
+            self._open[values].buffer(part)
+            self._buffered += part.nbytes
+        while self._buffered >= BUFFERED_BYTES:
+            values, largest = max(self._open.items(), key=lambda each: each[1].buffered)
+            self._buffered -= largest.buffered
+            if largest.flush() >= self._plan.target_bytes:
+                self._done.append(largest.close())
+                del self._open[values]
+
+    def close(self) -> list[DeltaFile]:
+        self._done += [each.close() for each in self._open.values()]
+        self._open.clear()
+        return self._done
+
+    def abandon(self) -> None:
+        for path in [each.path for each in self._done] + [each.abandoned() for each in self._open.values()]:
+            with suppress(OSError):
+                self._places.delete_file(path)
+
+
+class _File:
+    """One file that is being written."""
+
+    def __init__(self, plan: FilePlan, places: fs.FileSystem, values: Values) -> None:
+        self.buffered = 0
+        self._values = dict(zip(plan.partition_by, values, strict=True))
+        self._schema = pa.schema([each for each in plan.schema if each.name not in plan.partition_by])
+        # The directories are for people: readers take the values from the log.
+        folder = "".join(f"{name}={re.sub('[^A-Za-z0-9_.-]', '_', str(at))}/" for name, at in self._values.items())
+        self._path = f"{folder}part-{uuid.uuid4()}.snappy.parquet"
+        self._stream = places.open_output_stream(self._path)
+        self._footers: list[Any] = []
+        self._writer = pq.ParquetWriter(self._stream, self._schema, metadata_collector=self._footers)
+        self._held: list[pa.Table] = []
+
+    def buffer(self, rows: pa.Table) -> None:
+        self._held.append(rows.select(self._schema.names))
+        self.buffered += rows.nbytes
+
+    def flush(self) -> int:
+        """Write what is buffered as a row group, and return the size of the file so far."""
+        if self._held:
+            self._writer.write_table(pa.concat_tables(self._held), row_group_size=1 << 20)
+            self._held, self.buffered = [], 0
+        return int(self._stream.tell())
+
+    def close(self) -> DeltaFile:
+        self.flush()
+        self._writer.close()
+        size = self._stream.tell()
+        self._stream.close()
+        stats = json.dumps(statistics(self._footers[0], self._schema))
+        return DeltaFile(self._path, size, self._values, time.time_ns() // 1_000_000, stats)
+
+    def abandoned(self) -> str:
+        with suppress(OSError, pa.ArrowException):
+            self._writer.close()
+        with suppress(OSError, pa.ArrowException):
+            self._stream.close()
+        return self._path
+
+
+# Partition values
+
+
+def by_partition(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Values, pa.Table]]:
+    """Yield the rows of each combination of partition values."""
+    if not columns:
+        yield (), rows
+        return
+    found = rows.select(columns).group_by(columns, use_threads=False).aggregate([]).to_pylist()
+    for each in found:
+        if len(found) == 1:
+            part = rows
+        else:
+            mask = None
+            for name in columns:
+                value = pa.scalar(each[name], rows.schema.field(name).type)
+                same = pc.equal(rows[name], value) if each[name] is not None else pc.is_null(rows[name])
+                mask = same if mask is None else pc.and_kleene(mask, same)
+            part = rows.filter(mask)
+        yield tuple(partition_value(each[name]) for name in columns), part
+
+
+def partition_value(value: Any) -> str | None:
+    """Return a partition value as text, as Delta's protocol has it; an empty text is a null there."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S.%f}"
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return None if value in (None, "") else str(value)
+
+
+# Statistics
+
+
+def statistics(footer: Any, schema: pa.Schema) -> dict[str, Any]:
+    """Return Delta's statistics of a file out of its Parquet footer; a column without certain bounds has none."""
+    bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    flat = {footer.schema.column(at).path: at for at in range(len(footer.schema))}
+    for field in list(schema)[:STATISTICS_COLUMNS]:
+        at = flat.get(field.name)
+        if at is None:
+            continue  # nested
+        found = [group.column(at).statistics for group in groups]
+        if not all(each is not None and each.has_null_count for each in found):
+            continue
+        bounds["nullCount"][field.name] = sum(each.null_count for each in found)
+        limits = [each for each in found if each.num_values]
+        if limits and all(each.has_min_max for each in limits):
+            low = _bound(min(each.min for each in limits), is_upper=False)
+            high = _bound(max(each.max for each in limits), is_upper=True)
+            if low is not None and high is not None:
+                bounds["minValues"][field.name], bounds["maxValues"][field.name] = low, high
+    return {"numRecords": footer.num_rows, **bounds}
+
+
+def _bound(value: Any, *, is_upper: bool) -> Any:
+    """Return a bound as JSON has it, None where it cannot say it."""
+    if isinstance(value, bool | bytes):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST_BOUND else None
+    if isinstance(value, datetime):
+        if is_upper:  # in whole milliseconds
+            value += timedelta(microseconds=999)
+        text = f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}"
+        return f"{text}Z" if value.tzinfo is not None else text
+    return value.isoformat() if isinstance(value, date) else None

@@ -1,0 +1,147 @@
+"""What the log of a Delta table says of our commits: whether their rows are still there.
+
+A RESTORE to an older version takes rows away, and leaves the application transactions that say they are there.
+Transactions that expired (`delta.setTransactionRetentionDuration`) leave rows of which nothing says so. Commits are
+read from the log itself: the library's `history` numbers them wrongly while others commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import inf
+from typing import Any
+
+from kohort.model.ids import TopicPartition
+from kohort.spark.tables.table import TableBroken
+
+MARK = "kohort.mark"
+"""What a commit of ours has in its information, and no other commit has."""
+
+MOST_AT_ONCE = 64
+"""How many commits are read from a storage at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit of the log: its time in milliseconds, what it did, and the application transactions that it has."""
+
+    version: int
+    time_ms: float = 0
+    operation: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    mark: str = ""
+
+    @property
+    def is_restore(self) -> bool:
+        """Whether it took the table back to an older version."""
+        return self.operation == "RESTORE"
+
+
+def parse_commit(version: int, text: bytes) -> Commit:
+    """Return a commit of the log, which is a line of JSON for each action."""
+    information: dict[str, Any] = {}
+    transactions: dict[str, int] = {}
+    for line in text.splitlines():
+        if b'"commitInfo"' in line or b'"txn"' in line:
+            action = json.loads(line)
+            information |= action.get("commitInfo") or {}
+            if (said := action.get("txn")) is not None:
+                transactions[said["appId"]] = said["version"]
+    return Commit(
+        version,
+        information.get("timestamp", 0),
+        information.get("operation", ""),
+        information.get("operationParameters") or {},
+        transactions,
+        information.get(MARK, ""),
+    )
+
+
+def read_commits(read: Callable[[str], bytes], newest: int, oldest: int) -> Iterator[Commit]:
+    """Yield the commits of a log from a version back to another; it ends where the log was cleaned.
+
+    `read` returns a file below the table. Raises FileNotFoundError by none but `read` itself.
+    """
+
+    def one(version: int) -> Commit | None:
+        try:
+            return parse_commit(version, read(f"_delta_log/{version:020}.json"))
+        except FileNotFoundError:
+            return None
+
+    at, several = newest, 1
+    with ThreadPoolExecutor(MOST_AT_ONCE, "delta-log") as pool:
+        while at >= oldest:
+            versions = range(at, max(oldest, at - several + 1) - 1, -1)
+            for commit in [one(at)] if len(versions) == 1 else pool.map(one, versions):
+                if commit is None:
+                    return
+                yield commit
+            at, several = versions[-1] - 1, min(4 * several, MOST_AT_ONCE)
+
+
+def app_id(group: str, partition: TopicPartition) -> str:
+    """Return the application id under which a table has the offset of a group's partition."""
+    return f"kohort/{group}/{partition.topic}/{partition.partition}"
+
+
+def require_rows(
+    table: str,
+    group: str,
+    found: Mapping[TopicPartition, int],
+    asked: Iterable[TopicPartition],
+    commits: Iterable[Commit],
+) -> None:
+    """Compare the offsets that a table holds with its commits, the newest first.
+
+    Raises TableBroken where the rows of our last commit to a partition are gone, or its offset is.
+    """
+    left = {app_id(group, each): each for each in asked}
+    last_version = last_ms = inf
+    for commit in commits:
+        if not left:
+            return
+        is_gone = commit.version > last_version or commit.time_ms > last_ms
+        if commit.is_restore and not is_gone:
+            last_version = min(last_version, _number(commit.parameters.get("version"), inf))
+            last_ms = min(
+                last_ms, _milliseconds(commit.parameters.get("timestamp") or commit.parameters.get("datetime"))
+            )
+            continue
+        for name in left.keys() & commit.transactions.keys():
+            partition, offset = left.pop(name), commit.transactions[name]
+            if is_gone:
+                raise TableBroken(
+                    f"{table} was restored to an older version: rows of group {group} of {partition} below offset"
+                    f" {offset} are gone, and its offset there is {found.get(partition)}. Set the offsets to read on"
+                    " from (set_offsets), or read the topic as another group"
+                )
+            if found.get(partition) != offset:
+                raise TableBroken(
+                    f"{table} has rows of group {group} of {partition} up to offset {offset}, and its offset there is"
+                    f" {found.get(partition)}: application transactions expired"
+                    " (delta.setTransactionRetentionDuration), or another program changed them. Set the offsets to read"
+                    " on from (set_offsets)"
+                )
+
+
+def _number(text: object, default: float) -> float:
+    try:
+        return int(str(text))
+    except ValueError:
+        return default
+
+
+def _milliseconds(text: object) -> float:
+    """Return a time of RESTORE … TO TIMESTAMP AS OF; one that cannot be read is taken for none."""
+    if isinstance(text, int | float):
+        return text
+    try:
+        return datetime.fromisoformat(str(text)).timestamp() * 1000
+    except ValueError:
+        return inf

@@ -1,0 +1,58 @@
+"""Delta and Iceberg tables of the tests, read as strangers would: by the libraries alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.spark.cluster import Topic
+
+from kohort.model.ids import TopicPartition
+from kohort.spark.tables import DeltaLakeTable, IcebergTable, Table
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+KINDS = ("delta", "iceberg")
+
+
+def lake_table(kind: str, folder: Path, name: str = "flights", **settings: Any) -> Any:
+    """Return a table in a folder, which is made by its first round."""
+    if kind == "delta":
+        return DeltaLakeTable(str(folder / name), **settings)
+    return IcebergTable(f"air.{name}", catalog=catalog(folder), **settings)
+
+
+def catalog(folder: Path) -> SqlCatalog:
+    """Return a catalog of Iceberg tables in a folder."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    folder.mkdir(exist_ok=True)
+    made = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db?timeout=60", warehouse=folder.as_uri())
+    made.create_namespace_if_not_exists("air")
+    return made
+
+
+def rows_in(table: Table) -> list[dict[str, Any]]:
+    """Return the rows of a table; none where it does not exist."""
+    if isinstance(table, DeltaLakeTable):
+        from deltalake import DeltaTable, QueryBuilder
+
+        if not DeltaTable.is_deltatable(table.uri):
+            return []
+        found = QueryBuilder().register("t", DeltaTable(table.uri)).execute("SELECT * FROM t").read_all()
+    else:
+        assert isinstance(table, IcebergTable)
+        if not table.catalog.table_exists(table.name):
+            return []
+        found = table.catalog.load_table(table.name).scan().to_arrow()
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = pa.table(found).to_pylist()
+    return rows
+
+
+def offsets_of(table: Table, topic: Topic, partitions: int = 3) -> dict[int, int]:
+    """Return what a table holds of a topic's group, by partition."""
+    asked = [TopicPartition(topic.name, number) for number in range(partitions)]
+    return {each.partition: offset for each, offset in table.offsets(topic.group_id, asked).items()}

@@ -1,0 +1,346 @@
+"""Delta and Iceberg tables under steps: what they take, what they refuse, and what others do to them meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from tests.spark.lake import KINDS, catalog, lake_table, rows_in
+
+from kohort.model.ids import TopicPartition
+from kohort.spark.tables import DeltaLakeTable, Fenced, IcebergTable, SchemaMismatch, Step, Table, TableBroken
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+P, Q = TopicPartition("flights", 0), TopicPartition("flights", 1)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(row["id"] for row in rows_in(table))
+
+
+def files_in(folder: Path) -> set[Path]:
+    return {each for each in folder.rglob("*.parquet") if "_delta_log" not in each.parts}
+
+
+@pytest.mark.parametrize("rows_on_driver", [20_000, 0], ids=["driver", "tasks"])
+def test_rows_and_offsets_come_together_and_the_same_step_is_refused_a_second_time(
+    spark, kind, tmp_path, rows_on_driver
+):
+    table = lake_table(kind, tmp_path, rows_on_driver=rows_on_driver)
+    assert table.offsets("g", [P, Q]) == {}
+    steps = {P: Step(None, 100), Q: Step(None, 6)}
+    table.append(spark.range(100), "g", steps)
+    before = files_in(tmp_path)
+    with pytest.raises(Fenced):
+        table.append(spark.range(100), "g", steps)
+    assert ids(table) == list(range(100))
+    assert files_in(tmp_path) == before
+    assert table.offsets("g", [P, Q]) == {P: 100, Q: 6}
+    assert table.offsets("another", [P, Q]) == {}
+
+
+def test_every_type_comes_back_as_it_was(spark, kind, tmp_path):
+    table = lake_table(kind, tmp_path, rows_on_driver=0)
+    frame = spark.sql(
+        "SELECT 1 i, 2L l, 1.5F f, 2.5D d, 'ü' s, X'00FF' b, true t, DATE'2026-11-23' da, 1.25BD de,"
+        " TIMESTAMP'2026-11-23 01:02:03.000004Z' ts, TIMESTAMP_NTZ'2026-11-23 01:02:03' ntz,"
+        " array(1, NULL) a, map('k', named_struct('x', 1)) m, named_struct('y', array('z')) n"
+    )
+    table.append(frame, "g", {P: Step(None, 1)})
+    (row,) = rows_in(table)
+    assert row == {
+        "i": 1,
+        "l": 2,
+        "f": 1.5,
+        "d": 2.5,
+        "s": "ü",
+        "b": b"\x00\xff",
+        "t": True,
+        "da": date(2026, 11, 23),
+        "de": Decimal("1.25"),
+        "ts": datetime(2026, 11, 23, 1, 2, 3, 4, UTC),
+        "ntz": datetime(2026, 11, 23, 1, 2, 3),
+        "a": [1, None],
+        "m": [("k", {"x": 1})],
+        "n": {"y": ["z"]},
+    }
+
+
+@pytest.mark.parametrize("rows_on_driver", [20_000, 0], ids=["driver", "tasks"])
+def test_a_partitioned_table_has_a_file_for_each_value(spark, kind, tmp_path, rows_on_driver):
+    by = ["day"] if kind == "delta" else ["day(at)", "day"]
+    table = lake_table(kind, tmp_path, partition_by=by, rows_on_driver=rows_on_driver)
+    frame = spark.range(0, 30, 1, 1).selectExpr(
+        "id", "nullif(date_add(DATE'2026-01-01', int(id % 3)), DATE'2026-01-03') day", "TIMESTAMP'2026-01-01' at"
+    )
+    table.append(frame, "g", {P: Step(None, 30)})
+    assert len(files_in(tmp_path)) == 3
+    assert ids(table) == list(range(30))
+    days = {row["id"]: row["day"] for row in rows_in(table)}
+    assert (days[0], days[1], days[2]) == (date(2026, 1, 1), date(2026, 1, 2), None)
+
+
+def test_rows_of_other_columns_are_refused_and_change_nothing(spark, kind, tmp_path):
+    table = lake_table(kind, tmp_path)
+    frame = spark.range(3).selectExpr("id", "'a' name")
+    table.append(frame, "g", {P: Step(None, 3)})
+    for wrong, message in (
+        (frame.selectExpr("*", "id x"), "has no column x int64: leave it out, or add it with merge_schema=True"),
+        (frame.selectExpr("id", "id name"), "its column name is (large_)?string(_view)?, the rows' is int64"),
+    ):
+        with pytest.raises(SchemaMismatch, match=message):
+            table.append(wrong, "g", {P: Step(3, 6)})
+    assert table.offsets("g", [P]) == {P: 3}
+    table.append(spark.range(3, 4).selectExpr("'b' name", "int(id) id"), "g", {P: Step(3, 4)})
+    table.append(spark.range(4, 5), "g", {P: Step(4, 5)})
+    assert sorted((row["id"], row["name"]) for row in rows_in(table) if row["name"]) == [
+        *[(n, "a") for n in range(3)],
+        (3, "b"),
+    ]
+
+
+def test_columns_are_added_where_that_is_wanted(spark, kind, tmp_path):
+    lake_table(kind, tmp_path).append(spark.range(1).selectExpr("int(id) id"), "g", {P: Step(None, 1)})
+    merging = lake_table(kind, tmp_path, merge_schema=True)
+    merging.append(spark.range(1, 2).selectExpr("int(id) id", "array(id) more"), "g", {P: Step(1, 2)})
+    assert sorted((row["id"], row["more"]) for row in rows_in(merging)) == [(0, None), (1, [1])]
+    wider = spark.sql("SELECT 1099511627776L id")
+    if kind == "iceberg":
+        merging.append(wider, "g", {P: Step(2, 3)})
+        assert ids(merging) == [0, 1, 1 << 40]
+    else:
+        with pytest.raises(SchemaMismatch, match="its column id is int32, the rows' is int64"):
+            merging.append(wider, "g", {P: Step(2, 3)})
+
+
+def test_writers_that_race_take_each_step_once(spark, kind, tmp_path):
+    taken: list[tuple[TopicPartition, int]] = []
+    lake_table(kind, tmp_path).append(spark.range(0), "g", {})
+
+    def store(partition: TopicPartition, first: int) -> None:
+        table = lake_table(kind, tmp_path)
+        for offset in range(5):
+            try:
+                frame = spark.range(first + offset, first + offset + 1)
+                table.append(frame, "g", {partition: Step(offset or None, offset + 1)})
+            except Fenced:
+                continue
+            taken.append((partition, offset))
+
+    jobs = [threading.Thread(target=store, args=each) for each in [(P, 0), (P, 0), (Q, 100)]]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    table = lake_table(kind, tmp_path)
+    held = table.offsets("g", [P, Q])
+    assert ids(table) == [*range(held[P]), *range(100, 105)]
+    assert sorted(taken) == [(P, n) for n in range(held[P])] + [(Q, n) for n in range(5)]
+
+
+def test_an_empty_round_moves_the_offsets_and_adds_no_file(spark, kind, tmp_path):
+    table = lake_table(kind, tmp_path)
+    table.append(spark.range(0), "g", {P: Step(None, 8)})
+    assert files_in(tmp_path) == set()
+    assert table.offsets("g", [P]) == {P: 8}
+    assert ids(table) == []
+
+
+def test_a_commit_whose_answer_is_lost_is_found_in_the_table(spark, kind, tmp_path, monkeypatch):
+    table = lake_table(kind, tmp_path)
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    for first, reported in ((10, OSError), (20, race_lost(kind))):
+        commit = table._commit_once
+
+        def cut(*given, commit=commit, reported=reported):
+            commit(*given)
+            raise reported("the answer is lost")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(table, "_commit_once", cut)
+            table.append(spark.range(first, first + 10), "g", {P: Step(first, first + 10)})
+    assert ids(table) == list(range(30))
+
+
+def race_lost(kind: str) -> type[Exception]:
+    from deltalake.exceptions import CommitFailedError
+    from pyiceberg.exceptions import CommitFailedException
+
+    return CommitFailedError if kind == "delta" else CommitFailedException
+
+
+def test_a_storage_that_refuses_moves_no_offset(spark, kind, tmp_path, monkeypatch):
+    table = lake_table(kind, tmp_path)
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+
+    def refused(*_):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "_commit_once", refused)
+        with pytest.raises(TableBroken, match="took no rows of group g: no space left on device"):
+            table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+    assert table.offsets("g", [P]) == {P: 10}
+    table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+    assert ids(table) == list(range(20))
+
+
+def test_others_that_always_come_first_end_the_round_in_a_sentence(spark, kind, tmp_path, monkeypatch):
+    table = lake_table(kind, tmp_path)
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    module = type(table).__module__
+    monkeypatch.setattr(f"{module}.CONFLICT_SECONDS", 0.2)
+
+    def late(*_):
+        raise race_lost(kind)("another was first")
+
+    monkeypatch.setattr(table, "_commit_once", late)
+    with pytest.raises(TableBroken, match=r"first for 0\.2 s, and no row of the round of group g is in the table"):
+        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+
+
+def test_offsets_can_be_set(spark, kind, tmp_path):
+    table = lake_table(kind, tmp_path)
+    with pytest.raises(TableBroken, match="does not exist"):
+        table.set_offsets("g", {P: 3})
+    table.append(spark.range(10), "g", {P: Step(None, 10), Q: Step(None, 4)})
+    table.set_offsets("g", {P: 3})
+    assert lake_table(kind, tmp_path).offsets("g", [P, Q]) == {P: 3, Q: 4}
+
+
+def test_a_table_that_is_dropped_and_made_anew_stops_its_writer(spark, kind, tmp_path):
+    import shutil
+
+    table = lake_table(kind, tmp_path)
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    if kind == "delta":
+        shutil.rmtree(table.uri)
+    else:
+        table.catalog.drop_table(table.name)
+    with pytest.raises(TableBroken, match="was dropped while it was written"):
+        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+    lake_table(kind, tmp_path).append(spark.range(1), "g", {P: Step(None, 1)})
+    with pytest.raises(TableBroken, match="was dropped and made anew"):
+        table.offsets("g", [P])
+
+
+# Delta
+
+
+def test_a_restore_stops_the_job_until_its_offsets_are_set(spark, tmp_path):
+    from deltalake import DeltaTable
+
+    table, idle = lake_table("delta", tmp_path), lake_table("delta", tmp_path)
+    for first in (0, 10, 20):
+        table.append(spark.range(first, first + 10), "g", {P: Step(first or None, first + 10)})
+    DeltaTable(table.uri).restore(2)
+    for each in (table, idle):
+        with pytest.raises(TableBroken, match="was restored to an older version: rows of group g of flights-0 below"):
+            each.offsets("g", [P])
+    with pytest.raises(TableBroken, match="was restored to an older version"):
+        table.append(spark.range(30, 40), "g", {P: Step(30, 40)})
+    table.set_offsets("g", {P: 20})
+    idle.append(spark.range(20, 30), "g", {P: Step(20, 30)})
+    assert ids(table) == list(range(30))
+
+
+def test_small_files_are_put_together_beside_a_writer_and_a_vacuum_removes_what_is_in_no_version(spark, tmp_path):
+    table = lake_table("delta", tmp_path)
+    for number in range(5):
+        table.append(spark.range(4 * number, 4 * number + 4), "g", {P: Step(4 * number or None, 4 * number + 4)})
+    other = lake_table("delta", tmp_path)
+    assert table.compact()["numFilesRemoved"] == 5
+    other.append(spark.range(20, 24), "g", {P: Step(20, 24)})
+    (Path(table.uri) / "part-dead.parquet").write_bytes(b"of a killed writer")
+    assert table.vacuum() == []
+    assert "part-dead.parquet" in table.vacuum(older_than_hours=0)
+    assert ids(table) == list(range(24))
+
+
+def test_a_round_whose_files_a_vacuum_removed_is_refused(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("kohort.spark.tables.delta.LONG_ROUND_SECONDS", 0.0)
+    table = lake_table("delta", tmp_path)
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    write = table._write
+
+    def long(*given):
+        files = write(*given)
+        lake_table("delta", tmp_path).vacuum(older_than_hours=0)
+        return files
+
+    monkeypatch.setattr(table, "_write", long)
+    with pytest.raises(TableBroken, match="was removed before its round was done"):
+        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+    assert ids(table) == list(range(10))
+
+
+def test_a_table_with_rules_of_its_own_is_refused_by_name(spark, tmp_path):
+    from deltalake import DeltaTable
+
+    table = lake_table("delta", tmp_path)
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    DeltaTable(table.uri).alter.add_constraint({"positive": "id >= 0"})
+    with pytest.raises(TableBroken, match=r"uses delta\.constraints\.positive, which this writer does not keep"):
+        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+
+
+def test_columns_that_delta_has_no_type_for_are_named(spark, tmp_path):
+    with pytest.raises(SchemaMismatch, match="has no type for the column took, duration"):
+        lake_table("delta", tmp_path).append(spark.sql("SELECT INTERVAL 1 DAY took"), "g", {P: Step(None, 1)})
+
+
+@pytest.mark.parametrize("name", ["two words", "50%", "café", "a[0-9]{x}*"])
+def test_a_delta_table_may_have_any_name_that_a_directory_may_have(spark, tmp_path, name):
+    table = lake_table("delta", tmp_path, name)
+    for number in range(2):
+        table.append(spark.range(3), "g", {P: Step(3 * number or None, 3 * number + 3)})
+    assert len(rows_in(DeltaLakeTable(str(tmp_path / name)))) == 6
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+# Iceberg
+
+
+def test_commits_of_others_and_their_expiry_keep_the_offsets_as_long_as_a_snapshot_has_them(spark, tmp_path):
+    table = lake_table("iceberg", tmp_path)
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    table.append(spark.range(10, 20), "h", {Q: Step(None, 5)})
+    foreign = catalog(tmp_path).load_table("air.flights")
+    foreign.append(foreign.scan().to_arrow())
+    assert table.offsets("g", [P]) == {P: 10}
+    table.expire_snapshots(timedelta(0))
+    assert (table.offsets("g", [P]), table.offsets("h", [Q])) == ({P: 10}, {Q: 5})
+    foreign.refresh()
+    foreign.append(foreign.scan().to_arrow())
+    foreign.maintenance.expire_snapshots().older_than(datetime.now(UTC)).commit()
+    with pytest.raises(TableBroken, match="was written by group g, and no snapshot has its offsets any more"):
+        table.offsets("g", [P])
+    table.set_offsets("g", {P: 10})
+    assert table.offsets("g", [P]) == {P: 10}
+
+
+def test_a_rolled_back_table_is_written_on_from_the_offsets_of_that_time(spark, tmp_path):
+    table = lake_table("iceberg", tmp_path)
+    for first in (0, 10):
+        table.append(spark.range(first, first + 10), "g", {P: Step(first or None, first + 10)})
+    rolled = catalog(tmp_path).load_table("air.flights")
+    rolled.manage_snapshots().rollback_to_snapshot(rolled.current_snapshot().parent_snapshot_id).commit()
+    with pytest.raises(Fenced):
+        table.append(spark.range(20, 30), "g", {P: Step(20, 30)})
+    assert table.offsets("g", [P]) == {P: 10}
+    table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+    assert ids(table) == list(range(20))
+
+
+def test_a_partition_field_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"'day\(at' is no partition field"):
+        IcebergTable("air.x", catalog=catalog(tmp_path), partition_by=["day(at"])
