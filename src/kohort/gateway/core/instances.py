@@ -379,7 +379,8 @@ class Instances:
                 if len(part) > room:
                     yield encode_message(LiveMembers(tuple(groups)))
                     groups, room = [], MOST_MEMBERS
-                groups.append(LiveGroup(group_id, self._generation_of(group_id), digest, shown.get(group_id, -1), part))
+                generation = self._groups.generation_among(group_id, part)
+                groups.append(LiveGroup(group_id, generation, digest, shown.get(group_id, -1), part))
                 room -= len(part)
         yield encode_message(LiveMembers(tuple(groups)))
 

@@ -131,6 +131,13 @@ class ObservedGroups:
             return group.generation
         return group.epoch if isinstance(group, ConsumerGroup) else -1
 
+    def generation_among(self, group_id: str, members: Collection[str]) -> int:
+        """Return `generation_of` where one of these members is in it, else -1: it may be that of a former group."""
+        known = self.shard.groups.get(group_id)
+        if known is None or known.members.keys().isdisjoint(members):
+            return -1
+        return self.generation_of(group_id)
+
     def digest(self, group_id: str) -> int:
         """Return a checksum of what each member of a group has; 0 where there is no group."""
         group = self.shard.groups.get(group_id)
@@ -161,9 +168,7 @@ class ObservedGroups:
                 self.member_seen(member_id, now_ms)
         if differs:
             # The other may know it as a group of the other kind, and either of the two may be wrong.
-            self._uncertain.setdefault(group_id, -1)
-            self._observer.group_unknown(group_id, -1, now_ms)
-            self._observer.group_unknown(group_id, max(generation, 0), now_ms)
+            self._look_up_both(group_id, generation, now_ms)
         elif isinstance(group, ConsumerGroup) and not is_same:
             self._observer.group_unknown(group_id, -1, now_ms)
         elif isinstance(group, ClassicGroup) and not is_same and generation >= group.generation:
@@ -413,7 +418,7 @@ class ObservedGroups:
             elif error is ErrorCode.NONE and group is not None:
                 self._doubt(group, now_ms, command.generation)
             elif error is ErrorCode.NONE and known is not None and member_id not in known.members:
-                self._observer.group_unknown(group_id, -1, now_ms)
+                self._look_up_both(group_id, command.generation, now_ms)
             return
         if error is ErrorCode.REBALANCE_IN_PROGRESS and group.phase in _GATHERED:
             self._open_unseen(group, now_ms)
@@ -455,6 +460,12 @@ class ObservedGroups:
         else:
             self._uncertain.setdefault(group.group_id, -1)
         self._observer.group_unknown(group.group_id, group.generation if shown < 0 else shown, now_ms)
+
+    def _look_up_both(self, group_id: str, generation: int, now_ms: int) -> None:
+        """Look a group up as one of either kind: it may have become the other unseen."""
+        self._uncertain.setdefault(group_id, -1)
+        self._observer.group_unknown(group_id, -1, now_ms)
+        self._observer.group_unknown(group_id, max(generation, 0), now_ms)
 
     def _is_round_doubtful(self, group: ClassicGroup, now_ms: int) -> bool:
         """Whether a predicted round is none: in one, a member's heartbeat is answered with REBALANCE_IN_PROGRESS."""

@@ -98,11 +98,22 @@ def test_a_member_that_is_answered_and_not_known_has_its_group_looked_up() -> No
     assert world.asked == [6]
 
 
-def test_a_classic_member_that_is_answered_and_not_known_has_its_consumer_group_looked_up() -> None:
+def test_a_classic_member_that_is_answered_and_not_known_has_its_consumer_group_looked_up_as_both_kinds() -> None:
+    """The group became a classic one while this gateway was frozen: seed 203338."""
     world = World()
     world.heartbeat(5, 0)
-    world.groups.heartbeat_answered(Heartbeat("g", "m2", None, 5), ErrorCode.NONE, 1)
-    assert world.asked == [-1]
+    world.groups.heartbeat_answered(Heartbeat("g", "m2", None, 1), ErrorCode.NONE, 1)
+    assert world.asked == [-1, 1]
+    world.groups.described(CLASSIC, 1, 2)
+    assert world.groups.generation_of("g") == 1
+
+
+def test_other_instances_are_sent_no_generation_of_a_group_whose_members_are_not_known_here() -> None:
+    """It may be one that is gone, and a group of that name has begun anew: seed 203338."""
+    world = World()
+    world.heartbeat(5, 0)
+    assert world.groups.generation_among("g", ["m1", "m2"]) == 5
+    assert world.groups.generation_among("g", ["m2"]) == -1
 
 
 def test_a_member_that_a_look_up_finds_has_joined_and_is_not_awaited_any_more() -> None:
