@@ -53,10 +53,12 @@ def kill_often(kind: str, where: str, name: str, table: Table, kills: int, numbe
     return reached
 
 
-def kill_streams(topic: Topic, kind: str, where: str, name: str, table: Table, kills: int) -> int:
+def kill_streams(
+    topic: Topic, kind: str, where: str, name: str, table: Table, kills: int, meanwhile: Callable[[], object] = int
+) -> int:
     """Kill one of two Spark applications `kills` times in the midst of its rounds, each time another one of the two.
 
-    Returns how many records the topic holds, all of which the table has reached.
+    `meanwhile` is called after each kill. Returns how many records the topic holds, all of which the table has reached.
     """
     chance = random.Random(7)
     command = [topic.bootstrap_servers, topic.name, topic.group_id, kind, where, name]
@@ -73,6 +75,7 @@ def kill_streams(topic: Topic, kind: str, where: str, name: str, table: Table, k
                     await_line(jobs[victim], "round")
                 jobs[victim].kill()
                 jobs[victim].communicate()
+                meanwhile()
                 jobs[victim] = start_stream(command)
         while sum(offsets_of(table, topic).values()) < written:
             for pipe in select.select([output(each) for each in jobs], [], [], 1)[0]:

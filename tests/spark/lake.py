@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
 
 KINDS = ("delta", "iceberg")
+"""Of tables in a folder. `configured` is an Iceberg table of the catalog `lake` in pyiceberg's configuration."""
 
 
-def lake_table(kind: str, folder: Path, name: str = "flights", **settings: Any) -> Any:
-    """Return a table in a folder, which is made by its first round."""
+def lake_table(kind: str, where: str | Path, name: str = "flights", **settings: Any) -> Any:
+    """Return a table in a folder, or at a URL, which is made by its first round."""
     if kind == "delta":
-        return DeltaLakeTable(str(folder / name), **settings)
-    return IcebergTable(f"air.{name}", catalog=catalog(folder), **settings)
+        return DeltaLakeTable(f"{where}/{name}", **settings)
+    if kind == "configured":
+        return IcebergTable(f"{where}.{name}", catalog="lake", **settings)
+    return IcebergTable(f"air.{name}", catalog=catalog(Path(where)), **settings)
 
 
 def catalog(folder: Path) -> SqlCatalog:

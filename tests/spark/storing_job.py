@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import random
 import sys
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from tests.spark.lake import KINDS, lake_table
+from tests.spark.lake import lake_table
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables import Fenced, PostgresTable, Step, Table
@@ -38,10 +37,10 @@ class Numbers:
 
 
 def open_table(kind: str, where: str, name: str) -> Table:
-    if kind in KINDS:
-        table: Table = lake_table(kind, Path(where), name)
-        return table
-    return PostgresTable(where, name)
+    if kind == "postgres":
+        return PostgresTable(where, name)
+    table: Table = lake_table(kind, where, name)
+    return table
 
 
 def store_for_ever(table: Table, seed: int) -> None:

@@ -147,6 +147,27 @@ def test_writers_that_race_take_each_step_once(spark, kind, tmp_path):
     assert sorted(taken) == [(P, n) for n in range(held[P])] + [(Q, n) for n in range(5)]
 
 
+def test_jobs_that_make_a_table_at_once_make_one(spark, kind, tmp_path):
+    for round_number in range(4):
+        partitions = [TopicPartition("flights", number) for number in range(3)]
+        tables = [lake_table(kind, tmp_path, f"new{round_number}") for _ in partitions]
+        start = threading.Barrier(3, timeout=30)
+
+        def make(table: Table, partition: TopicPartition, start=start) -> None:
+            frame = spark.range(partition.partition, partition.partition + 1)
+            start.wait()
+            table.append(frame, "g", {partition: Step(None, 1)})
+
+        jobs = [threading.Thread(target=make, args=each) for each in zip(tables, partitions, strict=True)]
+        for job in jobs:
+            job.start()
+        for job in jobs:
+            job.join()
+        table = lake_table(kind, tmp_path, f"new{round_number}")
+        assert table.offsets("g", partitions) == dict.fromkeys(partitions, 1)
+        assert ids(table) == [0, 1, 2]
+
+
 def test_an_empty_round_moves_the_offsets_and_adds_no_file(spark, kind, tmp_path):
     table = lake_table(kind, tmp_path)
     table.append(spark.range(0), "g", {P: Step(None, 8)})

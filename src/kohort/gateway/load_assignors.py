@@ -55,7 +55,7 @@ MEASURE_SECONDS = 5.0
 """How long a measurement may take between rounds: a partition without a leader keeps one waiting."""
 
 KEPT_MS = 600_000
-"""How long the rate of a partition is kept that nobody measures."""
+"""How long the rate of a partition is kept that is not measured any more."""
 
 LEAST_RATE_MS = 1_000
 """Two measurements that are closer give no rate."""

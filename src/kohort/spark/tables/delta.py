@@ -14,6 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -231,14 +232,18 @@ class DeltaLakeTable:
     def _create(self, rows: pa.Schema) -> None:
         if unknown := [name for name in self._partition_by if name not in rows.names]:
             raise SchemaMismatch(f"{self!r} is partitioned by {unknown[0]}, which the rows do not have")
-        deltalake.DeltaTable.create(
-            self.uri,
-            schema=_delta_schema(rows, repr(self)),
-            mode="ignore",
-            partition_by=list(self._partition_by) or None,
-            configuration=self._configuration or None,
-            storage_options=self._options,
-        )
+        schema = _delta_schema(rows, repr(self))
+        # Tried again, the second of two that race would make the table anew, as the version after the first one's.
+        with suppress(CommitFailedError):
+            deltalake.DeltaTable.create(
+                self.uri,
+                schema=schema,
+                mode="ignore",
+                partition_by=list(self._partition_by) or None,
+                configuration=self._configuration or None,
+                storage_options=self._options,
+                commit_properties=deltalake.CommitProperties(max_commit_retries=0),
+            )
         self._table = None
         self._require()
 

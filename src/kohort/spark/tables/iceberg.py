@@ -225,7 +225,7 @@ class IcebergTable:
                 for column, transform in self._partition_by:
                     update.add_field(column, parse_transform(transform))
             self._require()
-        except TableAlreadyExistsError:
+        except (TableAlreadyExistsError, CommitFailedException):  # another job was first
             self._require()
             return
         except (TypeError, ValueError, NotImplementedError) as error:
