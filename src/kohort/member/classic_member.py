@@ -535,7 +535,7 @@ class ClassicMember(MemberBase):
         if self.assignment_error is None:
             self.session.end_bad_rounds()
         else:
-            self.session.rejoin_ms = self.session.wait_after_bad_round(now_ms)
+            self.session.rejoin_ms = self.session.wait_as_stable(now_ms)
 
     def _take_failed_assignment(self, answer: inputs.SyncAnswered, now_ms: int) -> None:
         """The leader could not assign and every member learns it: report it, and join the next round a little later."""

@@ -41,6 +41,8 @@ class Session:
         self._backoff = Backoff(random)
         # A member that waits outside a round sends no heartbeats: it must be back well within its session.
         self._round_backoff = Backoff(random, limit_ms=config.session_timeout_ms // 3)
+        # Each round renews the sessions of static members that are gone (KIP-345): they end only between two rounds.
+        self._stable_backoff = Backoff(random, limit_ms=config.session_timeout_ms * 3 // 2)
         self.heartbeat_ms: int | None = None
         self.retry_ms: int | None = None
         self.rejoin_ms: int | None = None
@@ -118,9 +120,14 @@ class Session:
         """A round ended without what it was for; return when to try the next one, later after each such round."""
         return now_ms + self._round_backoff.next_ms()
 
+    def wait_as_stable(self, now_ms: int) -> int:
+        """As `wait_after_bad_round`, for a member that is in the group and sends heartbeats meanwhile."""
+        return now_ms + self._stable_backoff.next_ms()
+
     def end_bad_rounds(self) -> None:
         """A round was good."""
         self._round_backoff.reset()
+        self._stable_backoff.reset()
 
     def is_rejoin_due(self, now_ms: int) -> bool:
         """Return whether a stable member must join again by itself."""

@@ -60,6 +60,14 @@ def test_rounds_that_end_badly_are_tried_ever_later_and_well_within_the_session(
     assert deadlines.wait_after_bad_round(0) == 100
 
 
+def test_a_stable_member_waits_between_bad_rounds_until_sessions_of_static_members_that_are_gone_end() -> None:
+    """Each round renews them: seed 200694."""
+    deadlines = session()
+    assert [deadlines.wait_as_stable(0) for _ in range(9)][-3:] == [6400, 12800, 15000]
+    deadlines.end_bad_rounds()
+    assert deadlines.wait_as_stable(0) == 100
+
+
 def test_a_first_failure_may_be_retried_at_once_and_the_second_waits() -> None:
     deadlines = session()
     deadlines.wait_to_retry(1_000, is_first_at_once=True)
