@@ -40,6 +40,7 @@ from bench.roll import MAKES, parked, rolls
 from bench.server_assignors import server_rows
 from bench.settle import settle
 from bench.spark_read import spark_read
+from bench.spark_sink import spark_sink
 from bench.startup import startup
 from bench.streams import streams
 from bench.takeover import takeover
@@ -67,6 +68,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "assignors": assignors,
     "server-assignors": server_rows,
     "spark": spark_read,
+    "spark-sink": spark_sink,
     "group-stream": group_stream,
     "topic-to-topic": topic_to_topic,
     "first-query": first_query,

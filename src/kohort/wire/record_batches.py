@@ -8,6 +8,7 @@ a broker patches them in place. Source: Kafka's documentation, "Record Batch"; K
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 from struct import error as StructError  # noqa: N812
@@ -70,6 +71,18 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRecords:
+    """Records that are encoded already: their bytes, number, and the one timestamp that they all have."""
+
+    payload: bytes
+    count: int
+    timestamp_ms: int
+
+    def __len__(self) -> int:
+        return self.count
 
 
 def _zigzag_varint(value: int) -> bytes:
@@ -400,7 +413,7 @@ def stamp_append_time(batch: Buffer, append_time_ms: int) -> bytearray:
 
 
 def encode_batch(
-    records: Iterable[Record],
+    records: Iterable[Record] | EncodedRecords,
     *,
     base_offset: int = 0,
     compression: Compression = Compression.NONE,
@@ -418,10 +431,15 @@ def encode_batch(
     Records get consecutive offsets from `base_offset`, whatever their own are, unless `keep_offsets` (for compacted
     batches). Raises ValueError without records, and CompressionUnavailable.
     """
-    rows: Sequence[Record] = records if isinstance(records, Sequence) else list(records)
-    if not rows:
-        raise ValueError("a batch has at least one record")
-    payload, last_offset_delta, max_timestamp = encode_records(rows, base_offset if keep_offsets else None)
+    if isinstance(records, EncodedRecords):
+        payload, count = records.payload, records.count
+        last_offset_delta, base_timestamp, max_timestamp = count - 1, records.timestamp_ms, records.timestamp_ms
+    else:
+        rows: Sequence[Record] = records if isinstance(records, Sequence) else list(records)
+        if not rows:
+            raise ValueError("a batch has at least one record")
+        count, base_timestamp = len(rows), rows[0].timestamp_ms
+        payload, last_offset_delta, max_timestamp = encode_records(rows, base_offset if keep_offsets else None)
     if compression:
         payload = compress(compression, payload)
     attributes = compression | (transactional and _TRANSACTIONAL) | (control and _CONTROL)
@@ -430,7 +448,7 @@ def encode_batch(
     return _batch(
         payload,
         (base_offset, _SMALLEST_LENGTH + len(payload), leader_epoch, _MAGIC, 0, attributes, last_offset_delta,
-         rows[0].timestamp_ms, max_timestamp, producer_id, producer_epoch, base_sequence, len(rows)),
+         base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.wire.record_batches import Record
+from kohort.wire.record_batches import EncodedRecords, Record
 
 NO_SEQUENCE = -1
 _OVERHEAD_BYTES = 16
@@ -47,7 +47,7 @@ class OutgoingBatch:
     partition: TopicPartition
     number: int
     created_s: float
-    records: list[Record] = field(default_factory=list)
+    records: list[Record] | EncodedRecords = field(default_factory=list)
     size: int = 0
     attempts: int = 0
     identity: ProducerId = NO_PRODUCER_ID
@@ -123,12 +123,24 @@ class OutgoingPartition:
     def append(self, record: Record, size: int, clock_s: Callable[[], float], batch_bytes: int) -> OutgoingBatch:
         """Add a record of `size` bytes to the newest batch, or to a new one made now; return the batch."""
         batch = self.queue[-1] if self.queue else None
-        if batch is None or batch.attempts or batch.size + size > batch_bytes:
-            self.made += 1
-            batch = OutgoingBatch(self.partition, self.made, clock_s())
-            self.queue.append(batch)
-        batch.records.append(record)
+        records = None if batch is None else batch.records
+        if batch is None or batch.attempts or batch.size + size > batch_bytes or not isinstance(records, list):
+            records = []
+            batch = self._add(records, clock_s)
+        records.append(record)
         batch.size += size
+        return batch
+
+    def append_encoded(self, records: EncodedRecords, size: int, clock_s: Callable[[], float]) -> OutgoingBatch:
+        """Add a batch of its own of records that are encoded."""
+        batch = self._add(records, clock_s)
+        batch.size = size
+        return batch
+
+    def _add(self, records: list[Record] | EncodedRecords, clock_s: Callable[[], float]) -> OutgoingBatch:
+        self.made += 1
+        batch = OutgoingBatch(self.partition, self.made, clock_s(), records)
+        self.queue.append(batch)
         return batch
 
     def ready_at(self, linger_s: float, batch_bytes: int) -> float:

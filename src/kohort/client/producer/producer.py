@@ -26,7 +26,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.net.environment import wall_clock
 from kohort.wire.compression import Compression
-from kohort.wire.record_batches import Record
+from kohort.wire.record_batches import EncodedRecords, Record
 
 Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
@@ -201,6 +201,36 @@ class Producer:
             # A batch just became full. A caller that sends in a tight loop must let the sender run.
             await asyncio.sleep(0)
         return delivery
+
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of a topic, as Java's `partitionsFor`. Raises `UnknownTopic`, and `KafkaError`."""
+        if self._sender is None:
+            raise _not_started()
+        view = self._cluster.view.topics.get(topic)
+        if view is None or not view.partitions:
+            view = await self._cluster.topic(topic)
+        return [TopicPartition(view.name, number) for number in sorted(view.partitions)]
+
+    async def send_encoded(self, partition: TopicPartition, records: EncodedRecords) -> Delivery:
+        """Send records that are encoded as one batch; return the delivery of the first. Raises as `send` does.
+
+        The batch has to fit into `max_request_size` and the topic's `max.message.bytes`; one record more than
+        `batch_size` bytes long should be alone in it.
+        """
+        sender, size = self._sender, len(records.payload)
+        if sender is None:
+            raise _not_started()
+        if size > self._config.max_request_size:
+            text = f"a batch of {size} bytes is larger than max_request_size={self._config.max_request_size}"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
+        if size > self._free_bytes:
+            await self._wait_for_room(sender, size)
+        if self._transactions is not None:
+            self._transactions.add(partition)
+        batch = sender.append_encoded(partition, records)
+        self._free_bytes -= size
+        await asyncio.sleep(0)  # the sender runs meanwhile
+        return Delivery(batch, 0, records.timestamp_ms)
 
     async def flush(self) -> None:
         """Wait until every record sent so far is written or has failed."""

@@ -28,7 +28,7 @@ from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.net.connection import Connection
 from kohort.wire.messages import InitProducerIdRequest, ProduceRequest, ProduceResponse
-from kohort.wire.record_batches import Record, encode_batch
+from kohort.wire.record_batches import EncodedRecords, Record, encode_batch
 
 log = logging.getLogger(__name__)
 
@@ -130,20 +130,29 @@ class Sender:
 
         Raises the `KafkaError` that ended this sender.
         """
-        if self._ended is not None:
-            raise self._ended
-        target = self._active.get(partition)
-        if target is None:
-            target = self._partitions.get(partition)
-            if target is None:
-                target = self._partitions[partition] = OutgoingPartition(partition)
-            self._active[partition] = target
-            self._idle.clear()
+        target = self._active.get(partition) or self._activate(partition)
         batch = target.append(record, size, self._loop.time, self._config.batch_size)
         if len(batch.records) > 1:
             return batch, False
         self._wake.set()
         return batch, len(target.queue) > 1
+
+    def append_encoded(self, partition: TopicPartition, records: EncodedRecords) -> OutgoingBatch:
+        """Put records that are encoded into a batch of their own. Raises the `KafkaError` that ended this sender."""
+        target = self._active.get(partition) or self._activate(partition)
+        batch = target.append_encoded(records, len(records.payload), self._loop.time)
+        self._wake.set()
+        return batch
+
+    def _activate(self, partition: TopicPartition) -> OutgoingPartition:
+        if self._ended is not None:
+            raise self._ended
+        target = self._partitions.get(partition)
+        if target is None:
+            target = self._partitions[partition] = OutgoingPartition(partition)
+        self._active[partition] = target
+        self._idle.clear()
+        return target
 
     async def run(self) -> None:
         """Send until cancelled."""

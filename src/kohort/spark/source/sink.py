@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from random import randrange
 from typing import TYPE_CHECKING, Any
 
+from pyarrow.compute import equal
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kohort.client.errors import UnknownTopic
+from kohort.client.producer.accumulator import Delivery
 from kohort.client.producer.producer import Producer
 from kohort.model.errors import KafkaError
+from kohort.net.environment import wall_clock
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.options.option_values import Given
 from kohort.spark.options.source_options import SourceOptions
 from kohort.spark.rows.read_settings import security
 from kohort.spark.rows.record_columns import COLUMNS, record_columns
+from kohort.spark.rows.row_encoder import RowEncoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,8 +86,11 @@ class SinkSettings:
         thread = LoopThread("kohort producer")
         try:
             thread.call(producer.start())
+            sent = _Sent()
             for batch in batches:
-                thread.call(self._send(producer, batch))
+                thread.call(self._send(producer, batch, sent))
+            thread.call(producer.flush())
+            sent.check()
         except UnknownTopic as error:
             raise KafkaError(
                 error.code, f"{error.text}; kafka.allow.auto.create.topics=true lets the broker create it"
@@ -94,22 +102,59 @@ class SinkSettings:
                 thread.close()
         return WriterCommitMessage()
 
-    async def _send(self, producer: Producer, batch: pa.RecordBatch) -> None:
-        """Send a batch's rows, and wait until they are acknowledged: no more rows than these are in memory."""
+    async def _send(self, producer: Producer, batch: pa.RecordBatch, sent: _Sent) -> None:
+        """Send a batch's rows: `buffer_memory` bounds what is not acknowledged yet. Raises for one of before."""
+        sent.check()
+        if "headers" in self.columns and batch["headers"].null_count < batch.num_rows:
+            await self._send_one_by_one(producer, batch, sent)
+            return
+        for topic, rows in self._by_topic(batch):
+            partitions = await producer.partitions_for(topic)
+            encoder = RowEncoder(rows["key"] if "key" in self.columns else None, rows["value"], wall_clock()())
+            given = rows["partition"] if "partition" in self.columns else None
+            targets = encoder.targets(len(partitions), randrange(len(partitions)), given)
+            for partition, records in encoder.batches(targets):
+                sent.add(await producer.send_encoded(partitions[partition], records))
+
+    def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows of each topic. Raises ValueError for a row without one."""
+        if self.options.topic is not None:
+            yield self.options.topic, batch
+            return
+        topics = batch["topic"].dictionary_encode()
+        if topics.null_count:
+            raise ValueError("a row has null as its topic, and the option topic is not set")
+        for number, topic in enumerate(topics.dictionary.to_pylist()):
+            yield topic, batch.filter(equal(topics.indices, number))
+
+    async def _send_one_by_one(self, producer: Producer, batch: pa.RecordBatch, sent: _Sent) -> None:
         rows = batch.num_rows
         of = {name: batch[name].to_pylist() if name in self.columns else [None] * rows for name in COLUMNS}
         topics = [self.options.topic] * rows if self.options.topic is not None else of["topic"]
-        deliveries = []
         for topic, key, value, headers, partition in zip(
             topics, of["key"], of["value"], of["headers"], of["partition"], strict=True
         ):
             if topic is None:
                 raise ValueError("a row has null as its topic, and the option topic is not set")
             pairs = [(header["key"], header["value"]) for header in headers or ()]
-            deliveries.append(await producer.send(topic, _bytes(value), _bytes(key), partition, headers=pairs))
-        await producer.flush()
-        for delivery in deliveries:
-            await delivery
+            sent.add(await producer.send(topic, _bytes(value), _bytes(key), partition, headers=pairs))
+
+
+class _Sent:
+    """Deliveries of a task that are not known to be written."""
+
+    def __init__(self) -> None:
+        self._open: list[Delivery] = []
+
+    def add(self, delivery: Delivery) -> None:
+        self._open.append(delivery)
+
+    def check(self) -> None:
+        """Forget what is written. Raises the KafkaError of what was not."""
+        for delivery in self._open:
+            if delivery.done():
+                delivery.result()
+        self._open = [each for each in self._open if not each.done()]
 
 
 class _TaskWriter:

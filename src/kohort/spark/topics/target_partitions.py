@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kohort.client.producer.partitioner import partition_for_key
+from kohort.spark.rows.row_encoder import RowEncoder
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -27,10 +30,22 @@ class TargetPartitions:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return a task's rows with their partitions. Raises ValueError for a partition that does not exist."""
+        if self.partitioner is partition_for_key:
+            yield from self._as_java(batches)
+            return
         turns = count(self.first)
         for batch in batches:
             keys, given = batch["key"].to_pylist(), batch["partition"].to_pylist()
             targets = [self._target(key, own, turns) for key, own in zip(keys, given, strict=True)]
+            columns = [batch["key"], batch["value"], batch["headers"], pa.array(targets, pa.int32())]
+            yield pa.RecordBatch.from_arrays(columns, ["key", "value", "headers", "target"])
+
+    def _as_java(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        first = self.first
+        for batch in batches:
+            encoder = RowEncoder(batch["key"], batch["value"], 0)
+            targets = encoder.targets(self.partitions, first, batch["partition"], turn_bytes=1)
+            first += batch.num_rows
             columns = [batch["key"], batch["value"], batch["headers"], pa.array(targets, pa.int32())]
             yield pa.RecordBatch.from_arrays(columns, ["key", "value", "headers", "target"])
 

@@ -21,6 +21,7 @@ from kohort.model.ids import TopicPartition
 from kohort.net.environment import wall_clock
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.rows.read_settings import security
+from kohort.spark.rows.row_encoder import RowEncoder
 from kohort.spark.topics.target_partitions import TargetPartitions
 from kohort.spark.topics.write_plan import TaskReport, WritePlan
 from kohort.wire.record_batches import Record
@@ -127,6 +128,20 @@ class SharedTransactionWriter:
 
     async def write(self, rows: pa.RecordBatch) -> Counter[int]:
         """Write rows, and return how many each partition was given when all are acknowledged. Raises KafkaError."""
+        chosen = rows["target"].to_numpy()
+        if rows["headers"].null_count == rows.num_rows:
+            encoder = RowEncoder(rows["key"], rows["value"], self._now_ms())
+            for partition, records in encoder.batches(chosen.astype("int64")):
+                self._require_room(len(records.payload))
+                self._sender.append_encoded(TopicPartition(self._plan.topic, partition), records)
+        else:
+            self._append_one_by_one(rows)
+        await self._sender.drained()
+        if self._transaction.refusal is not None:
+            raise self._transaction.refusal
+        return Counter(chosen.tolist())
+
+    def _append_one_by_one(self, rows: pa.RecordBatch) -> None:
         now_ms = self._now_ms()
         targets = [TopicPartition(self._plan.topic, number) for number in range(self._plan.partitions)]
         of = [rows[name].to_pylist() for name in ("target", "key", "value", "headers")]
@@ -134,14 +149,13 @@ class SharedTransactionWriter:
             pairs = tuple((header["key"], header["value"]) for header in headers or ())
             record = Record(0, now_ms, key, value, pairs)
             size = record_size(record)
-            if size > self._config.max_request_size:
-                text = f"a record of {size} bytes is larger than max_request_size={self._config.max_request_size}"
-                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
+            self._require_room(size)
             self._sender.append(targets[target], record, size)
-        await self._sender.drained()
-        if self._transaction.refusal is not None:
-            raise self._transaction.refusal
-        return Counter(of[0])
+
+    def _require_room(self, size: int) -> None:
+        if size > self._config.max_request_size:
+            text = f"a record of {size} bytes is larger than max_request_size={self._config.max_request_size}"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
     async def stop(self) -> None:
         """Send nothing more, and end every connection."""

@@ -1,4 +1,4 @@
-"""What keeper and group say of each other's offsets when a member takes partitions over."""
+"""How store and group agree on where a member begins to read."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+import pytest
+
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.membership.membership import Membership
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import JOB
-from kohort.spark.membership.offset_store import settle, take_over
-from kohort.spark.tables.table import Claim, Held, Superseded
+from kohort.spark.membership.offset_store import require_in_log, settle
+from kohort.spark.tables.table import TableBroken
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
@@ -32,29 +34,28 @@ class Member:
 
 
 class Table:
-    """Holds offset 7 of A, in a generation that the group has not reached yet."""
+    """A store that is named in messages."""
 
-    def claim(
-        self, group: str, generation: int, owner: str, partitions: Iterable[TopicPartition], *, is_renewed: bool = False
-    ) -> dict[TopicPartition, int | None]:
-        assert group == "g", "the group is named"
-        if not is_renewed:
-            raise Superseded(A, Held(7, Claim(9, "before")), Claim(generation, owner), "a claim")
-        return dict.fromkeys(partitions, 7)
+    def __repr__(self) -> str:
+        return "Table()"
 
-    def place(self, offsets: Mapping[TopicPartition, int]) -> None:
-        raise AssertionError(f"nothing is moved, and not to {offsets}")
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        raise AssertionError(f"group {group} is not asked again for {partitions}")
 
 
-def test_what_the_keeper_makes_the_group_commit_bears_the_mark_of_a_job() -> None:
+def test_the_group_follows_the_store_and_its_commits_bear_the_mark_of_a_job() -> None:
     """A streaming query of the group takes an offset without it for a reset."""
-    asked, behind = Member(), Member()
-    assert asyncio.run(take_over(Table(), asked(), "g", [A])) == {A: 7}
-    asyncio.run(settle(Table(), behind(), {A: 7}, {A: OffsetAndMetadata(5, JOB.text)}, {A: 7}))
-    assert asked.committed == behind.committed == {A: OffsetAndMetadata(7, JOB.text)}
-
-
-def test_a_partition_that_is_deleted_while_it_is_taken_over_is_let_be() -> None:
     member = Member()
-    asyncio.run(settle(Table(), member(), {A: 7, B: 4}, {}, {B: 4}))
-    assert member.committed.keys() == {B}
+    committed = {A: OffsetAndMetadata(5, JOB.text), B: OffsetAndMetadata(4)}
+    asyncio.run(settle(member(), committed, {A: 7, B: 4}))
+    assert member.committed == {A: OffsetAndMetadata(7, JOB.text)}
+    asyncio.run(settle(member(), {}, {B: 3}))
+    assert member.committed[B] == OffsetAndMetadata(3, JOB.text), "what a policy chose is committed"
+
+
+def test_an_offset_beyond_the_end_of_its_topic_is_refused_with_what_to_do() -> None:
+    require_in_log(Table(), "g", {A: 7, B: 4}, {A: 7})
+    with pytest.raises(
+        TableBroken, match=r"Table\(\) holds offset 7 of flights-0 for group g, and the topic ends at 6"
+    ):
+        require_in_log(Table(), "g", {A: 7}, {A: 6, B: 9})
