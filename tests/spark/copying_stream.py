@@ -55,7 +55,7 @@ def main(bootstrap: str, source: str, target: str, group: str, master: str) -> N
         rows,
         bootstrap_servers=bootstrap,
         transactional_id=group,
-        rows_in_one_task=0,
+        rows_on_driver=0,
         batch_size=1,  # each record is a batch, so that there is time to kill a task that writes
     )
     with stream, topic:

@@ -49,10 +49,10 @@ def written(target: Topic) -> Counter[bytes]:
     return target.run(committed(target.bootstrap_servers, target.name))
 
 
-@pytest.mark.parametrize("rows_in_one_task", [0, 1000])
-def test_rounds_are_in_the_topic_once_and_the_group_has_their_offsets(spark, topic, target, rows_in_one_task):
+@pytest.mark.parametrize("rows_on_driver", [0, 1000])
+def test_rounds_are_in_the_topic_once_and_the_group_has_their_offsets(spark, topic, target, rows_on_driver):
     values = topic.fill(100)
-    with to(target, rows_in_one_task=rows_in_one_task) as writer:
+    with to(target, rows_on_driver=rows_on_driver) as writer:
         metrics = run(spark, topic, writer, max_rows_per_round=40)
         values += topic.fill(20)
         run(spark, topic, writer)

@@ -288,10 +288,13 @@ class GroupStream:
         """Write a round and commit its offsets in one transaction; where the group refuses them, the round is lost."""
         assert self._running is not None, "a round belongs to a running stream"
         thread, gate = self._running.thread, self._running.gate
+        identity = gate.member.identity
         try:
             topic.write_round(frame, done.size, lambda: thread.call(gate.transaction_offsets(done)))
         except CommitFailed as refusal:
             self._refusal = refusal
+            code = refusal.code
+            thread.wake(lambda: gate.member.commit_refused(identity, code))
         else:
             self._written = done
 

@@ -94,6 +94,11 @@ class MemberCommits:
                 raise driver.commit_error(error, identity) from None
             return
 
+    def refused(self, identity: Identity, code: ErrorCode) -> None:
+        """The group refused what somewhere else was committed as this member, such as in a transaction (KIP-447)."""
+        if code in REFUSALS:
+            self._active.put(inputs.CommitAnswered(identity, code))
+
     async def _commit_as(
         self,
         identity: Identity,

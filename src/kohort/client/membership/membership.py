@@ -207,6 +207,10 @@ class Membership:
         report = partial(self.observer.commit_sent, self)
         await self._commits.commit(offsets, since or self.hold(offsets), report)
 
+    def commit_refused(self, identity: Identity, code: ErrorCode) -> None:
+        """The group refused offsets that a transaction committed as this member: it joins again if it has to."""
+        self._commits.refused(identity, code)
+
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
         return await self._commits.committed(partitions)

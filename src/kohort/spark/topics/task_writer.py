@@ -22,20 +22,15 @@ from kohort.net.environment import wall_clock
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.rows.read_settings import security
 from kohort.spark.rows.row_encoder import RowEncoder
-from kohort.spark.topics.target_partitions import TargetPartitions
 from kohort.spark.topics.write_plan import TaskReport, WritePlan
 from kohort.wire.record_batches import Record
 
 
 @dataclass(frozen=True, slots=True)
 class TaskWriter:
-    """A function for `mapInArrow`: takes a task's records with their `target` partitions, and returns its reports.
-
-    `targets` chooses these partitions where one task writes all of a round.
-    """
+    """A function for `mapInArrow`: takes a task's records with their `target` partitions, and returns its reports."""
 
     plan: WritePlan
-    targets: TargetPartitions | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write a task's records; what fails is in the report, because Spark would start a failed task again."""
@@ -46,7 +41,7 @@ class TaskWriter:
             yield _rows([task])
             return
         try:
-            written = write(self.plan, batches if self.targets is None else self.targets(batches))
+            written = write(self.plan, batches)
         except KafkaError as error:
             yield _rows([task._replace(code=int(error.code), text=error.text)])
         except (OSError, ValueError) as error:  # such as a certificate that is not on this machine

@@ -17,6 +17,7 @@ from kohort.client.cluster.committed_offsets import REFUSALS, OffsetAndMetadata
 from kohort.client.errors import CommitFailed, TransactionAbortable, TransactionError, TransactionFatal
 from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.producer_config import CompressionType, ProducerConfig
+from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.rows.frame_spans import computed_once, ends_beyond, require_places, rows_beyond, spans_of
@@ -33,6 +34,7 @@ from kohort.spark.topics.write_plan import (
     WritePlan,
     is_done_at_once,
     records_written,
+    require_no_repeat,
 )
 
 if TYPE_CHECKING:
@@ -46,8 +48,8 @@ RoundOffsets = tuple[GroupMetadata, Mapping[TopicPartition, OffsetAndMetadata]]
 MOST_TRIES = 10
 """How often a round is written until each of its tasks has run once, before it fails."""
 
-ROWS_IN_ONE_TASK = 20_000
-"""The shuffle and its second stage cost more than the other cores gain."""
+ROWS_ON_DRIVER = 20_000
+"""Rounds of up to this many rows are written by the application: below it, that is faster than a job's tasks."""
 
 _PROGRESS_S = 10.0
 _PROGRESS_POLL_S = 0.002
@@ -81,7 +83,7 @@ class TransactionalTopic:
     stays the same when a job is started again, and no two jobs that run have the same: the later one fences the other.
     `group` is for `foreachBatch`: the name under which the cluster keeps the offsets, which is not the query's own
     group; a GroupStream commits those of its group. `transaction_timeout_ms` covers the longest round.
-    `rows_in_one_task` is the size up to which one task reads and writes a round, without a shuffle.
+    `rows_on_driver` is the size up to which the application itself writes a round, without a shuffle.
     `properties` are the security settings in Kafka's names, and `producer` further settings, with the meanings and
     defaults of `Producer`'s. Use it as a context manager, or `close` it. Raises TypeError and ValueError for settings
     that do not exist or do not go together.
@@ -96,7 +98,7 @@ class TransactionalTopic:
         transactional_id: str,
         group: str | None = None,
         transaction_timeout_ms: int = 300_000,
-        rows_in_one_task: int = ROWS_IN_ONE_TASK,
+        rows_on_driver: int = ROWS_ON_DRIVER,
         properties: Mapping[str, str] | None = None,
         **producer: Unpack[WriteSettings],
     ) -> None:
@@ -106,7 +108,7 @@ class TransactionalTopic:
         self.topic = topic
         self.group = group
         self._rows = rows
-        self._rows_in_one_task = rows_in_one_task
+        self._rows_on_driver = rows_on_driver
         self._properties = dict(properties or {})
         self._producer: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **producer}
         self._config = ProducerConfig(
@@ -190,26 +192,23 @@ class TransactionalTopic:
     def _write(self, frame: DataFrame, size: int, offsets: Callable[[], RoundOffsets]) -> None:
         """Write rows until a try succeeds in which each task has run once."""
         rows = self._made(frame)
-        # One task that reads and writes is faster than two stages with a shuffle. Where it fails, two stages show the
-        # error of the rows, which the second attempt of a task that also writes would hide.
-        is_by_one = size <= self._rows_in_one_task
+        is_small = size <= self._rows_on_driver
         for left in reversed(range(MOST_TRIES)):
             try:
-                self._try(rows, offsets, is_by_one=is_by_one)
+                self._try(rows, offsets, is_small=is_small)
             except SecondAttempt as reason:
                 if not left:
                     raise
                 log.warning("topic %s: a round is aborted and written again: %s", self.topic, reason)
-                is_by_one = False
             else:
                 return
 
-    def _try(self, rows: DataFrame, offsets: Callable[[], RoundOffsets], *, is_by_one: bool) -> None:
+    def _try(self, rows: DataFrame, offsets: Callable[[], RoundOffsets], *, is_small: bool) -> None:
         running = self._started()
         thread, transactions = running.thread, running.transactions
         try:
             plan = thread.call(transactions.begin())
-            written = _write_tasks(rows, plan, self._config.partitioner, is_by_one=is_by_one)
+            written = _written(rows, plan, self._config.partitioner, is_small=is_small)
             thread.call(transactions.commit(written, *offsets()))
         except BaseException as error:
             self._abort(running, error)
@@ -237,23 +236,26 @@ class TransactionalTopic:
         return rows
 
 
-def _write_tasks(
-    rows: DataFrame, plan: WritePlan, partitioner: Callable[[bytes, int], int], *, is_by_one: bool
-) -> dict[int, int]:
-    """Write rows by tasks, and return how many each partition was given. Raises SecondAttempt, `KafkaError`."""
+def _written(
+    rows: DataFrame, plan: WritePlan, partitioner: Callable[[bytes, int], int], *, is_small: bool
+) -> Mapping[int, int]:
+    """Write rows, here or by tasks; return how many each partition was given. Raises SecondAttempt, `KafkaError`."""
     from kohort.spark.topics.target_partitions import TargetPartitions, by_target, record_rows
-    from kohort.spark.topics.task_writer import TaskWriter
+    from kohort.spark.topics.task_writer import TaskWriter, write
 
     spark = rows.sparkSession
     if is_remote(spark):
         raise ValueError("a session of Spark Connect does not report how often a stage ran: use a classic session")
     targets = TargetPartitions(plan.partitions, plan.identity.epoch, partitioner)
     records = record_rows(rows, record_columns(rows.schema))
-    if is_by_one:
-        done = records.coalesce(1).mapInArrow(TaskWriter(plan, targets), REPORT_COLUMNS)
-    else:
-        placed = by_target(records, targets, min(plan.partitions, parallelism(spark)))
-        done = placed.mapInArrow(TaskWriter(plan), REPORT_COLUMNS)
+    if is_small:
+        try:
+            return write(plan, targets(iter(records.toArrow().to_batches())))
+        except KafkaError as error:
+            require_no_repeat("the application", error)
+            raise
+    placed = by_target(records, targets, min(plan.partitions, parallelism(spark)))
+    done = placed.mapInArrow(TaskWriter(plan), REPORT_COLUMNS)
     reports = [TaskReport(*row) for row in done.collect()]
     written = records_written(reports)
     _require_one_attempt(spark, {each.stage for each in reports})

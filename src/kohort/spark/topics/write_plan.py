@@ -80,14 +80,19 @@ def records_written(reports: Iterable[TaskReport]) -> dict[int, int]:
             raise SecondAttempt(f"task {report.task} was started {report.attempt + 1} times")
         if report.code:
             error = KafkaError(error_for(report.code), report.text)
-            if error.code in _REPEATED:
-                raise SecondAttempt(f"task {report.task}: {error.text}") from error
+            require_no_repeat(f"task {report.task}", error)
             raise error
         if report.partition in written:
             raise SecondAttempt(f"two tasks have written to partition {report.partition}")
         if report.partition >= 0:
             written[report.partition] = report.records
     return written
+
+
+def require_no_repeat(who: str, error: KafkaError) -> None:
+    """Raise SecondAttempt after an error that a second try under another epoch does not meet."""
+    if error.code in _REPEATED:
+        raise SecondAttempt(f"{who}: {error.text}") from error
 
 
 def is_done_at_once(stage: StageProgress) -> bool:
