@@ -1,12 +1,12 @@
 """Every interleaving of two jobs that share a partition and are killed, late, or replaced at any step.
 
-The table runs the rules of `claims`; the group gives the partition to the member that joined last, and former owners do
-not notice. Searched whole, not at random; and it finds the fault where a rule is taken away.
+The table compares offsets by `check_steps`; the group gives the partition to the member that joined last, and former
+owners do not notice. Searched whole, not at random; and it finds the fault where a rule is taken away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -14,34 +14,31 @@ from typing import NamedTuple
 import pytest
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import table
-from kohort.spark.tables.table import Claim, Fenced, Held, Step, Superseded
+from kohort.spark.tables.table import Fenced, Step, check_steps
 
 P = TopicPartition("flights", 0)
-END = 2
+END = 3
 """Records of the partition."""
 
 MOST_JOINS = 4
 
-NEW = Held()
-
 
 class Job(NamedTuple):
-    """A running job: what it does next, the member it is, and the round it has open."""
+    """A running job: what it does next, the member it is, what it found in the table, and the round it has open."""
 
     does: str = "join"
     member: str = ""
     generation: int = 0
-    claim: Claim | None = None
+    found: int | None = None
     start: int = 0
     stop: int = 0
 
 
 @dataclass(frozen=True)
 class World:
-    """The table (what it holds, and the rows' offsets in the order in which they came), the group, and two jobs."""
+    """The table (its offset, and the rows' offsets in the order in which they came), the group, and two jobs."""
 
-    held: Held = NEW
+    offset: int | None = None
     rows: tuple[int, ...] = ()
     generation: int = 0
     owner: str = ""
@@ -51,13 +48,20 @@ class World:
     jobs: tuple[Job | None, ...] = (None, None)
 
 
+Check = Callable[[str, str, Mapping[TopicPartition, int], Mapping[TopicPartition, Step]], None]
+
+
 @dataclass(frozen=True)
 class Rules:
     """What the jobs and the table do; a test takes one away."""
 
-    advance: Callable[[TopicPartition, Held, Step], Held] = table.advance
+    check: Check = check_steps
     table_first: bool = True
     from_table: bool = True
+
+
+def found_in(offset: int | None) -> dict[TopicPartition, int]:
+    return {} if offset is None else {P: offset}
 
 
 def moves(world: World, rules: Rules) -> Iterator[World]:
@@ -81,43 +85,14 @@ def join(world: World, _: Job, put: Callable[..., World], __: Rules) -> Iterator
     if world.joins < MOST_JOINS:
         member, generation = f"m{world.joins}", world.generation + 1
         after = replace(world, generation=generation, owner=member, joins=world.joins + 1)
-        yield put(after, job=Job("claim", member, generation))
+        yield put(after, job=Job("look", member, generation))
 
 
-def claim(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Iterator[World]:
-    wanted = Claim(job.generation, job.member)
-    try:
-        held = table.claim(P, world.held, wanted)
-    except Superseded:
-        if world.held.offset is not None and not is_member(world, job):
-            yield put(world, job=Job())  # the group does not take its commit: it joins again
-            return
-        yield put(world, job=job._replace(does="claim anew"))
-        return
-    yield put(replace(world, held=held), job=begun(held, job, wanted, world, rules))
-
-
-def claim_anew(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Iterator[World]:
-    wanted = Claim(job.generation, job.member)
-    held = table.claim(P, world.held, wanted, is_renewed=True)
-    yield put(replace(world, held=held), job=begun(held, job, wanted, world, rules))
-
-
-def begun(held: Held, job: Job, wanted: Claim, world: World, rules: Rules) -> Job:
-    start = held.offset if rules.from_table else world.committed
-    if start is None:
-        return job._replace(does="place", claim=wanted)
-    return job._replace(does="read", claim=wanted, start=start)
-
-
-def place(world: World, job: Job, put: Callable[..., World], _: Rules) -> Iterator[World]:
-    assert job.claim is not None, "a job places what it claimed"
-    try:
-        held = table.place(P, world.held, job.claim, world.committed or 0)
-    except Fenced:
-        yield put(world, job=job._replace(does="claim"))
-    else:
-        yield put(replace(world, held=held), job=job._replace(does="read", start=world.committed or 0))
+def look(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Iterator[World]:
+    """The table's offset comes first, then the group's, then the beginning."""
+    held = world.offset if rules.from_table else None
+    start = next((each for each in (held, world.committed) if each is not None), 0)
+    yield put(world, job=job._replace(does="read", found=world.offset, start=start))
 
 
 def read(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Iterator[World]:
@@ -127,17 +102,18 @@ def read(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Ite
 
 def store(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Iterator[World]:
     try:
-        held = rules.advance(P, world.held, Step(job.start, job.stop, job.claim))
+        rules.check("t", "g", found_in(world.offset), {P: Step(job.found, job.stop)})
     except Fenced:
-        yield put(world, job=job._replace(does="claim"))
+        yield put(world, job=job._replace(does="look"))
     else:
-        after = replace(world, held=held, rows=(*world.rows, *range(job.start, job.stop)))
+        after = replace(world, offset=job.stop, rows=(*world.rows, *range(job.start, job.stop)))
+        job = job._replace(found=job.stop)
         yield put(after, job=job._replace(does="commit") if rules.table_first else again(job))
 
 
 def commit(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Iterator[World]:
     if not is_member(world, job):
-        yield put(world, job=job._replace(does="claim"))
+        yield put(world, job=job._replace(does="look"))
         yield put(world, job=Job())
     else:
         next_job = again(job) if rules.table_first else job._replace(does="store")
@@ -154,9 +130,7 @@ def is_member(world: World, job: Job) -> bool:
 
 STEPS: dict[str, Callable[..., Iterator[World]]] = {
     "join": join,
-    "claim": claim,
-    "claim anew": claim_anew,
-    "place": place,
+    "look": look,
     "read": read,
     "store": store,
     "commit": commit,
@@ -178,9 +152,9 @@ def worlds(rules: Rules) -> Iterator[World]:
 
 def fault(world: World) -> str | None:
     """Return what is wrong with the table or the group."""
-    if world.rows != tuple(range(world.held.offset or 0)):
+    if world.rows != tuple(range(world.offset or 0)):
         return "rows are not each once, up to the table's offset"
-    if (world.committed or 0) > (world.held.offset or 0):
+    if (world.committed or 0) > (world.offset or 0):
         return "the group says that more is done than the table has"
     return None
 
@@ -198,7 +172,7 @@ def test_each_offset_is_in_the_table_once_though_jobs_are_killed_or_late() -> No
 
 
 def test_whatever_happened_a_fresh_job_alone_brings_everything_in() -> None:
-    """Also after late owners, a deleted group, and claims whose members were killed before they read."""
+    """Also after late owners, and a deleted group."""
     for world in worlds(Rules()):
         left = replace(world, joins=0, jobs=(Job(), None))
         for _ in range(12):
@@ -210,42 +184,26 @@ def test_whatever_happened_a_fresh_job_alone_brings_everything_in() -> None:
         assert left.rows == tuple(range(END)), world
 
 
-def only_claims(partition: TopicPartition, held: Held, step: Step) -> Held:
-    if held.claim != step.claim:
-        raise Fenced(partition, held, step.claim, "rows")
-    return Held(step.stop, held.claim)
-
-
-def only_offsets(partition: TopicPartition, held: Held, step: Step) -> Held:
-    return table.advance(partition, held, step._replace(claim=None))
-
-
-def anything(_: TopicPartition, held: Held, step: Step) -> Held:
-    return Held(max(step.stop, held.offset or 0), held.claim)
-
-
-@pytest.mark.parametrize("advance", [only_claims, only_offsets])
-def test_claims_and_offsets_each_keep_rows_once_alone(advance: Callable[..., Held]) -> None:
-    """So that a fault in one of the two loses and doubles nothing."""
-    assert first_fault(Rules(advance=advance)) is None
+def anything(*_: object) -> None:
+    """Compare nothing."""
 
 
 @pytest.mark.parametrize(
     "rules",
     [
-        Rules(advance=anything),
+        Rules(check=anything),
         Rules(table_first=False),
-        Rules(advance=anything, from_table=False),
-        Rules(advance=only_claims, from_table=False),
+        Rules(from_table=False),
+        Rules(check=anything, from_table=False),
     ],
-    ids=["nothing is compared", "the group first", "Kafka's group alone", "claims, from the group's offsets"],
+    ids=["nothing is compared", "the group first", "from the group's offsets", "Kafka's group alone"],
 )
 def test_the_search_finds_the_fault_where_a_rule_is_missing(rules: Rules) -> None:
     assert first_fault(rules) is not None
 
 
 class Query(NamedTuple):
-    """A query with `foreachBatch`: its batch comes again until it is done, and it has no claim."""
+    """A query with `foreachBatch`: its batch comes again until it is done."""
 
     batch: tuple[int, int] | None = None
     held: int | None = None
@@ -276,15 +234,15 @@ def query_moves(world: tuple[int | None, tuple[int, ...], tuple[Query, ...]]) ->
                 yield put(offset, rows, Query())
                 continue
             try:
-                held = table.advance(P, Held(offset), Step(query.held, stop))
+                check_steps("t", "g", found_in(offset), {P: Step(query.held, stop)})
             except Fenced:
                 yield put(offset, rows, Query(query.batch))
             else:
                 stored = range(max(start, query.held or 0), stop)
-                yield put(held.offset, (*rows, *stored), Query())
+                yield put(stop, (*rows, *stored), Query())
 
 
-def test_queries_without_claims_store_each_offset_once() -> None:
+def test_queries_store_each_offset_once() -> None:
     start: tuple = (None, (), (Query(), Query()))
     seen, left = {start}, [start]
     while left:

@@ -59,6 +59,9 @@ from kohort.node.timers import Timers
 SILENT_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout, when a round opens, is taken for evicted."""
 
+LARGEST_GENERATION = 2**31 - 1
+"""What the protocol can say; the one after it may be predicted from an answer that is garbage."""
+
 DOUBTFUL_MS = 1_000
 """How long after a predicted round began a heartbeat that is answered without an error contradicts it."""
 
@@ -128,8 +131,8 @@ class ObservedGroups:
         """Return the generation of a classic group, the epoch of a consumer group, or -1 where there is no group."""
         group = self.shard.groups.get(group_id)
         if isinstance(group, ClassicGroup):
-            return group.generation
-        return group.epoch if isinstance(group, ConsumerGroup) else -1
+            return min(group.generation, LARGEST_GENERATION)
+        return min(group.epoch, LARGEST_GENERATION) if isinstance(group, ConsumerGroup) else -1
 
     def generation_among(self, group_id: str, members: Collection[str]) -> int:
         """Return `generation_of` where one of these members is in it, else -1: it may be that of a former group."""

@@ -129,3 +129,10 @@ def test_a_member_that_a_look_up_finds_has_joined_and_is_not_awaited_any_more() 
     group = world.groups.group("g")
     assert group is not None
     assert (set(group.members), group.pending) == ({"m1", "m2"}, set())
+
+
+def test_a_generation_beyond_the_protocol_is_not_sent_to_other_instances() -> None:
+    """An answer that is garbage has the largest one, and the round after it is predicted."""
+    world = World()
+    world.groups.described(CLASSIC, 2**31, 0)
+    assert world.groups.generation_of("g") == 2**31 - 1
