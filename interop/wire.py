@@ -13,11 +13,11 @@ from kohort.wire.frames import decode_response, encode_request
 
 
 class Wire:
-    """A client that is one connection. Raises `EOFError` where the broker closes it."""
+    """A client that is one connection, from the address `source`. Raises `EOFError` where the broker closes it."""
 
-    def __init__(self, address: str, client_id: str = "wire", *, timeout_s: float = 30) -> None:
+    def __init__(self, address: str, client_id: str = "wire", *, timeout_s: float = 30, source: str = "") -> None:
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=timeout_s)
+        self._socket = socket.create_connection((host, int(port)), timeout_s, (source, 0) if source else None)
         self._client_id = client_id
         self._sent: list[tuple[Api, int]] = []
 
