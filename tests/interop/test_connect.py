@@ -1,4 +1,4 @@
-"""Kafka Connect, distributed, in a group of our broker: workers die, return, differ in version, change protocol.
+"""Kafka Connect, distributed, on our broker and Apache Kafka: workers die, return, differ in version, change protocol.
 
 KIP-415: connectors and tasks move by themselves, and those of a worker that is gone wait a delay for its return.
 """
@@ -19,7 +19,7 @@ from kohort.client.admin.admin import ResourceType
 from kohort.sync import Admin
 
 pytestmark = [pytest.mark.timeout(300)]
-on_kohort = pytest.mark.parametrize("broker", ["kohort"])
+on_both = pytest.mark.parametrize("broker", ["kohort", "apache"])
 OLDER = "3.9.1"
 SINKS = 4
 CONNECTORS = ("source", "sink")
@@ -83,7 +83,7 @@ def protocol_of(stage: Stage, cluster: Cluster) -> str:
 
 
 @pytest.mark.lane(80)
-@on_kohort
+@on_both
 @pytest.mark.capability("Kafka Connect", "distributed (sessioned), 4.3.1 and 3.9.1, a worker is killed and returns")
 def test_tasks_of_a_killed_worker_wait_for_its_return_and_then_move(stage: Stage) -> None:
     delayed = {"scheduled.rebalance.max.delay.ms": str(DELAY_MS)}
@@ -115,7 +115,7 @@ def test_tasks_of_a_killed_worker_wait_for_its_return_and_then_move(stage: Stage
 
 
 @pytest.mark.lane(100)
-@on_kohort
+@on_both
 @pytest.mark.capability("Kafka Connect", "rolled from eager to compatible to sessioned")
 def test_cluster_changes_its_protocol_worker_by_worker(stage: Stage) -> None:
     with connect_cluster(stage.bootstrap, stage.name, stage.folder) as cluster:
@@ -137,7 +137,7 @@ def test_cluster_changes_its_protocol_worker_by_worker(stage: Stage) -> None:
 
 
 @pytest.mark.lane(70)
-@on_kohort
+@on_both
 @pytest.mark.capability("Kafka Connect", "exactly-once source, its worker is killed")
 def test_exactly_once_source_writes_each_line_once(stage: Stage) -> None:
     once = {"exactly.once.source.support": "enabled"}
