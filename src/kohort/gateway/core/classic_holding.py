@@ -45,6 +45,9 @@ FIRST_REPEAT_MS = 4
 REPEATS_MS = (20, 100, 400)
 """When to repeat it again where the coordinator answers that there is no round."""
 
+LATE_MS = 500
+"""An answer to a heartbeat that took so long is not held, unless its group learns of a round together."""
+
 _ALIVE = HeartbeatResult(ErrorCode.NONE)
 _QUIET = HeartbeatResult(ErrorCode.NONE, is_quiet=True)
 _OUT = HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -189,10 +192,12 @@ class ClassicHolding:
         *,
         software: str = "",
         quiet_ms: int = QUIET_MS,
+        answered_after_ms: int = 0,
     ) -> HeldAnswer | None:
         """Hold the answer to a heartbeat, with its error; None where it is to be sent now.
 
-        `software` is the sender's, `quiet_ms` how long ago it has committed.
+        `software` is the sender's, `quiet_ms` how long ago it has committed. One that was answered `answered_after_ms`
+        later may have been held by its coordinator, as our broker does; held twice, it could outlast a session.
         """
         self._clock.advance(now_ms)
         group = self._groups.group(command.group_id)
@@ -204,6 +209,7 @@ class ClassicHolding:
         if error is not ErrorCode.NONE and (result.error is not error or command.group_id not in self._complete):
             return None
         can_wait = self._do_commits_wait or can_committing_member_wait(software, quiet_ms)
+        can_wait &= answered_after_ms < LATE_MS
         can_wait &= command.instance_id is None or can_static_member_wait(software)
         held.parked = self._parking.park(
             command,

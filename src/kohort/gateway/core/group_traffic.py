@@ -163,6 +163,8 @@ class ConnectionTraffic:
         self._held: HeldAnswer | HeldSync | None = None
         self._committed_ms: int | None = None
         """When the client committed last, or sent its first request."""
+        self._heartbeat_ms = 0
+        """When the last heartbeat of a classic member arrived."""
         self._is_warned = False
 
     @property
@@ -180,6 +182,8 @@ class ConnectionTraffic:
         command = self._command_of(exchange, now_ms)
         if self._committed_ms is None or isinstance(command, CommitOffsets):
             self._committed_ms = now_ms
+        if isinstance(command, Heartbeat):
+            self._heartbeat_ms = now_ms
         if command is not None:
             if not isinstance(command, Leave):
                 self._policies.fallbacks.seen(command.group_id, command.member_id, now_ms)
@@ -347,9 +351,16 @@ class ConnectionTraffic:
         if self._holding is None or error not in _HELD or not self._may_hold(exchange, command, now_ms):
             return frame
         assert self._committed_ms is not None, "an answer follows a request"
-        quiet_ms = now_ms - self._committed_ms
-        software = self.software
-        self._held = self._holding.hold(exchange, command, frame, error, now_ms, software=software, quiet_ms=quiet_ms)
+        self._held = self._holding.hold(
+            exchange,
+            command,
+            frame,
+            error,
+            now_ms,
+            software=self.software,
+            quiet_ms=now_ms - self._committed_ms,
+            answered_after_ms=now_ms - self._heartbeat_ms,
+        )
         if self._held is None:
             return frame
         self._policies.counters.heartbeats[GroupProtocol.CLASSIC] += 1

@@ -57,11 +57,11 @@ class Member:
         request.session_timeout_ms, request.rebalance_timeout_ms = SESSION_MS, 300_000
         self.send(request, 5, now_ms)
 
-    def heartbeat(self, now_ms: int, error: ErrorCode = ErrorCode.NONE) -> None:
+    def heartbeat(self, now_ms: int, error: ErrorCode = ErrorCode.NONE, *, answered_after_ms: int = 0) -> None:
         request = HeartbeatRequest(group_id="g", generation_id=1, member_id=self.id)
         request.group_instance_id = self.instance_id
         self.send(request, 3, now_ms)
-        self.answered(HeartbeatResponse(error_code=error), 3, now_ms)
+        self.answered(HeartbeatResponse(error_code=error), 3, now_ms + answered_after_ms)
 
     def commit(self, now_ms: int) -> None:
         request = OffsetCommitRequest(group_id="g", member_id=self.id, generation_id_or_member_epoch=1)
@@ -161,3 +161,14 @@ def test_a_static_java_member_closes_without_waiting_for_a_held_heartbeat() -> N
     for now_ms in (3_000, 6_000, 9_000):
         member.heartbeat(now_ms)
         assert member.errors() == [ErrorCode.NONE]
+
+
+def test_a_heartbeat_that_the_coordinator_holds_is_not_held_again() -> None:
+    """Its session would be over before the next one, an interval after the answer: seed 304701."""
+    member = group("a")["a"]
+    member.heartbeat(3_000)
+    assert member.errors() == []
+    member.heartbeat(6_000)
+    assert member.errors() == [ErrorCode.NONE], "the first one is answered, the second one held"
+    member.heartbeat(9_000, answered_after_ms=2_000)
+    assert member.errors() == [ErrorCode.NONE, ErrorCode.NONE]
