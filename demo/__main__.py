@@ -107,6 +107,7 @@ def put_summary(summary: Summary, report: Path) -> None:
         ("unowned partition-seconds", f"{summary.unowned_partition_s:.1f}"),
         ("partition-seconds of the dead worker", f"{summary.silent_partition_s:.1f}"),
         ("totals equal to the source file's", f"{proof.groups} of {proof.groups}" if proof.holds else "no"),
+        ("table, in Delta Lake's format", str(summary.story.table_directory)),
         ("report", str(report)),
     ]
     for label, value in facts:

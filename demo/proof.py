@@ -1,17 +1,18 @@
-"""Whether every row arrived, and arrived once: deliveries, files and totals held against the source, exactly.
+"""Whether every row arrived, and arrived once: deliveries, stored rows and totals held against the source, exactly.
 
-Three accounts that share nothing: what the workers say they were handed, which offsets the result's
-files cover, and what the same question answers when asked of the source file.
+Three accounts that share nothing: what the workers say they were handed, which rows the table holds, and what the same
+question answers when asked of the source file.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from demo.flights import NOTHING, Group, Totals
 from demo.journal import Entry
-from demo.result import Chain, Result
+from demo.result import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,6 @@ class Proof:
     lost_rows: int
     doubled_rows: int
     deliveries: Deliveries
-    superseded_files: int
-    files: int
     groups: int
     differences: tuple[str, ...]
     """One sentence for each thing that is wrong, naming the rows."""
@@ -101,7 +100,6 @@ def prove(
     placed: Mapping[int, Mapping[int, int]],
     ends: Sequence[int],
     deliveries: Deliveries,
-    chains: Sequence[Chain],
     result: Result,
     expected: Mapping[Group, Totals],
 ) -> Proof:
@@ -111,16 +109,20 @@ def prove(
     wrong: list[str] = []
     sent = sum(len(offsets) for offsets in placed.values())
     lost = doubled = 0
-    for partition, chain in enumerate(chains):
-        for start, stop in chain.gaps:
+    for partition, end in enumerate(ends):
+        stored = result.stored.get(partition, [])
+        for start, stop in uncovered(((offset, offset + 1) for offset, _ in stored), end):
             lost += stop - start
-            wrong.append(f"no file covers {_rows(placed, partition, start, stop)}")
-    for part, rows in result.misfits:
-        lost += max(0, part.stop - part.start - rows)
-        doubled += max(0, rows - (part.stop - part.start))
-        wrong.append(f"{part.name} has {rows} rows of {_rows(placed, part.partition, part.start, part.stop)}")
+            wrong.append(f"the table lacks {_rows(placed, partition, [*range(start, stop)])}")
+        twice = sorted(offset for offset, times in Counter(offset for offset, _ in stored).items() if times > 1)
+        if twice:
+            doubled += len(stored) - len({offset for offset, _ in stored})
+            wrong.append(f"the table has more than once {_rows(placed, partition, twice)}")
+        other = [offset for offset, number in stored if placed.get(partition, {}).get(offset) != number]
+        if other:
+            wrong.append(f"the table has other rows for {_rows(placed, partition, other)}")
     for partition, start, stop in deliveries.missing:
-        wrong.append(f"no worker was handed {_rows(placed, partition, start, stop)}")
+        wrong.append(f"no worker was handed {_rows(placed, partition, [*range(start, stop)])}")
     for partition, end in enumerate(ends):
         if sorted(placed.get(partition, ())) != list(range(end)):
             wrong.append(
@@ -137,8 +139,6 @@ def prove(
         lost_rows=lost,
         doubled_rows=doubled,
         deliveries=deliveries,
-        superseded_files=sum(len(chain.superseded) for chain in chains),
-        files=sum(len(chain.parts) for chain in chains),
         groups=len(result.totals),
         differences=tuple(wrong),
     )
@@ -148,8 +148,8 @@ def _shown(totals: Totals) -> str:
     return ", ".join(f"{name} {value}" for name, value in zip(Totals._fields, totals, strict=True))
 
 
-def _rows(placed: Mapping[int, Mapping[int, int]], partition: int, start: int, stop: int) -> str:
-    offsets = placed.get(partition, {})
-    ids = [str(offsets[offset]) for offset in range(start, stop) if offset in offsets]
-    listed = ", ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
-    return f"partition {partition}, offsets {start} to {stop - 1}: rows {listed} of the source file"
+def _rows(placed: Mapping[int, Mapping[int, int]], partition: int, offsets: Sequence[int]) -> str:
+    sent = placed.get(partition, {})
+    numbers = [str(sent[offset]) for offset in offsets if offset in sent]
+    listed = ", ".join(numbers[:10]) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
+    return f"partition {partition}, offsets {offsets[0]} to {offsets[-1]}: rows {listed} of the source file"

@@ -41,8 +41,8 @@ class JournaledSource(KohortSource):
         return StreamReader(SourceOptions.parse(self.options, "stream"), self.cores, notes, notes.finished)
 
 
-def run_query(spark: SparkSession, task: Task, each_round: Callable[[DataFrame, Round], object]) -> None:
-    """Hand each batch to a function, until SIGTERM or SIGINT."""
+def run_query(spark: SparkSession, task: Task, store: Callable[[DataFrame, int], object], journal: Journal) -> None:
+    """Store each batch, until SIGTERM or SIGINT."""
     is_over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: is_over.set())
@@ -55,7 +55,9 @@ def run_query(spark: SparkSession, task: Task, each_round: Callable[[DataFrame, 
         end = logged_end(checkpoint / "offsets" / str(number))
         readers.add(end.reader)
         if end.ranges:
-            each_round(frame, Round(end.batch, end.generation, end.ranges))
+            journal.note_round("began", done := Round(end.batch, end.generation, end.ranges))
+            store(frame, number)
+            journal.note_round("written", done)
 
     stream = spark.readStream.format("kohort").options(
         **{

@@ -64,10 +64,12 @@ the group has a member and none of them owns it; it is silent while its owner, e
 <div class="wide">{_table(_REBALANCES, summary.rebalance_rows())}</div>
 <h2>Deliveries</h2>
 <p>A row is delivered when a worker's function is handed it. Rounds that the kill cut off, and rounds whose commit the
-group refused, are delivered again to the next owner of the partition; their files are replaced or left aside.</p>
+group refused, are delivered again to the next owner of the partition. The table takes the rows of a round and its
+offsets in one commit, so that what is delivered again is there once.</p>
 <div class="wide">{_table(_DELIVERIES, summary.delivery_rows())}</div>
 <h2>Delays out of New York, 2013</h2>
-<p>From the pipeline's Parquet files, per origin; per carrier and month they are in the result directory.</p>
+<p>From the Delta table <code>{escape(summary.story.table_directory.name)}</code> beside this file, read by Polars:
+{summary.result.rows:,} rows in {summary.result.files:,} files and {summary.result.commits:,} commits.</p>
 <div class="wide">{_table(_DELAYS, summary.delay_rows())}</div>
 <h2>Speed</h2>
 <div class="wide">{_table(_SPEED, summary.speed_rows())}</div>

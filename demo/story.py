@@ -108,9 +108,9 @@ class Story:
         return self.script.out / "journal"
 
     @property
-    def result_directory(self) -> Path:
-        """Where the workers write the totals."""
-        return self.script.out / "result"
+    def table_directory(self) -> Path:
+        """The Delta table that the workers write."""
+        return self.script.out / "flights"
 
     @property
     def log_directory(self) -> Path:
@@ -252,7 +252,8 @@ class Play:
     # What the acts use
 
     def _clear(self) -> None:
-        for name in ("broker", "result", "journal", "logs", "checkpoint"):
+        shutil.rmtree(self.story.table_directory, ignore_errors=True)
+        for name in ("broker", "journal", "logs", "checkpoint"):
             shutil.rmtree(self.script.out / name, ignore_errors=True)
             (self.script.out / name).mkdir(parents=True)
 
@@ -269,7 +270,7 @@ class Play:
             bootstrap_servers=self.bootstrap_servers,
             topic=TOPIC,
             group_id=GROUP,
-            result=str(self.story.result_directory),
+            table=str(self.story.table_directory),
             journal=str(self.story.journal_directory),
             max_rows_per_round=self.script.max_rows_per_round,
             session_timeout_ms=self.script.session_timeout_ms,

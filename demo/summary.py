@@ -11,7 +11,7 @@ from demo.flights import NOTHING, Flight, Totals, add_up, read_flights
 from demo.journal import Entry
 from demo.ownership import Gap, Tenure, gaps, tenures
 from demo.proof import Proof, count_deliveries, prove
-from demo.result import Result, list_parts, read_result, resolve
+from demo.result import Result, read_result
 from demo.story import GROUP, VICTIM, Story
 from kohort.group.explain.explain import explain
 from kohort.group.explain.explain_text import Names, sentence
@@ -145,8 +145,11 @@ class Summary:
             "rows_of_rounds_refused": deliveries.refused_rows,
             "rounds": deliveries.rounds,
             "groups": proof.groups,
-            "files": proof.files,
-            "files_superseded": proof.superseded_files,
+            "table": str(self.story.table_directory),
+            "table_rows": self.result.rows,
+            "table_commits": self.result.commits,
+            "table_files": self.result.files,
+            "files_of_lost_rounds": self.result.unnamed_files,
             "takeover_s": round(self.takeover_s, 3),
             "unowned_partition_s": round(self.unowned_partition_s, 3),
             "silent_partition_s": round(self.silent_partition_s, 3),
@@ -170,17 +173,15 @@ def _rows(entries: list[Entry]) -> int:
 
 
 def summarize(story: Story, counted: Callable[[int], object] = lambda _: None) -> Summary:
-    """Read the result, compute the same totals from the source file, and hold everything against each other.
+    """Read the table, compute the same totals from the source file, and hold everything against each other.
 
     `counted` is called for every thousand flights of the source file.
     """
-    chains = resolve(list_parts(story.result_directory), story.ends)
-    result = read_result(story.result_directory, chains)
+    result = read_result(story.table_directory)
     proof = prove(
         placed=story.placed,
         ends=story.ends,
         deliveries=count_deliveries(story.entries, story.ends),
-        chains=chains,
         result=result,
         expected=add_up(_counted(read_flights(story.script.rows), counted)),
     )

@@ -15,7 +15,7 @@ class Task:
     bootstrap_servers: str
     topic: str
     group_id: str
-    result: str
+    table: str
     journal: str
     max_rows_per_round: int
     session_timeout_ms: int

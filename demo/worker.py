@@ -1,7 +1,7 @@
 """One worker of the demo: a PySpark application that shares the topic with others by being a member of their group.
 
-Run as `python -m demo.worker` with the fields of `Task` as one JSON argument. It adds up the
-delays of each round's flights and writes them to Parquet before the round is committed.
+Run as `python -m demo.worker` with the fields of `Task` as one JSON argument. It stores the flights of each round in a
+Delta table, in one commit with the round's offsets, before the round is committed in the group.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Callable
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demo.flights import Totals, encode, read_flights
+from demo.flights import encode, read_flights
 from demo.journal import Journal, Notes
 from demo.query import run_query
-from demo.result import GROUP_COLUMNS, Part, write_part
 from demo.task import Task
 from kohort.assign import RangeAssignor
 from kohort.spark.group_stream import GroupStream
+from kohort.spark.into_table import ExactlyOnce, exactly_once
 from kohort.spark.rows.read_rows import ARROW_SCHEMA
 from kohort.spark.rows.rounds import Round
 from kohort.spark.rows.spark_columns import spark_schema
 from kohort.spark.spark_session import build
+from kohort.spark.tables import DeltaLakeTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,33 +34,30 @@ if TYPE_CHECKING:
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java options for an application of a minute: no time goes into optimizing what ends before it pays."""
 
-_FIELDS = "origin string, carrier string, month int, dep_time int, dep_delay int, arr_delay int"
+_FIELDS = "id long, origin string, carrier string, month int, dest string, dep_time int, dep_delay int, arr_delay int"
 
 
-def delays(frame: DataFrame) -> pa.Table:
-    """Return the totals of a round's flights per partition, origin, carrier and month."""
+def flights(frame: DataFrame) -> DataFrame:
+    """Return a round's flights, each with the place of its record."""
     from pyspark.sql import functions as F  # noqa: N812
 
     flight = F.from_json(F.col("value").cast("string"), _FIELDS).alias("flight")
-    flights = frame.select("partition", flight).select("partition", "flight.*")
-    totals = flights.groupBy("partition", *GROUP_COLUMNS).agg(
-        F.count("*").alias("flights"),
-        F.sum(F.col("dep_time").isNull().cast("long")).alias("cancelled"),
-        F.count("dep_delay").alias("departed"),
-        F.coalesce(F.sum("dep_delay"), F.lit(0)).alias("departure_delay_min"),
-        F.count("arr_delay").alias("arrived"),
-        F.coalesce(F.sum("arr_delay"), F.lit(0)).alias("arrival_delay_min"),
-    )
-    return totals.toArrow()
+    return frame.select("partition", "offset", flight).select("flight.*", "partition", "offset")
 
 
-def write_round(directory: Path, each: Round, totals: pa.Table) -> None:
-    """Write one file per range of the round."""
-    import pyarrow.compute as pc
+class JournaledRounds(ExactlyOnce):
+    """Stores rounds, and writes when into the journal of a worker's run."""
 
-    for (_, number), start, stop in each.ranges:
-        mine = totals.filter(pc.equal(totals["partition"], number)).select([*GROUP_COLUMNS, *Totals._fields])
-        write_part(directory, Part(number, start, stop, each.generation, each.number), mine)
+    def __init__(self, task: Task, journal: Journal) -> None:
+        super().__init__(DeltaLakeTable(task.table), flights, task.group_id)
+        self._journal = journal
+
+    def __call__(self, frame: DataFrame, batch: Round | int) -> None:
+        """Store a round of a GroupStream."""
+        assert isinstance(batch, Round)
+        self._journal.note_round("began", batch)
+        super().__call__(frame, batch)
+        self._journal.note_round("written", batch)
 
 
 def _sample() -> pa.Table:
@@ -74,8 +72,6 @@ def _sample() -> pa.Table:
 def work(task: Task) -> None:
     """Be a worker until SIGTERM."""
     journal = Journal(Path(task.journal), task.worker, task.run)
-    result = Path(task.result)
-    # A small job is faster as one plan than re-planned stage by stage.
     spark = build(
         f"flights-{task.worker}",
         master="local[1]",
@@ -84,24 +80,20 @@ def work(task: Task) -> None:
         java_options=_SHORT_LIVED,
     )
     # The first job of a session is slow: better before the group waits for its round.
-    delays(spark.createDataFrame(_sample(), schema=spark_schema()))
+    with tempfile.TemporaryDirectory() as folder:
+        sample = spark.createDataFrame(_sample(), schema=spark_schema())
+        exactly_once(DeltaLakeTable(folder), flights, group="warm")(sample, 0)
     journal.note("started")
-
-    def add_up(frame: DataFrame, each: Round) -> None:
-        journal.note_round("began", each)
-        write_round(result, each, delays(frame))
-        journal.note_round("written", each)
-
     if task.is_query:
-        run_query(spark, task, add_up)
+        run_query(spark, task, exactly_once(DeltaLakeTable(task.table), flights, group=task.group_id), journal)
     else:
-        run_rounds(spark, task, add_up, Notes(journal))
+        run_rounds(spark, task, JournaledRounds(task, journal), Notes(journal))
     journal.note("stopped")
     spark.stop()
 
 
-def run_rounds(spark: SparkSession, task: Task, each_round: Callable[[DataFrame, Round], object], notes: Notes) -> None:
-    """Hand each round to a function, until SIGTERM or SIGINT."""
+def run_rounds(spark: SparkSession, task: Task, each_round: ExactlyOnce, notes: Notes) -> None:
+    """Store each round, until SIGTERM or SIGINT."""
     stream = GroupStream(
         spark,
         task.topic,

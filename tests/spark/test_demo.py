@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars
 import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -32,6 +33,8 @@ def test_no_row_is_lost_when_a_worker_is_killed(tmp_path: Path) -> None:
     assert (found["rows_sent"], found["rows_lost"], found["rows_counted_twice"]) == (20_000, 0, 0)
     assert found["rows_delivered"] == 20_000 + found["rows_read_again"]
     assert found["rows_read_again"] == found["rows_of_rounds_cut_off"] > 0
+    stored = polars.read_delta(found["table"]).select("partition", "offset")
+    assert (found["table_rows"], stored.height, stored.n_unique()) == (20_000, 20_000, 20_000)
     causes = [each["cause"]["kind"] for each in found["rebalances"]]
     assert "session_timeout" in causes
     assert causes[-1] == "member_left", "at the end both are stopped"

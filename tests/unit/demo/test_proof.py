@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("polars")
+pytest.importorskip("deltalake")
+
 from demo.flights import Group, Totals
 from demo.journal import Entry
 from demo.proof import count_deliveries, prove, uncovered
-from demo.result import Chain, Part, Result
+from demo.result import Result
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.rounds import OffsetRange
@@ -29,18 +34,19 @@ def placed(*ends):
     }
 
 
-def proof(*, entries=None, chains=None, misfits=(), found=None, sent=(4, 2), ends=(4, 2)):
+def stored(*ends):
+    return {partition: list(offsets.items()) for partition, offsets in placed(*ends).items()}
+
+
+def proof(*, entries=None, rows=None, found=None, sent=(4, 2), ends=(4, 2)):
     """A proof of six rows in two partitions, of which one thing is given otherwise."""
     whole = [entry("began", 0, (0, 0, 4), (1, 0, 2)), entry("committed", 0, (0, 0, 4), (1, 0, 2))]
-    sound = [Chain((Part(0, 0, 4, 1, 0),), (), ()), Chain((Part(1, 0, 2, 1, 0),), (), ())]
     expected = {JFK: totals(4), LGA: totals(2)}
-    result = Result(expected if found is None else found, 6, list(misfits))
     return prove(
         placed=placed(*sent),
         ends=ends,
         deliveries=count_deliveries(whole if entries is None else entries, ends),
-        chains=sound if chains is None else chains,
-        result=result,
+        result=Result(expected if found is None else found, stored(4, 2) if rows is None else rows),
         expected=expected,
     )
 
@@ -52,16 +58,25 @@ def test_equal_accounts_hold():
     assert outcome.deliveries.repeated_rows == 0
 
 
-def test_a_gap_between_files_is_lost_rows_with_their_numbers():
-    outcome = proof(chains=[Chain((Part(0, 0, 1, 1, 0),), (), ((1, 4),)), Chain((Part(1, 0, 2, 1, 0),), (), ())])
+def test_rows_that_the_table_lacks_are_lost_and_named_by_their_numbers():
+    outcome = proof(rows=stored(4, 2) | {0: [(0, 0)]})
     assert outcome.lost_rows == 3
-    assert outcome.differences == ("no file covers partition 0, offsets 1 to 3: rows 1, 2, 3 of the source file",)
+    assert outcome.differences == ("the table lacks partition 0, offsets 1 to 3: rows 1, 2, 3 of the source file",)
 
 
-def test_a_file_with_too_many_rows_counts_them_twice():
-    outcome = proof(misfits=[(Part(1, 0, 2, 1, 0), 3)])
+def test_a_row_that_is_there_twice_is_counted_and_named():
+    outcome = proof(rows=stored(4, 2) | {1: [(0, 100), (1, 101), (1, 101)]})
     assert (outcome.lost_rows, outcome.doubled_rows, outcome.holds) == (0, 1, False)
-    assert "rows 100, 101 of the source file" in outcome.differences[0]
+    assert outcome.differences == (
+        "the table has more than once partition 1, offsets 1 to 1: rows 101 of the source file",
+    )
+
+
+def test_a_row_in_the_place_of_another_is_found():
+    outcome = proof(rows=stored(4, 2) | {1: [(0, 100), (1, 7)]})
+    assert outcome.differences == (
+        "the table has other rows for partition 1, offsets 1 to 1: rows 101 of the source file",
+    )
 
 
 def test_rows_that_no_worker_was_handed_are_named():
