@@ -42,22 +42,36 @@ BROKERS: dict[str, Callable[[], KohortBroker | ApacheKafka]] = {
 def test_each_record_is_in_the_target_once_whatever_is_killed(
     broker: str, spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:
+    copy_and_compare(broker, spark_cluster, tmp_path)
+
+
+@pytest.mark.parametrize("broker", ["kohort", "apache"])
+@pytest.mark.capability("kohort.spark", "topic to topic exactly once in foreachBatch: the same kills")
+def test_each_record_of_a_query_is_in_the_target_once_whatever_is_killed(
+    broker: str, spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    copy_and_compare(broker, spark_cluster, tmp_path, str(tmp_path / "checkpoint"))
+
+
+def copy_and_compare(broker: str, cluster: SparkCluster, folder: Path, *checkpoint: str) -> None:
     name = f"copy-{uuid.uuid4().hex[:6]}"
     with (
         BROKERS[broker]() as running,
         Topic(running.bootstrap, name, 3) as source,
         Topic(running.bootstrap, f"{name}-out", 4) as target,
     ):
-        values = copy_through_kills(source, target, spark_cluster, tmp_path)
+        values = copy_through_kills(source, target, cluster, folder, *checkpoint)
         found = asyncio.run(committed(running.bootstrap, target.name))
     assert found == Counter(values)
 
 
-def copy_through_kills(source: Topic, target: Topic, cluster: SparkCluster, folder: Path) -> list[bytes]:
+def copy_through_kills(
+    source: Topic, target: Topic, cluster: SparkCluster, folder: Path, *checkpoint: str
+) -> list[bytes]:
     """Kill what belongs to a job at any moment of its rounds; return the values once all offsets are committed."""
     chance = random.Random(7)
     values: list[bytes] = []
-    jobs = [start(source, target, cluster, folder / "job-0.log")]
+    jobs = [start(source, target, cluster, folder / "job-0.log", *checkpoint)]
     try:
         for kind in KILLS:
             await_line(jobs[-1], "owns", 1)
@@ -66,7 +80,7 @@ def copy_through_kills(source: Topic, target: Topic, cluster: SparkCluster, fold
             await_writes(jobs[-1], target, before + chance.randrange(1, 400))
             if kind == DRIVER:
                 jobs[-1].crash()
-                jobs.append(start(source, target, cluster, folder / f"job-{len(jobs)}.log"))
+                jobs.append(start(source, target, cluster, folder / f"job-{len(jobs)}.log", *checkpoint))
             else:
                 kill_on(chance.choice(cluster.workers), kind)
         eventually(lambda: sum(source.committed().values()), len(values), START_S)
@@ -76,8 +90,8 @@ def copy_through_kills(source: Topic, target: Topic, cluster: SparkCluster, fold
     return values
 
 
-def start(source: Topic, target: Topic, cluster: SparkCluster, log: Path) -> Child:
-    arguments = [source.bootstrap_servers, source.name, target.name, source.group_id, cluster.address]
+def start(source: Topic, target: Topic, cluster: SparkCluster, log: Path, *checkpoint: str) -> Child:
+    arguments = [source.bootstrap_servers, source.name, target.name, source.group_id, cluster.address, *checkpoint]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     return Child([sys.executable, "-m", "tests.spark.copying_stream", *arguments], log, environment=environment)
 
