@@ -489,6 +489,8 @@ class ObservedGroups:
         elif known is not None:
             if known.members and known.generation > generation != shown:
                 return
+            if generation != shown and self._are_here(known, group):
+                return  # a former group of this name was at that generation
             for member_id in sorted(known.pending & {member.member_id for member in group.members}):
                 apply(self.shard, PendingMemberDropped(group.group_id, member_id, cause))
         members = tuple(StoredMember(*each[:4], UNKNOWN_MS, UNKNOWN_MS, *each[4:]) for each in sorted(group.members))
@@ -563,6 +565,10 @@ class ObservedGroups:
     def is_here(self, group: ClassicGroup, member_id: str) -> bool:
         """Whether a member has sent its requests through this gateway since the group's generation formed."""
         return self._generations.get(member_id) == group.generation
+
+    def _are_here(self, known: ClassicGroup, found: DescribedGroup) -> bool:
+        """Whether all members of a described group have sent requests of the generation that is known."""
+        return known.phase is Phase.STABLE and all(self.is_here(known, each.member_id) for each in found.members)
 
     def session_end_ms(self, group: ClassicGroup, member_id: str, now_ms: int) -> int:
         """Return when the coordinator evicts a member that stays silent, as far as it is seen."""

@@ -108,6 +108,18 @@ def test_a_classic_member_that_is_answered_and_not_known_has_its_consumer_group_
     assert world.groups.generation_of("g") == 1
 
 
+def test_a_look_up_that_a_former_group_of_the_name_caused_does_not_change_the_generation() -> None:
+    """Its answer came when a group had begun anew at a lower one: seed 311862."""
+    world = World()
+    world.groups.described(CLASSIC, 2, 0)
+    beat = Heartbeat("g", "m1", None, 2)
+    world.groups.heartbeat_sent(beat, 1)
+    world.groups.heartbeat_answered(beat, ErrorCode.NONE, 1)
+    world.differs_elsewhere(2, 2)
+    world.groups.described(CLASSIC, 3, 3)
+    assert world.groups.generation_of("g") == 2
+
+
 def test_other_instances_are_sent_no_generation_of_a_group_whose_members_are_not_known_here() -> None:
     """It may be one that is gone, and a group of that name has begun anew: seed 203338."""
     world = World()
