@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup, GroupState
-from kohort.group.events import Event, GroupStored, PendingMemberDropped, RoundOpened
+from kohort.group.events import Event, GroupStored, MemberRemoved, PendingMemberDropped, RoundOpened
 from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
+from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
@@ -133,12 +134,17 @@ _ANSWERS = frozenset({"JoinGroup", "LeaveGroup"})
 
 @dataclass(slots=True)
 class _Round:
-    """One round that gathers. `learnt_us` is when each member learnt of it, by name."""
+    """One round that gathers. `learnt_us` is when each member learnt of it, by name, and `names` are these by id."""
 
     opened_us: int
     is_initial: bool
     learnt_us: dict[str, int] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     slowest_us: int = 0
+
+    def joined(self, name: str, now_us: int) -> None:
+        """A member has joined, or is waited for no longer."""
+        self.slowest_us = max(self.slowest_us, now_us - self.learnt_us.get(name, now_us))
 
 
 class StandstillChecker(Checker):
@@ -180,7 +186,8 @@ class StandstillChecker(Checker):
         """Remove it; without any member a group has no gaps."""
         members = self._members.setdefault(member.group_id, set())
         members.discard(member.name)
-        if how != "closed" or member.instance_id is not None:
+        # One that was closed before it got its id could not leave.
+        if how != "closed" or member.instance_id is not None or not member.identity.member_id:
             self._ended_us[member.group_id] = self.now_us
         if not members:
             self._gaps.pop(member.group_id, None)
@@ -210,6 +217,11 @@ class StandstillChecker(Checker):
         elif isinstance(event, PendingMemberDropped):
             # A member that was closed while its id was issued: the round has waited for it (KIP-394).
             self._ended_us[event.group_id] = self.now_us
+        elif isinstance(event, MemberRemoved) and event.cause.kind is CauseKind.REBALANCE_TIMEOUT:
+            # Its program did not poll in time: as slow as a member may be that has learnt of the round.
+            found = self._rounds.get(event.group_id)
+            if found is not None and event.member_id in found.names:
+                found.joined(found.names[event.member_id], self.now_us)
         elif isinstance(event, GroupStored) and event.is_synced:
             found = self._rounds.pop(event.group_id, None)
             if found is not None and not found.is_initial and self._is_calm(event.group_id, found):
@@ -226,8 +238,7 @@ class StandstillChecker(Checker):
             return
         found = self._rounds.get(member.group_id)
         if found is not None:
-            learnt_us = found.learnt_us.get(member.name, self.now_us)
-            found.slowest_us = max(found.slowest_us, self.now_us - learnt_us)
+            found.joined(member.name, self.now_us)
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
         """A member that prepares or closes has learnt of the round, or needs one, by itself."""
@@ -243,6 +254,7 @@ class StandstillChecker(Checker):
         found = self._rounds.get(member.group_id)
         if found is not None:
             found.learnt_us.setdefault(member.name, self.now_us)
+            found.names[member.identity.member_id] = member.name
 
     def _is_calm(self, group_id: str, found: _Round) -> bool:
         faults, since_us = self._faults, found.opened_us - QUIET_US
