@@ -226,14 +226,18 @@ class PartitionLog:
 
     # -- appending
 
+    def require_sound(self) -> None:
+        """Raise StorageError after a failed flush: what was appended before it may be lost."""
+        if self.failure is not None:
+            raise StorageError(self.failure.errno, "closed to appends by a failed flush", self.directory)
+
     def append(self, batches: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> Appended:
         """Append whole batches, each checked with `records.check_batch` before, in order and all or none.
 
         Raises KafkaError MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE when a batch or all together are too large,
         INVALID_RECORD when a batch has other offsets than its records, StorageError.
         """
-        if self.failure is not None:
-            raise StorageError(self.failure.errno, "closed to appends by a failed flush", self.directory)
+        self.require_sound()
         buffers, headers, size = place(batches, self.log_end_offset, leader_epoch, self.config, now_ms)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
         active = self._make_room(size, last_offset, headers[0].max_timestamp)

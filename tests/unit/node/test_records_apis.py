@@ -300,6 +300,26 @@ def test_a_failed_flush_is_an_error_for_those_who_wait_for_it() -> None:
     assert (only(answer).error_code, only(answer).base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 
+def test_what_a_failed_flush_may_have_lost_is_not_acknowledged_to_a_producer_that_repeats_it() -> None:
+    """The repeated batch is still in the log, and a loss of power takes it: seed 409122 with two producers."""
+    desk = Desk(log_flush_interval_messages=1)
+    desk.create("orders")
+    peer = desk.connect()
+    first, second = (
+        produce("orders", batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence)) for sequence in (0, 1)
+    )
+    assert not only(peer.call(first, 9)).error_code
+
+    def break_down(operation: str, path: str) -> None:
+        if operation == "flush":
+            raise StorageError(5, "input/output error", path)
+
+    desk.disk.fault = break_down
+    assert only(peer.call(second, 9)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    desk.disk.fault = None
+    assert only(peer.call(second, 9)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
 def test_retention_deletes_old_segments_on_its_timer() -> None:
     desk = Desk(log_retention_check_interval_ms=1000)
     desk.create("orders", segment_bytes=1024, retention_bytes=1024)

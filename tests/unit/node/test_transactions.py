@@ -437,6 +437,32 @@ def test_with_fsync_the_answer_and_the_markers_wait_for_the_record() -> None:
     assert committed(desk) == [b"a"]
 
 
+def test_a_partition_that_cannot_be_read_when_a_write_arrives_is_not_written_outside_of_the_transaction() -> None:
+    """It would be in no transaction, and nothing would ever end it there: seed 408433 with two producers."""
+    desk = given()
+    desk.connect().call(produce("t", batch(b"before")), 9)
+    desk = desk.restart(clean=False)
+    producer = Producer(desk, NEW)
+    producer.init()
+    failures = iter([StorageError(errno.EIO, "input/output error", "t-0")])
+
+    def fail_once(operation: str, path: str) -> None:
+        if (
+            operation == "read"
+            and path.startswith("t-0")
+            and path.endswith(".log")
+            and (failure := next(failures, None)) is not None
+        ):
+            raise failure
+
+    desk.disk.fault = fail_once
+    assert producer.write(b"a") is ErrorCode.CONCURRENT_TRANSACTIONS, "which it sends again"
+    assert next(failures, None) is None
+    assert producer.write(b"a") is ErrorCode.NONE
+    assert producer.end(commit=False) is ErrorCode.NONE
+    assert desk.node.topics.find_partition("t", 0).log.last_stable_offset == 3
+
+
 def test_a_transaction_of_many_partitions_ends_in_steps() -> None:
     desk = Desk()
     desk.create("t", 300)

@@ -9,7 +9,6 @@ producer raise its own epoch (KIP-360), v4 has PRODUCER_FENCED (KIP-588); v6, tw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from kohort.log.disk import StorageError
@@ -31,8 +30,6 @@ from kohort.wire.messages import InitProducerIdRequest, InitProducerIdResponse, 
 from kohort.wire.record_batches import BatchHeader, CorruptBatch, TimestampType, check_batch, read_header, sound_pieces
 
 _Result = ProduceResponse.Response.PartitionResponse
-_Refused = Mapping[TopicPartition, ErrorCode]
-"""Why the partitions of a transactional write are refused that are not in its transaction."""
 
 
 def produce(context: ApiContext, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | Silence | None]:
@@ -41,19 +38,55 @@ def produce(context: ApiContext, request: Request, message: ProduceRequest) -> S
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     added = _transaction(context, request, message)
     if added is None:
-        return (yield from _append_all(context, request, message, {}))
+        return (yield from _append_all(context, request, message, _Membership(context, request, message)))
 
-    def ask(ticket: Callable[[_Refused], None]) -> None:
-        _add(context, added, request.api_version, ticket)
+    def ask(ticket: Callable[[TransactionResult], None]) -> None:
+        context.transactions.add_partitions(added, ticket)
 
-    def go_on(refused: _Refused) -> Steps[ProduceResponse | Silence | None]:
-        return _append_all(context, request, message, refused)
+    def go_on(result: TransactionResult) -> Steps[ProduceResponse | Silence | None]:
+        membership = _Membership(context, request, message, dict.fromkeys(added.partitions, result.error))
+        return _append_all(context, request, message, membership)
 
     return (yield from when_answered(request, ask, go_on))
 
 
+class _Membership:
+    """Refuses transactional batches whose partition is not in the open transaction of their producer.
+
+    It is asked right before the append: what was found before may have ended meanwhile. A partition that could not be
+    looked up before, as where its disk failed, was not added: then the producer sends the batch again.
+    """
+
+    def __init__(
+        self,
+        context: ApiContext,
+        request: Request,
+        message: ProduceRequest,
+        added: Mapping[TopicPartition, ErrorCode] | None = None,
+    ) -> None:
+        self._transactions = context.transactions
+        self._version = request.api_version
+        self._transactional_id = message.transactional_id
+        self._added = added or {}
+
+    def check(self, partition: Partition, header: BatchHeader) -> None:
+        """Raise KafkaError where a batch must not be appended."""
+        producer = header.producer_id, header.producer_epoch
+        if not header.is_transactional or partition.log.producers.is_open(*producer):
+            return
+        place = partition.topic.name, partition.index
+        error = ErrorCode.NONE
+        if self._version >= _ADDS_FROM:
+            error = self._added.get(place, ErrorCode.CONCURRENT_TRANSACTIONS)
+        if not error:
+            command = AddPartitions(self._transactional_id or "", *producer, frozenset({place}), self._version)
+            error = self._transactions.verify(command)
+        if error:
+            raise KafkaError(_produce_error(error, self._version))
+
+
 def _append_all(
-    context: ApiContext, request: Request, message: ProduceRequest, refused: _Refused
+    context: ApiContext, request: Request, message: ProduceRequest, membership: _Membership
 ) -> Steps[ProduceResponse | Silence | None]:
     """Append to every partition but those that are not in their transaction."""
     response = ProduceResponse(responses=[])
@@ -65,15 +98,13 @@ def _append_all(
             result = _Result(index=produced.index, base_offset=-1)
             try:
                 partition = _find(context, request, topic, produced.index)
-                if error := refused.get((partition.topic.name, partition.index)):
-                    raise KafkaError(error)
                 records, allows_zstd = produced.records, request.api_version >= 7
                 appended = yield from append_produced(
                     partition,
                     records,
                     request.now_ms,
                     allows_zstd=allows_zstd,
-                    is_transactional=message.transactional_id is not None,
+                    membership=None if message.transactional_id is None else membership,
                 )
                 result.base_offset, result.log_append_time_ms = appended.base_offset, appended.append_time_ms
                 result.log_start_offset = appended.log_start_offset
@@ -92,9 +123,9 @@ def _append_all(
 
 
 def _transaction(context: ApiContext, request: Request, message: ProduceRequest) -> AddPartitions | None:
-    """Return what a request asks of its transaction: the partitions that it writes and that have nothing of it yet."""
+    """Return what a request adds to its transaction: the partitions that it writes and that have nothing of it yet."""
     transactional_id = message.transactional_id
-    if transactional_id is None:
+    if transactional_id is None or request.api_version < _ADDS_FROM:
         return None
     producer: tuple[int, int] | None = None
     missing: set[TopicPartition] = set()
@@ -105,7 +136,7 @@ def _transaction(context: ApiContext, request: Request, message: ProduceRequest)
                 header = read_header(produced.records or b"")
                 is_open = partition.log.producers.is_open(header.producer_id, header.producer_epoch)
             except (KafkaError, CorruptBatch, StorageError):
-                continue  # its own answer says so
+                continue  # `_Membership` refuses it
             if not header.is_transactional or header.is_control:
                 continue
             if producer not in (None, (header.producer_id, header.producer_epoch)):
@@ -115,22 +146,7 @@ def _transaction(context: ApiContext, request: Request, message: ProduceRequest)
                 missing.add((partition.topic.name, partition.index))
     if producer is None or not missing:
         return None
-    version = 2 if request.api_version >= _ADDS_FROM else 0
-    return AddPartitions(transactional_id, *producer, frozenset(missing), version)
-
-
-def _add(context: ApiContext, command: AddPartitions, version: int, ticket: Callable[[_Refused], None]) -> None:
-    """Have the partitions in the transaction, or see which are; the ticket gets those that are refused."""
-
-    def added(result: TransactionResult) -> None:
-        error = _produce_error(result.error, version)
-        ticket(dict.fromkeys(command.partitions, error))
-
-    if version >= _ADDS_FROM:
-        context.transactions.add_partitions(command, added)
-        return
-    one_each = ((each, replace(command, partitions=frozenset({each}))) for each in command.partitions)
-    ticket({each: _produce_error(context.transactions.verify(one), version) for each, one in one_each})
+    return AddPartitions(transactional_id, *producer, frozenset(missing), 2)
 
 
 _ADDS_FROM = 12
@@ -214,9 +230,11 @@ def append_produced(
     now_ms: int,
     *,
     allows_zstd: bool,
-    is_transactional: bool = False,
+    membership: _Membership | None = None,
 ) -> Steps[Appended]:
     """Check in steps what a client produced, and append it. Raises KafkaError with Kafka's code, and StorageError.
+
+    Without `membership`, which a request with a transactional id has, it may not be transactional.
 
     A batch that an idempotent producer repeats is not appended again: the answer names the first one's offset.
     """
@@ -230,14 +248,17 @@ def append_produced(
         text = f"The batch of {len(records)} bytes is larger than segment.bytes ({config.segment_bytes})."
         raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, text)
     check_batch(records)
-    _check_shape(header, allows_zstd, is_transactional=is_transactional)
+    _check_shape(header, allows_zstd, is_transactional=membership is not None)
     if config.message_timestamp_type == "CreateTime":
         _check_timestamps(partition, header, now_ms)
     if config.compacts:
         yield from _check_keys(partition, header, records)
+    if membership is not None:
+        membership.check(partition, header)
     if header.producer_id >= 0:
         duplicate = partition.log.producers.check(header)
         if duplicate is not None:
+            partition.log.require_sound()
             return Appended(*duplicate, partition.log.log_start_offset)
     return partition.append([records], now_ms)
 
