@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kohort.model.errors import ErrorCode
+from kohort.model.principal import ANONYMOUS, Principal
 from kohort.node.step_scheduler import Steps
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter
@@ -133,6 +134,7 @@ class Connection:
     client_id_bytes: bytes | None = None
     client_software: tuple[str, str] = ("unknown", "unknown")
     sasl_mechanism: str | None = None
+    principal: Principal = ANONYMOUS
     is_closed: bool = False
     is_paused: bool = False
     is_throttled: bool = False

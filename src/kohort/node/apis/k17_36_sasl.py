@@ -10,6 +10,7 @@ from __future__ import annotations
 from hmac import compare_digest
 
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.principal import Principal
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import NO_REPLY, Request, Silence
 from kohort.wire.messages import (
@@ -48,6 +49,7 @@ def sasl_authenticate(
         is_right = expected is not None and compare_digest(expected.encode(), password.encode())
         if is_right and wanted in ("", name):
             connection.is_authenticated = True
+            connection.principal = Principal("User", name)
             return SaslAuthenticateResponse(auth_bytes=b"")
     response = request.refusal(ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed.")
     request.server.farewell(request, response, "SASL authentication failed")
