@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -59,5 +59,14 @@ def write(root: Path, version: str | None, today: date) -> None:
             path.unlink()
 
 
+def number(text: str) -> str:
+    """Return the number of a release, or raise: only a section that begins with one is found again."""
+    if not re.fullmatch(r"\d+\.\d+\.\d+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of a release such as 0.2.0")
+    return text
+
+
 if __name__ == "__main__":
-    write(ROOT, sys.argv[1] if len(sys.argv) > 1 else None, date.today())
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("version", nargs="?", type=number, help="releases the fragments under this number")
+    write(ROOT, parser.parse_args().version, date.today())

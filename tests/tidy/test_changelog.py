@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from datetime import date
 from pathlib import Path
 
-from scripts.changelog import write
+import pytest
+from scripts.changelog import number, write
 from tests.tidy.tree import Tree
 
 TODAY = date(2026, 1, 31)
@@ -37,6 +39,12 @@ def test_a_release_keeps_the_earlier_ones_and_removes_the_fragments(tmp_path: Pa
         "## 0.2.0 (2026-01-31)\n\n### Changed\n\n- Second.\n\n## 0.1.0 (2026-01-31)\n\n### Added\n\n- First.\n"
     )
     assert [path.name for path in (tmp_path / "changes").iterdir()] == ["README.md"]
+
+
+def test_a_word_is_no_number_of_a_release() -> None:
+    assert number("0.2.0") == "0.2.0"
+    with pytest.raises(argparse.ArgumentTypeError, match="'--help' is no number of a release"):
+        number("--help")
 
 
 def test_the_changelog_is_linked_and_says_how_it_is_written(tree: Tree) -> None:
