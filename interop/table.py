@@ -1,4 +1,6 @@
-"""Writes docs/interop.md from the outcomes that the last run of tests/interop left in build/interop/results.json.
+"""Writes docs/interop.md from the outcomes that tests/interop left in build/interop/outcomes.json.
+
+After a run of all tests the page is written anew; after runs of some of them, the other cells keep their text.
 
 python -m interop.table
 """
@@ -6,19 +8,21 @@ python -m interop.table
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from interop import jars
 from interop.gateways import GATEWAYS, WAYS
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "build" / "interop" / "results.json"
+RESULTS = ROOT / "build" / "interop" / "outcomes.json"
 PAGE = ROOT / "docs" / "interop.md"
-PACKAGES = {"librdkafka": "confluent-kafka", "kafka_python": "kafka-python", "aiokafka": "aiokafka"}
 HEAD = """# Clients and tools of others
 
 Written by `python -m interop.table` from the outcomes of `make interop`. Each cell is what the tests in
@@ -36,18 +40,11 @@ Groups are rolled from one protocol to the other under load: members that give u
 pause, and what is read again had not been committed when its next owner got the partition.
 
 """
-GATEWAY_HEAD = """## Java through the gateway
-
-Unmodified programs that come to an Apache Kafka through `kohort gateway --park '*'`, by the mode of the gateway and the
-version of Kafka. 4.3.1 has three nodes, but for TLS one; of 4.4.0 one node holds data, and one coordinates groups.
-
-"""
-MATRIX = "matrix: "
-MATRIX_HEAD = """| protocol | dynamic, kohort | dynamic, Apache Kafka | static, kohort | static, Apache Kafka |
-|---|---|---|---|---|
-"""
-CLIENTS = "through the gateway"
-CLIENTS_HEAD = """Unmodified clients on Apache Kafka {kafka}, directly and through `kohort gateway`. One node holds
+THROUGH_GATEWAYS = "Java through the gateway"
+CLIENTS_THROUGH_GATEWAYS = "Clients of others through the gateway"
+TEXTS = {
+    CLIENTS_THROUGH_GATEWAYS: """\
+Unmodified clients on Apache Kafka {kafka}, directly and through `kohort gateway`. One node holds
 data, one coordinates groups. Two members, one joins, one leaves, and under load one more joins and one is killed: every
 record that was produced is read, no request times out, and no group falls back to being observed.
 
@@ -55,9 +52,54 @@ The figures are how long the join and the leave took until the group was at rest
 two cores, with nothing to read and heartbeats at their default interval. `observed` is mode `listener` without
 `--park`; kafkajs, kafka-go and aiokafka are not parked unless a policy lists them.
 
-"""
+""",
+    THROUGH_GATEWAYS: """\
+Unmodified programs that come to an Apache Kafka through `kohort gateway --park '*'`, by the mode of the gateway and the
+version of Kafka. 4.3.1 has three nodes, but for TLS one; of 4.4.0 one node holds data, and one coordinates groups.
+
+""",
+}
+MATRIX = "matrix: "
+CLIENTS = "through the gateway"
+NAMES = {
+    "java": "Java consumer",
+    "librdkafka": "confluent-kafka",
+    "kafka_python": "kafka-python",
+    "kohort": "kohort's own Consumer and Producer",
+}
+PACKAGES = ("confluent-kafka", "kafka-python", "aiokafka")
+OF_KAFKA = ("Java consumer", "Java tools")
+BROKER_NAMES = {"kohort": "kohort", "apache": "Apache Kafka"}
 Outcomes = list[dict[str, str]]
-Capabilities = dict[str, dict[str, Outcomes]]  # by name, then by broker
+
+
+class Columns(NamedTuple):
+    """The head of a table."""
+
+    first: str
+    names: tuple[str, ...]
+    is_sorted: bool = True
+
+
+OF_PROTOCOLS = Columns(
+    "protocol", tuple(f"{kind}, {broker}" for kind in ("dynamic", "static") for broker in BROKER_NAMES.values()), False
+)
+OF_BROKERS = Columns("", tuple(BROKER_NAMES.values()))
+OF_WAYS = Columns("joins / leaves", tuple("observed" if way == "observe" else way for way in WAYS), False)
+OF_GATEWAYS = Columns("", tuple(map(str, GATEWAYS.values())))
+TABLES = (OF_PROTOCOLS, OF_BROKERS, OF_WAYS, OF_GATEWAYS)
+
+
+class Place(NamedTuple):
+    """Where a cell is: names are without versions, which change from run to run."""
+
+    section: str
+    table: Columns
+    row: str
+    column: str
+
+
+Cells = dict[Place, str]
 
 
 def kafka_version() -> str:
@@ -67,25 +109,42 @@ def kafka_version() -> str:
     return "" if found is None else str(found.text)
 
 
-def client_name(client: str) -> str:
-    """Return a client's name with the version that ran."""
-    if client in ("java", "Java tools"):
-        return f"{'Java consumer' if client == 'java' else client} {kafka_version()}"
-    if client == "kohort":
-        return "kohort's own Consumer and Producer"
-    package = PACKAGES.get(client)
-    if package is None:
-        return client
+def with_version(name: str) -> str:
+    """Return the title of a section, or of a row that begins with a client and a colon, with the client's version."""
+    client, colon, rest = name.partition(": ")
+    if client in OF_KAFKA:
+        return f"{client} {kafka_version()}{colon}{rest}"
+    if client not in PACKAGES:
+        return name
     try:
-        return f"{package} {version(package)}"
+        return f"{client} {version(client)}{colon}{rest}"
     except PackageNotFoundError:
-        return package
+        return name
 
 
-def cell(outcomes: Outcomes) -> str:
+def without_version(name: str) -> str:
+    """Return what `with_version` was given."""
+    return re.sub(rf"^({'|'.join(PACKAGES + OF_KAFKA)}) [\d.]+", r"\1", name)
+
+
+def place(outcome: dict[str, str]) -> Place:
+    """Return the cell of a test, or raise KeyError where no table has its column."""
+    broker, _, variant = outcome["broker"].partition(", ")
+    name = f"{outcome['capability']}, {variant}" if variant else outcome["capability"]
+    client = NAMES.get(outcome["client"], outcome["client"])
+    if broker in GATEWAYS:
+        row = f"{client}: {name.removeprefix(MATRIX)}"
+        return Place(THROUGH_GATEWAYS, OF_GATEWAYS, row, str(GATEWAYS[broker]))
+    if client == CLIENTS:
+        return Place(CLIENTS_THROUGH_GATEWAYS, OF_WAYS, name, OF_WAYS.names[WAYS.index(broker)])
+    if name.startswith(MATRIX):
+        protocol, _, membership = name.removeprefix(MATRIX).partition(", ")
+        return Place(client, OF_PROTOCOLS, protocol, f"{membership}, {BROKER_NAMES[broker]}")
+    return Place(client, OF_BROKERS, name, BROKER_NAMES[broker])
+
+
+def text(outcomes: Outcomes) -> str:
     """Return one cell: yes, or what went wrong, or why nothing ran."""
-    if not outcomes:
-        return "–"
     if failed := sum(each["outcome"] == "failed" for each in outcomes):
         return f"**no** ({failed} of {len(outcomes)})"
     skipped = [each["reason"] for each in outcomes if each["outcome"] == "skipped"]
@@ -95,74 +154,56 @@ def cell(outcomes: Outcomes) -> str:
     return f"yes, {figures}" if figures else "yes"
 
 
-def matrix(capabilities: Capabilities) -> str:
-    """Return the table of a client's protocols, where it has one: their names read `matrix: PROTOCOL, MEMBERSHIP`."""
-    protocols: dict[str, list[str]] = defaultdict(list)
-    for name in capabilities:
-        if name.startswith(MATRIX):
-            protocol, _, membership = name.removeprefix(MATRIX).partition(", ")
-            protocols[protocol].append(membership)
-    rows = [
-        f"| {protocol} | "
-        + " | ".join(
-            cell(capabilities.get(f"{MATRIX}{protocol}, {membership}", {}).get(broker, []))
-            for membership in ("dynamic", "static")
-            for broker in ("kohort", "apache")
-        )
-        + " |\n"
-        for protocol in protocols
-    ]
-    return MATRIX_HEAD + "".join(rows) + "\n" if rows else ""
+def cells_of_run(outcomes: Outcomes) -> Cells:
+    """Return the cells of a run, in the order in which they came."""
+    places: dict[Place, Outcomes] = defaultdict(list)
+    for each in outcomes:
+        places[place(each)].append(each)
+    return {where: text(each) for where, each in places.items()}
 
 
-def of_clients(capabilities: Capabilities) -> str:
-    """Return the table of clients in front of which a gateway stands, by the way that they take."""
-    rows = [
-        f"| {name} | " + " | ".join(cell(ways.get(way, [])) for way in WAYS) + " |\n"
-        for name, ways in capabilities.items()
-    ]
-    names = " | ".join("observed" if way == "observe" else way for way in WAYS)
-    head = f"| joins / leaves | {names} |\n|{'---|' * (1 + len(WAYS))}\n"
-    title = "## Clients of others through the gateway\n\n" + CLIENTS_HEAD.format(kafka=kafka_version())
-    return f"{title}{head}{''.join(rows)}\n"
+def cells_of_page(page: str) -> Cells:
+    """Return the cells that a page has."""
+    cells: Cells = {}
+    section, table = "", OF_BROKERS
+    for line in page.splitlines():
+        if line.startswith("## "):
+            section = without_version(line.removeprefix("## "))
+        elif line.startswith("| "):
+            first, *texts = (each.strip() for each in line.strip("|").split("|"))
+            heads = [each for each in TABLES if each.first == first and each.names == tuple(texts)]
+            if heads:
+                table = heads[0]
+                continue
+            row = without_version(first)
+            cells |= {Place(section, table, row, name): text for name, text in zip(table.names, texts, strict=True)}
+    return {where: text for where, text in cells.items() if text != "–"}
 
 
-def by_client(cells: Outcomes) -> dict[str, Capabilities]:
-    """Return the outcomes in the order in which they came."""
-    clients: dict[str, Capabilities] = defaultdict(dict)
-    for each in cells:
-        brokers = clients[each["client"]].setdefault(each["capability"], defaultdict(list))
-        brokers[each["broker"]].append(each)
-    return clients
+def lines_of_table(table: Columns, cells: Cells) -> Iterable[str]:
+    """Yield a table of these cells."""
+    yield f"| {' | '.join((table.first, *table.names))} |".replace("|  |", "| |") + "\n"
+    yield "|---" * (1 + len(table.names)) + "|\n"
+    rows: dict[str, dict[str, str]] = defaultdict(dict)
+    for where, found in cells.items():
+        rows[where.row][where.column] = found
+    for row in sorted(rows) if table.is_sorted else rows:
+        yield f"| {' | '.join((with_version(row), *(rows[row].get(name, '–') for name in table.names)))} |\n"
+    yield "\n"
 
 
-def through_the_gateway(cells: Outcomes) -> str:
-    """Return the section of the tests whose broker is a gateway, a column for each kind of gateway."""
-    if not cells:
-        return ""
-    parts = [GATEWAY_HEAD, f"| | {' | '.join(map(str, GATEWAYS.values()))} |\n", "|---" * (len(GATEWAYS) + 1), "|\n"]
-    for client, capabilities in sorted(by_client(cells).items()):
-        for name, kinds in sorted(capabilities.items()):
-            outcomes = " | ".join(cell(kinds[kind]) for kind in GATEWAYS)
-            parts.append(f"| {client_name(client)}: {name.removeprefix(MATRIX)} | {outcomes} |\n")
-    return "".join(parts)
-
-
-def page(cells: Outcomes) -> str:
-    """Return the page for the outcomes of a run."""
+def page(cells: Cells) -> str:
+    """Return the page of these cells."""
+    sections = dict.fromkeys([CLIENTS_THROUGH_GATEWAYS, *(where.section for where in cells)])
+    sections[THROUGH_GATEWAYS] = sections.pop(THROUGH_GATEWAYS, None)  # to the end
     parts = [HEAD.format(kafka=kafka_version())]
-    clients = by_client([each for each in cells if each["broker"] not in GATEWAYS])
-    if capabilities := clients.pop(CLIENTS, None):
-        parts.append(of_clients(capabilities))
-    for client, capabilities in clients.items():
-        parts.append(f"## {client_name(client)}\n\n{matrix(capabilities)}| | kohort | Apache Kafka |\n|---|---|---|\n")
-        parts += [
-            f"| {name} | {cell(brokers['kohort'])} | {cell(brokers['apache'])} |\n"
-            for name, brokers in sorted(capabilities.items())
-            if not name.startswith(MATRIX)
-        ]
-        parts.append("\n")
-    parts.append(through_the_gateway([each for each in cells if each["broker"] in GATEWAYS]))
+    for section in sections:
+        of_section = {where: found for where, found in cells.items() if where.section == section}
+        if of_section:
+            parts.append(f"## {with_version(section)}\n\n{TEXTS.get(section, '').format(kafka=kafka_version())}")
+        for table in TABLES:
+            of_table = {where: found for where, found in of_section.items() if where.table == table}
+            parts += lines_of_table(table, of_table) if of_table else ()
     return "".join(parts).rstrip("\n") + "\n"
 
 
@@ -171,7 +212,9 @@ def main() -> int:
     if not RESULTS.exists():
         print("nothing to write: run make interop first", file=sys.stderr)
         return 1
-    PAGE.write_text(page(list(json.loads(RESULTS.read_text()).values())))
+    results = json.loads(RESULTS.read_text())
+    earlier = {} if results["is_whole"] else cells_of_page(PAGE.read_text())
+    PAGE.write_text(page(earlier | cells_of_run(list(results["cells"].values()))))
     print(f"wrote {PAGE.relative_to(ROOT)}")
     return 0
 

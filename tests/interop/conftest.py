@@ -8,6 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from interop.brokers import BROKERS, Broker
@@ -18,6 +19,7 @@ from interop.kafka_cluster import ApacheCluster
 from interop.kohort_broker import KohortBroker
 from interop.kohort_gateway import KohortGateway
 from interop.spark_cluster import SparkCluster
+from interop.table import place
 from interop.unavailable import Unavailable
 from tests.interop.gateway_ways import GatewayWays
 from tests.interop.lanes import Lanes, Stage, is_lane, order
@@ -39,11 +41,13 @@ _numbers = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "capability(client, name): the cell of docs/interop.md that a test fills")
+    config.addinivalue_line(
+        "markers", "capability(client, name, broker=parameter): the cell of docs/interop.md that a test fills"
+    )
     config.addinivalue_line("markers", "lane(seconds): runs beside others, for about so long; see lanes.py")
     if not hasattr(config, "workerinput"):
         is_whole = not config.option.keyword and all(Path(argument).is_dir() for argument in config.args)
-        config.pluginmanager.register(_Record(config.rootpath / "build" / "interop" / "results.json", is_whole))
+        config.pluginmanager.register(_Record(config.rootpath / "build" / "interop" / "outcomes.json", is_whole))
 
 
 def pytest_sessionstart() -> None:
@@ -114,8 +118,10 @@ def _record(item: pytest.Item) -> None:
         return
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     client, name = (text.format(**parameters) for text in marker.args)
-    broker = parameters.get("broker", parameters.get("stopped", "kohort"))
-    item.user_properties += [("client", client), ("capability", name), ("broker", broker)]
+    broker = marker.kwargs.get("broker", parameters.get("broker", "kohort"))
+    cell = {"client": client, "capability": name, "broker": broker}
+    place(cell)  # raises where the page has no such cell
+    item.user_properties += cell.items()
 
 
 @pytest.fixture(scope="session")
@@ -284,8 +290,10 @@ class _Record:
     def __init__(self, path: Path, is_whole: bool) -> None:
         self.path = path
         # A run of some of the tests replaces their own outcomes, and leaves those of the others.
-        earlier = not is_whole and path.exists()
-        self.cells: dict[str, dict[str, str]] = json.loads(path.read_text()) if earlier else {}
+        is_fresh = is_whole or not path.exists()
+        self.is_whole = is_whole
+        self.earlier: dict[str, Any] = {"is_whole": False, "cells": {}} if is_fresh else json.loads(path.read_text())
+        self.cells: dict[str, dict[str, str]] = self.earlier["cells"]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         properties = {name: str(value) for name, value in report.user_properties}
@@ -295,7 +303,9 @@ class _Record:
         cell = {**properties, "outcome": report.outcome, "reason": reason.removeprefix("Skipped: ")}
         self.cells[report.nodeid] = cell
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not session.shouldfail
+        results = {"is_whole": self.earlier["is_whole"] or (self.is_whole and ended), "cells": self.cells}
         if self.cells:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(json.dumps(self.cells, indent=1) + "\n")
+            self.path.write_text(json.dumps(results, indent=1) + "\n")

@@ -28,7 +28,7 @@ def loads(group: Group) -> list[int]:
 
 @pytest.mark.parametrize("broker", ["apache"])
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
-@pytest.mark.capability("through the gateway", "an assignor at the edge, Java, librdkafka and kafka-python, {protocol}")
+@pytest.mark.capability("kohort gateway", "an assignor at the edge, Java, librdkafka and kafka-python, {protocol}")
 def test_assignor_at_the_edge_decides_what_clients_own(protocol: str, stage: Stage) -> None:
     need(*MEMBERS)
     create_topic(stage.bootstrap, stage.name, PARTITIONS)
@@ -51,7 +51,7 @@ def test_assignor_at_the_edge_decides_what_clients_own(protocol: str, stage: Sta
 
 @pytest.mark.parametrize("broker", ["apache"])
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
-@pytest.mark.capability("through the gateway", "an assignor at the edge that fails, {protocol}")
+@pytest.mark.capability("kohort gateway", "an assignor at the edge that fails, {protocol}")
 def test_leaders_own_assignment_is_kept_where_the_assignor_fails(protocol: str, stage: Stage) -> None:
     need(*MEMBERS)
     create_topic(stage.bootstrap, stage.name, PARTITIONS)

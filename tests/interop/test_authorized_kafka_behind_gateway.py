@@ -28,7 +28,10 @@ from kohort.client import Consumer, Sasl
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.messages import MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.capability("kohort gateway", "rights and certificates, on a Kafka that authorizes", broker="apache"),
+]
 
 TOPIC = "orders"
 ANN, CID, EDGE = (Sasl("PLAIN", name, f"{name}-secret") for name in ("ann", "cid", "edge"))

@@ -48,6 +48,9 @@ def columns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futu
 
 
 @pytest.mark.parametrize("library", list(LIBRARIES))
+@pytest.mark.capability(
+    "kohort gateway", "causes of rebalances of a group that it observes, {library}", broker="apache"
+)
 def test_cause_that_a_gateway_derives_is_what_was_done(
     library: str, columns: dict[str, Future[dict[str, str]]]
 ) -> None:

@@ -187,7 +187,7 @@ def connections_to(group: Group, ports: Callable[[], set[int]]) -> set[int]:
     return ports() & {port for member in group.members for port in remote_ports(member.child.pid)}
 
 
-@pytest.mark.capability("java", "kohort gateway plan, mode listener: carried out, and its way back")
+@pytest.mark.capability("kohort gateway", "plan, mode listener: carried out, and its way back", broker="apache")
 def test_plan_of_listeners_and_its_way_back(tmp_path: Path) -> None:
     need("java", "librdkafka")
     with ExitStack() as stack:
@@ -219,7 +219,7 @@ def test_plan_of_listeners_and_its_way_back(tmp_path: Path) -> None:
         assert "Traceback" not in operator.gateway_texts()
 
 
-@pytest.mark.capability("java", "kohort gateway plan, mode coordinators: carried out, and its way back")
+@pytest.mark.capability("kohort gateway", "plan, mode coordinators: carried out, and its way back", broker="apache")
 def test_plan_of_coordinators_and_its_way_back(tmp_path: Path) -> None:
     need("java", "librdkafka")
     with ExitStack() as stack:

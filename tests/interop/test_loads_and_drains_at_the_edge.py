@@ -39,7 +39,7 @@ def loads(group: Group) -> list[int]:
 
 @pytest.mark.parametrize("broker", ["apache"])
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
-@pytest.mark.capability("through the gateway", "a member drained and undrained, Java and librdkafka, {protocol}")
+@pytest.mark.capability("kohort gateway", "a member drained and undrained, Java and librdkafka, {protocol}")
 def test_a_drained_member_keeps_its_place_and_gets_nothing(protocol: str, stage: Stage) -> None:
     need(*MEMBERS)
     create_topic(stage.bootstrap, stage.name, PARTITIONS)
@@ -67,7 +67,7 @@ def test_a_drained_member_keeps_its_place_and_gets_nothing(protocol: str, stage:
 
 
 @pytest.mark.parametrize("broker", ["apache"])
-@pytest.mark.capability("through the gateway", "by-lag, Java and librdkafka")
+@pytest.mark.capability("kohort gateway", "by-lag, Java and librdkafka")
 def test_partitions_with_a_lag_go_to_different_members(stage: Stage) -> None:
     need(*MEMBERS)
     # Both join within the first round's delay: members that read see no lag for long.

@@ -17,6 +17,7 @@ MOST_MS = {"share": {"join_ms": 1_000, "leave_ms": 1_500}, "streams": {"join_ms"
 
 
 @pytest.mark.parametrize("kind", ["share", "streams"])
+@pytest.mark.capability("kohort gateway", "{kind} groups of Java settle sooner", broker="apache")
 def test_group_settles_sooner_behind_a_gateway(apache: ApacheKafka, kind: str) -> None:
     program = jars.compiled("SettleUnowned", pom=STREAMS)
     with KohortGateway(apache.bootstrap, "--park", "settle-*") as gateway:

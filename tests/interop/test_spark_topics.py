@@ -33,7 +33,9 @@ KILLS = (TASK, TASK, EXECUTOR, DRIVER, TASK)
 BROKERS: dict[str, Callable[[], KohortBroker | ApacheKafka]] = {
     "kohort": KohortBroker,
     "apache": lambda: ApacheKafka(heap="512m"),
-    "apache, version 1": lambda: ApacheKafka(heap="512m", formatting=("--feature", "transaction.version=1")),
+    "apache, version 1 of transactions": lambda: ApacheKafka(
+        heap="512m", formatting=("--feature", "transaction.version=1")
+    ),
 }
 
 

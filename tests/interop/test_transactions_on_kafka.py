@@ -18,6 +18,8 @@ from tests.interop.conftest import SHORT_SESSIONS
 from kohort.client import GroupMetadata, Producer
 from kohort.model.ids import TopicPartition
 
+pytestmark = pytest.mark.capability("kohort", "transactions on Apache Kafka {kafka}", broker="apache")
+
 OLDER = "older-pom.xml"
 QUICK = {
     **{name: value for name, value in SHORT_SESSIONS.items() if not name.startswith("group.consumer.")},
