@@ -28,6 +28,7 @@ from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
 from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
+from kohort.spark.spark_session import is_stopped
 from kohort.spark.tables.table import Fenced
 from kohort.spark.topics.transactional_topic import TransactionalTopic
 
@@ -181,11 +182,11 @@ class GroupStream:
     ) -> StreamMetrics:
         """Pass each round's rows to `function(frame, round)` and commit them when it has returned.
 
-        Ends when `until(stream)` holds, which is checked between rounds, when `timeout_s` passed, or after `stop`; a
-        stream that was stopped or closed reads no more. An exception of `function` ends the run: its round is not
-        committed. Raises KafkaError where the group or a log fails. `exactly_once(table)` as the function stores the
-        offsets in its table: a round that the table refused is lost. A `TransactionalTopic` as the function commits
-        the offsets in its transaction.
+        Ends when `until(stream)` holds, which is checked between rounds, when `timeout_s` passed, after `stop`, or when
+        the session was stopped; a stream that was stopped or closed reads no more. An exception of `function` ends the
+        run: its round is not committed. Raises KafkaError where the group or a log fails. `exactly_once(table)` as the
+        function stores the offsets in its table: a round that the table refused is lost. A `TransactionalTopic` as the
+        function commits the offsets in its transaction.
         """
         store = function if isinstance(function, OffsetStore) else None
         topic = function if isinstance(function, TransactionalTopic) else None
@@ -230,7 +231,11 @@ class GroupStream:
             left_s = None if deadline is None else deadline - time.monotonic()
             if left_s is not None and left_s <= 0:
                 return
-            patience_s = left_s if until is None else min(_POLL_S, _POLL_S if left_s is None else left_s)
+            if is_stopped(self._spark):
+                log.warning("group %s: the session was stopped, which ends the stream", self._settings.group_id)
+                return
+            poll_s = _SESSION_POLL_S if until is None else _POLL_S
+            patience_s = poll_s if left_s is None else min(poll_s, left_s)
             begun = thread.call(gate.begin(self._plan, patience_s))
             if begun is not None:
                 yield from self._one(thread, gate, begun)
@@ -339,3 +344,6 @@ class GroupStream:
 
 _POLL_S = 0.05
 """Seconds between two calls of `until` while there is nothing to read."""
+
+_SESSION_POLL_S = 0.5
+"""Seconds between two looks at whether the session was stopped, while there is nothing to read."""

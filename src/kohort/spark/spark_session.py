@@ -75,6 +75,11 @@ def is_remote(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
+def is_stopped(session: SparkSession) -> bool:
+    """Return whether `stop` was called on a session."""
+    return bool(session.is_stopped) if is_remote(session) else session.sparkContext._jsc is None
+
+
 def parallelism(session: SparkSession) -> int:
     """Return how many tasks a session runs at once; of Spark Connect, as many as it cuts a range into."""
     if not is_remote(session):

@@ -149,6 +149,7 @@ class StreamMember:
         Raises KafkaError: OffsetMismatch, NoOffset, what ended the membership, or a cluster that does not answer.
         """
         if self.is_over:
+            await asyncio.sleep(_WAIT_S)  # Spark asks on and on for batches of a session that is stopped
             return start
         if self._is_first:
             self._query = start.query or self._query

@@ -2,8 +2,8 @@
 
 Spark makes readers in several processes, and requests batches from one of them as long as the query runs; only that one
 may be a member. So the first request for a batch joins the group, not the constructor. The member leaves with `stop`,
-at the end of `availableNow`, on SIGTERM, and when its application has ended. What a member needs is imported there
-alone: executors import this module, too.
+at the end of `availableNow`, on SIGTERM, when its session is stopped, and when its application has ended. What a member
+needs is imported there alone: executors import this module, too.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
     from kohort.client.rebalance_listener import RebalanceListener
     from kohort.spark.loop_thread import LoopThread
+    from kohort.spark.membership.application import Application
     from kohort.spark.membership.stream_member import Finished, StreamMember
 
 Answer = TypeVar("Answer")
 
-_PARENT_POLL_S = 0.5
+_APPLICATION_POLL_S = 0.5
 
 
 class StreamPiece(InputPartition):  # type: ignore[misc]
@@ -169,10 +170,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     async def _start(self) -> StreamMember:
         import asyncio
 
+        from kohort.spark.membership.application import Application, session_files
         from kohort.spark.membership.stream_member import StreamMember
 
         member = await StreamMember.join(self.options, self.cores, self.listener, self.finished, self._calls)
-        self._watch = asyncio.create_task(_end_with_parent(member), name="kohort query watches its application")
+        following = _follow(Application(session_files()), member)
+        self._watch = asyncio.create_task(following, name="kohort query watches its application")
         return member
 
     def _call(self, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -200,13 +203,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         os.kill(os.getpid(), number)
 
 
-async def _end_with_parent(member: StreamMember) -> None:
-    """Leave the group and end this process once its application was killed."""
+async def _follow(application: Application, member: StreamMember) -> None:
+    """Leave the group when the session is stopped or the application has ended; then this process ends, too."""
     import asyncio
 
-    parent = os.getppid()
-    while os.getppid() == parent:
-        await asyncio.sleep(_PARENT_POLL_S)
+    while not application.has_ended:
+        if application.is_stopped() and not member.is_over:
+            with suppress(Exception):
+                await member.leave("the session was stopped")
+        await asyncio.sleep(_APPLICATION_POLL_S)
     with suppress(Exception):
         await member.leave("the application has ended")
     os._exit(1)  # the main thread may wait for the application forever
