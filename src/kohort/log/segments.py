@@ -13,7 +13,8 @@ from kohort.log.disk import Disk, StorageError
 from kohort.log.log_config import LogConfig
 from kohort.log.segment import Segment
 from kohort.wire.compression import CompressionUnavailable
-from kohort.wire.record_batches import BatchHeader, TimestampType, sound_pieces
+from kohort.wire.record_batches import BatchHeader, TimestampType, check_crc
+from kohort.wire.record_walk import find_record
 
 _REMEMBERED = 64
 
@@ -203,12 +204,6 @@ def _is_old(segment: Segment, config: LogConfig, now_ms: int) -> bool:
 
 # -- offsets by time
 
-PIECE_RECORDS = 256
-"""How many records of a batch are decoded at a time."""
-
-PIECE_STEPS = 64
-"""What decoding as many counts."""
-
 
 class TimestampedOffset(NamedTuple):
     """The answer to a question for an offset by time."""
@@ -232,11 +227,9 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start: int, e
         for header in segment.headers(position):
             yield 1
             if header.max_timestamp >= timestamp and header.last_offset >= start:
-                for times in _times(segment, header, position):
-                    for offset, at_ms in times:
-                        if at_ms >= timestamp and start <= offset < end:
-                            return TimestampedOffset(at_ms, offset, header.partition_leader_epoch)
-                    yield PIECE_STEPS
+                found = yield from _find(segment, header, position, timestamp, range(start, end))
+                if found is not None:
+                    return TimestampedOffset(found[1], found[0], header.partition_leader_epoch)
             position += header.size
     return None
 
@@ -256,16 +249,17 @@ def _latest(segment: Segment) -> int:
     return segment.max_timestamp[0]
 
 
-def _times(segment: Segment, header: BatchHeader, position: int) -> Iterator[list[tuple[int, int]]]:
-    """Yield the offsets and timestamps of a batch's records, some at a time."""
-    alone = [(header.base_offset, header.max_timestamp)]
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        yield alone
-        return
-    batch = segment.log.read(position, header.size)
-    try:
-        for rows in sound_pieces(header, batch, PIECE_RECORDS):
-            yield [row[:2] for row in rows]
-    except CompressionUnavailable:
-        # Without its codec a batch counts as one point in time.
-        yield alone
+def _find(
+    segment: Segment, header: BatchHeader, position: int, timestamp: int, offsets: range
+) -> Generator[int, None, tuple[int, int] | None]:
+    """Return offset and timestamp of a batch's first record among `offsets` whose timestamp is at least `timestamp`."""
+    if header.timestamp_type is not TimestampType.LOG_APPEND_TIME:
+        batch = segment.log.read(position, header.size)
+        check_crc(header, batch)
+        try:
+            return (
+                yield from find_record(header, batch, lambda offset, at_ms: at_ms >= timestamp and offset in offsets)
+            )
+        except CompressionUnavailable:
+            pass  # without its codec a batch counts as one point in time
+    return (header.base_offset, header.max_timestamp) if header.base_offset in offsets else None

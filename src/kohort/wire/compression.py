@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
@@ -65,24 +66,40 @@ def compress(codec: Compression, content: Buffer) -> bytes:
             return compressed
 
 
+PIECE_BYTES = 1 << 18
+"""How much a decompression yields at a time, a bare snappy block excepted: less than a millisecond's work."""
+
+_EXPANSION = {
+    Compression.NONE: 1,
+    Compression.GZIP: 1032,
+    Compression.SNAPPY: 64,
+    Compression.LZ4: 255,
+    Compression.ZSTD: 1 << 15,
+}
+"""How many bytes each compressed byte may stand for at most; a zstd block of four bytes unpacks to 128 KiB."""
+
+
+def most_unpacked(codec: Compression, size: int, limit: int) -> int:
+    """Return how many bytes `size` compressed ones can stand for at most, and no more than `limit`."""
+    return min(limit, size * _EXPANSION[codec])
+
+
 def decompress(codec: Compression, content: Buffer, limit: int) -> bytes:
-    """Return the bytes that `content` holds, `limit` at most.
+    """Return the bytes that `content` holds, `limit` at most; raises as `decompress_in_pieces`."""
+    return b"".join(decompress_in_pieces(codec, content, limit))
+
+
+def decompress_in_pieces(codec: Compression, content: Buffer, limit: int) -> Iterator[bytes]:
+    """Yield the bytes that `content` holds, `limit` in all, or none where they are preceded by much that holds nothing.
 
     Raises CorruptCompression when the bytes are malformed, truncated or exceed the limit, and CompressionUnavailable.
     """
-    match codec:
-        case Compression.NONE:
-            if len(content) > limit:
-                raise CorruptCompression(f"more than {limit} bytes when unpacked")
-            return bytes(content)
-        case Compression.GZIP:
-            return _decompress_gzip(content, limit)
-        case Compression.SNAPPY:
-            return _decompress_snappy(content, limit)
-        case Compression.LZ4:
-            return _decompress_lz4(content, limit)
-        case Compression.ZSTD:
-            return _decompress_zstd(content, limit)
+    size = 0
+    for part in _unpack_snappy(content, limit) if codec is Compression.SNAPPY else _PIECES[codec](content):
+        size += len(part)
+        if size > limit:
+            raise CorruptCompression(f"{codec.name.lower()}: more than {limit} bytes when unpacked")
+        yield part
 
 
 _MODULES = {
@@ -101,58 +118,41 @@ def _package(codec: Compression) -> Any:
         raise CompressionUnavailable(codec, package) from None
 
 
-class _Unpacked:
-    """What a streaming decompressor has given, up to a limit."""
-
-    def __init__(self, name: str, packed_bytes: int, limit: int) -> None:
-        self._name = name
-        self._packed_bytes = packed_bytes
-        self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def next_bytes(self) -> int:
-        """Return how many bytes to ask for next: allocations grow with what has really come out."""
-        return min(max(4 * self._packed_bytes, 1 << 16, self._size), self._limit + 1 - self._size)
-
-    def add(self, part: bytes) -> None:
-        """Take the next bytes. Raises CorruptCompression beyond the limit."""
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > self._limit:
-            raise CorruptCompression(f"{self._name}: more than {self._limit} bytes when unpacked")
-
-    def joined(self) -> bytes:
-        """Return all bytes."""
-        return b"".join(self._parts)
+def _plain(content: Buffer) -> Iterator[bytes]:
+    yield bytes(content)
 
 
-def _decompress_gzip(content: Buffer, limit: int) -> bytes:
-    unpacked = _Unpacked("gzip", len(content), limit)
-    rest: Buffer = content
+def _unpack_gzip(content: Buffer) -> Iterator[bytes]:
+    view, position = memoryview(content), 0
+    rest: Buffer = b""
     try:
         while True:
             stream = zlib.decompressobj(wbits=31)
             while not stream.eof:
-                part = stream.decompress(rest, unpacked.next_bytes())
+                if not rest:  # in pieces: what a call leaves is copied
+                    rest, position = view[position : position + _INPUT_BYTES], position + _INPUT_BYTES
+                part = stream.decompress(rest, PIECE_BYTES)
                 rest = stream.unconsumed_tail
-                if not part and not rest and not stream.eof:
+                if part:
+                    yield part
+                elif not rest and not stream.eof and position >= len(view):
                     raise CorruptCompression("gzip: truncated")
-                unpacked.add(part)
             # Java reads several members as one; anything else after a member is padding, which it ignores.
-            rest = stream.unused_data
+            yield b""  # a member may hold nothing
+            rest = stream.unused_data + bytes(view[position : position + 2])
             if rest[:2] != b"\x1f\x8b":
-                return unpacked.joined()
+                return
+            position += 2
     except zlib.error as error:
         raise CorruptCompression(f"gzip: {error}") from None
 
+
+_INPUT_BYTES = 1 << 16
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _INT32 = struct.Struct(">i")
-_SNAPPY_EXPANSION = 64
-"""A snappy copy of up to 64 bytes takes two bytes or more, so no valid block unpacks to 64 times its size."""
 
 
 def _compress_snappy(content: Buffer) -> bytes:
@@ -165,12 +165,12 @@ def _compress_snappy(content: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(content: Buffer, limit: int) -> bytes:
+def _unpack_snappy(content: Buffer, limit: int) -> Iterator[bytes]:
     view = memoryview(content)
     if bytes(view[:8]) != _XERIAL_MAGIC:
-        return _snappy_block(view, limit)  # librdkafka writes one bare block
-    parts: list[bytes] = []
-    produced, position = 0, len(_XERIAL_HEADER)
+        yield _snappy_block(view, limit)  # librdkafka writes one bare block
+        return
+    position = len(_XERIAL_HEADER)
     if len(view) < position:
         raise CorruptCompression("snappy: truncated header")
     while position < len(view):
@@ -183,10 +183,8 @@ def _decompress_snappy(content: Buffer, limit: int) -> bytes:
         position += 4
         if size < 0 or position + size > len(view):
             raise CorruptCompression("snappy: block length beyond the end")
-        parts.append(_snappy_block(view[position : position + size], limit - produced))
-        produced += len(parts[-1])
+        yield _snappy_block(view[position : position + size], limit)
         position += size
-    return b"".join(parts)
 
 
 def _snappy_block(block: memoryview, limit: int) -> bytes:
@@ -198,7 +196,7 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
             break
     else:
         raise CorruptCompression("snappy: malformed length")
-    if size > limit or size > _SNAPPY_EXPANSION * len(block):
+    if size > most_unpacked(Compression.SNAPPY, len(block), limit):
         raise CorruptCompression(f"snappy: claims {size} bytes in a block of {len(block)}, limit {limit}")
     cramjam = _package(Compression.SNAPPY)
     try:
@@ -207,40 +205,40 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
         raise CorruptCompression(f"snappy: {error}") from None
 
 
-def _decompress_lz4(content: Buffer, limit: int) -> bytes:
+def _unpack_lz4(content: Buffer) -> Iterator[bytes]:
     stream = _package(Compression.LZ4).LZ4FrameDecompressor()
-    unpacked = _Unpacked("lz4", len(content), limit)
     rest = bytes(content)
     try:
         while not stream.eof:
-            part = stream.decompress(rest, unpacked.next_bytes())
+            part = stream.decompress(rest, PIECE_BYTES)
             if not part and not stream.eof and (stream.needs_input or not rest):
                 raise CorruptCompression("lz4: truncated")
             rest = b""
-            unpacked.add(part)
+            if part:
+                yield part
     except (RuntimeError, EOFError, ValueError) as error:
         raise CorruptCompression(f"lz4: {error}") from None
-    return unpacked.joined()
 
 
-def _decompress_zstd(content: Buffer, limit: int) -> bytes:
+def _unpack_zstd(content: Buffer) -> Iterator[bytes]:
     zstandard = _package(Compression.ZSTD)
-    unpacked = _Unpacked("zstd", len(content), limit)
     try:
-        _check_zstd_frames(zstandard, memoryview(content))
+        yield from _check_zstd_frames(zstandard, memoryview(content))
         with zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True) as stream:
-            while part := stream.read(unpacked.next_bytes()):
-                unpacked.add(part)
+            while part := stream.read(PIECE_BYTES):
+                yield part
     except zstandard.ZstdError as error:
         raise CorruptCompression(f"zstd: {error}") from None
-    return unpacked.joined()
 
 
-def _check_zstd_frames(zstandard: Any, view: memoryview) -> None:
+def _check_zstd_frames(zstandard: Any, view: memoryview) -> Iterator[bytes]:
     """Walk the blocks of every frame (RFC 8878): the streaming reader takes a truncated frame for a finished one."""
-    position = 0
+    position = count = 0
     while position < len(view):
         frame = view[position : position + 18]
+        count += 1
+        if count % _BLOCKS == 0:
+            yield b""
         if len(frame) >= 8 and 0x184D2A50 <= int.from_bytes(frame[:4], "little") <= 0x184D2A5F:  # a skippable frame
             position += 8 + int.from_bytes(frame[4:8], "little")
             continue
@@ -253,6 +251,20 @@ def _check_zstd_frames(zstandard: Any, view: memoryview) -> None:
             position += 3 + (1 if kind == 1 else size)  # a run-length block holds one byte
             if position > len(view):
                 raise CorruptCompression("zstd: truncated")
+            count += 1
+            if count % _BLOCKS == 0:
+                yield b""
         position += 4 if parameters.has_checksum else 0
     if position > len(view):
         raise CorruptCompression("zstd: truncated")
+
+
+_BLOCKS = 1000
+"""After so many of them, which may be empty, a walk pauses."""
+
+_PIECES: dict[Compression, Callable[[Buffer], Iterator[bytes]]] = {
+    Compression.NONE: _plain,
+    Compression.GZIP: _unpack_gzip,
+    Compression.LZ4: _unpack_lz4,
+    Compression.ZSTD: _unpack_zstd,
+}

@@ -155,35 +155,9 @@ def decode_rows(
 
     Raises CorruptBatch, and IndexError when the bytes end too early.
     """
-    rows, at = _decode_from(payload, 0, count, base_offset, base_timestamp, append_time_ms)
-    _require_end(payload, at, base_offset)
-    return rows
-
-
-def decode_rows_in_pieces(
-    payload: bytes, count: int, base_offset: int, base_timestamp: int, append_time_ms: int | None, size: int
-) -> Iterator[list[Row]]:
-    """Do as `decode_rows`, `size` records at a time; what is wrong with the last of them shows at the end."""
-    at = 0
-    for first in range(0, count, size):
-        number = min(size, count - first)
-        rows, at = _decode_from(payload, at, number, base_offset, base_timestamp, append_time_ms)
-        yield rows
-    _require_end(payload, at, base_offset)
-
-
-def _require_end(payload: bytes, at: int, base_offset: int) -> None:
-    if at != len(payload):
-        raise CorruptBatch(f"batch at offset {base_offset}: {len(payload) - at} bytes after the last record")
-
-
-def _decode_from(
-    payload: bytes, at: int, count: int, base_offset: int, base_timestamp: int, append_time_ms: int | None
-) -> tuple[list[Row], int]:
-    """Decode `count` records from a position on; return them and the position behind them."""
     rows: list[Row] = []
-    push, read = rows.append, _read_unsigned
-    end = len(payload)
+    push, read = rows.append, read_unsigned
+    at, end = 0, len(payload)
     for _ in range(count):
         # Varints of one and two bytes are written out: nearly all are, and a call costs more than the rest of it.
         if (size := payload[at]) < 0x80:
@@ -236,10 +210,12 @@ def _decode_from(
         if at != record_end:
             raise CorruptBatch(f"batch at offset {base_offset}: a record's fields do not fill it")
         push((offset, timestamp, key, value, headers))
-    return rows, at
+    if at != end:
+        raise CorruptBatch(f"batch at offset {base_offset}: {end - at} bytes after the last record")
+    return rows
 
 
-def _read_unsigned(payload: bytes, position: int) -> tuple[int, int]:
+def read_unsigned(payload: bytes, position: int) -> tuple[int, int]:
     """Read a varint of up to ten bytes. Raises CorruptBatch, and IndexError at the end of the bytes."""
     value = shift = 0
     while True:
@@ -253,23 +229,23 @@ def _read_unsigned(payload: bytes, position: int) -> tuple[int, int]:
             raise CorruptBatch("a varint of more than 64 bits")
 
 
-def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
-    """Read a zigzag varint, as `_read_unsigned` reads one without sign."""
-    value, position = _read_unsigned(payload, position)
+def read_varint(payload: bytes, position: int) -> tuple[int, int]:
+    """Read a zigzag varint, as `read_unsigned` does one without sign."""
+    value, position = read_unsigned(payload, position)
     return value >> 1 ^ -(value & 1), position
 
 
 def _read_headers(payload: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, position = _read_varint(payload, position)
+    count, position = read_varint(payload, position)
     if not 0 <= count <= end - position:
         raise CorruptBatch(f"{count} headers in {end - position} bytes")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
-        size, position = _read_varint(payload, position)
+        size, position = read_varint(payload, position)
         if not 0 <= size <= end - position:
             raise CorruptBatch(f"a header key of {size} bytes")
         name = payload[position : position + size].decode("utf-8", "replace")  # as Java reads malformed text
-        size, position = _read_varint(payload, position + size)
+        size, position = read_varint(payload, position + size)
         if size > end - position:
             raise CorruptBatch(f"a header value of {size} bytes")
         headers.append((name, None if size < 0 else payload[position : position + size]))
@@ -391,11 +367,16 @@ def check_batch(batch: Buffer) -> BatchHeader:
     return header
 
 
-def _check(header: BatchHeader, batch: Buffer) -> None:
+def check_crc(header: BatchHeader, batch: Buffer) -> None:
+    """Raise CorruptBatch unless `batch` has the size and the CRC that its header states."""
     if header[1] + _LOG_OVERHEAD != len(batch):
         raise CorruptBatch(f"the batch states {header[1] + _LOG_OVERHEAD} bytes and has {len(batch)}")
     if crc32c(memoryview(batch)[_CRC_FROM:]) != header[4]:
         raise CorruptBatch(f"wrong CRC in the batch at offset {header[0]}")
+
+
+def _check(header: BatchHeader, batch: Buffer) -> None:
+    check_crc(header, batch)
     if not 0 <= header[12] <= header[6] + 1:
         raise CorruptBatch(f"{header[12]} records in {header[6] + 1} offsets")
     if header[5] & _COMPRESSION > Compression.ZSTD:
@@ -503,16 +484,6 @@ def sound_rows(header: BatchHeader, batch: Buffer) -> list[Row]:
     """Do as `sound_records`, for plain rows."""
     _check(header, batch)
     return _decode_rows(header, batch, MAX_UNPACKED_BYTES)
-
-
-def sound_pieces(header: BatchHeader, batch: Buffer, size: int) -> Iterator[list[Row]]:
-    """Check a batch whose header was read already, and yield its rows, `size` at a time; raises as `sound_records`."""
-    _check(header, batch)
-    payload, append_time_ms = _unpacked(header, batch, MAX_UNPACKED_BYTES)
-    try:
-        yield from decode_rows_in_pieces(payload, header[12], header[0], header[7], append_time_ms, size)
-    except IndexError:
-        raise CorruptBatch(f"batch at offset {header.base_offset}: a record ends beyond the batch") from None
 
 
 def _decode(header: BatchHeader, batch: Buffer, limit: int) -> list[Record]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.node.desk import Desk, batch, fetch, only, produce
+from tests.unit.wire.test_record_walk import forged
 
 from kohort.log.disk import StorageError
 from kohort.log.memory_disk import MemoryDisk
 from kohort.model.errors import ErrorCode
-from kohort.wire.compression import Compression
+from kohort.wire.compression import Compression, compress
 from kohort.wire.messages import (
+    ApiVersionsRequest,
     DeleteRecordsRequest,
     InitProducerIdRequest,
     ListOffsetsRequest,
@@ -99,6 +101,10 @@ def control() -> bytes:
         (batch(b"x" * 2000), ErrorCode.MESSAGE_TOO_LARGE),
         (batch(b"x", timestamp_ms=1_700_007_200_000), ErrorCode.INVALID_TIMESTAMP),
         (batch(b"x", producer_id=5, producer_epoch=0, base_sequence=-1), ErrorCode.INVALID_RECORD),
+        (batch(b"x", base_offset=7), ErrorCode.INVALID_RECORD),
+        (batch(b"x", timestamp_ms=-2), ErrorCode.INVALID_TIMESTAMP),
+        (forged(b"ab", (1 << 31) - 1), ErrorCode.INVALID_RECORD),
+        (forged(b"", 1), ErrorCode.INVALID_RECORD),
     ],
 )
 def test_a_bad_batch_gets_kafkas_error_and_nothing_is_appended(records: bytes | None, code: ErrorCode) -> None:
@@ -108,6 +114,43 @@ def test_a_bad_batch_gets_kafkas_error_and_nothing_is_appended(records: bytes | 
     assert only(peer.call(produce("orders", records), 9)).error_code == code
     assert desk.node.topics.partition("orders", 0).log.log_end_offset == 0  # type: ignore[union-attr]
     assert peer.closed is None
+
+
+def test_records_that_are_none_are_refused_where_records_are_checked() -> None:
+    desk = Desk()
+    desk.create("orders")
+    desk.create("compacted", cleanup_policy="compact")
+    peer = desk.connect()
+    garbage = forged(b"no record at all", 1)
+    assert only(peer.call(produce("orders", garbage), 9)).error_code == ErrorCode.NONE
+    assert only(peer.call(produce("compacted", garbage), 9)).error_code == ErrorCode.INVALID_RECORD
+    desk.node.state.alter_broker([("kohort.produce.check.records", "true")], desk.clock.now_ms())
+    result = only(peer.call(produce("orders", garbage), 9))
+    assert result.error_code == ErrorCode.INVALID_RECORD
+    assert "does not hold the records that it claims" in result.error_message
+    assert only(peer.call(produce("orders", batch(b"x")), 9)).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_a_batch_that_unpacks_to_too_much_is_refused_in_slices_and_others_are_served_between(
+    codec: Compression,
+) -> None:
+    desk = Desk(kohort_produce_max_unpacked_bytes=8 << 20)
+    desk.create("compacted", cleanup_policy="compact")
+    bomb = forged(compress(codec, bytes(64 << 20)), 1, codec)
+    desk.flushes_by_hand = True
+    greedy, other = desk.connect(), desk.connect()
+    greedy.send(produce("compacted", bomb), 9)
+    turns = 0
+    while not greedy.replies:
+        other.send(ApiVersionsRequest(), 0)
+        turns += 1
+        assert len(other.replies) == turns
+        desk.node.flush(desk.clock.now_ms())
+    assert turns >= 8, "a turn unpacks a megabyte at most"
+    [result] = greedy.answers()
+    assert only(result).error_code == ErrorCode.INVALID_RECORD
+    assert "more than 8388608 bytes" in only(result).error_message
 
 
 def test_one_bad_partition_does_not_hinder_the_others() -> None:

@@ -2,7 +2,7 @@
 
 Produce: v3 is the first with format v2 only; v7 allows zstd; v8 names bad records; v10 hints at a new leader; v12 adds
 its partitions to the transaction itself (KIP-890), below that they must be in it; v13 names topics by id (KIP-516). The
-broker checks a batch by its header and CRC, and the keys of records on compacted topics. InitProducerId: v3 lets a
+checks of a batch are in `node.topics.produced_batch`. InitProducerId: v3 lets a
 producer raise its own epoch (KIP-360), v4 has PRODUCER_FENCED (KIP-588); v6, two-phase commit, is unstable in Kafka.
 """
 
@@ -13,21 +13,20 @@ from functools import partial
 
 from kohort.log.disk import StorageError
 from kohort.log.partition_log import Appended
-from kohort.log.segments import PIECE_RECORDS, PIECE_STEPS
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.apis.going_on import when_answered
 from kohort.node.client_connection import NO_REPLY, Request, Silence
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
+from kohort.node.topics.produced_batch import check_content, check_header, one_batch
 from kohort.node.topics.topic import Partition
 from kohort.transaction.commands import AddPartitions
 from kohort.transaction.effects import TransactionResult
 from kohort.transaction.transaction import TopicPartition
 from kohort.wire.codec import Buffer
-from kohort.wire.compression import Compression
 from kohort.wire.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
-from kohort.wire.record_batches import BatchHeader, CorruptBatch, TimestampType, check_batch, read_header, sound_pieces
+from kohort.wire.record_batches import BatchHeader, CorruptBatch, read_header
 
 _Result = ProduceResponse.Response.PartitionResponse
 
@@ -220,10 +219,6 @@ class _Waiting:
             self._request.reply(self._response)
 
 
-MOST_KEYED = 100_000
-"""Records in one batch of a compacted topic: the cleaner decodes a batch at once."""
-
-
 def append_produced(
     partition: Partition,
     records: Buffer | None,
@@ -238,21 +233,11 @@ def append_produced(
 
     A batch that an idempotent producer repeats is not appended again: the answer names the first one's offset.
     """
-    header = _one_batch(records)
+    header = one_batch(records)
     assert records is not None
-    config = partition.log.config
-    if len(records) > config.max_message_bytes:
-        text = f"The batch of {len(records)} bytes is larger than max.message.bytes ({config.max_message_bytes})."
-        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
-    if len(records) > config.segment_bytes:
-        text = f"The batch of {len(records)} bytes is larger than segment.bytes ({config.segment_bytes})."
-        raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, text)
-    check_batch(records)
-    _check_shape(header, allows_zstd, is_transactional=membership is not None)
-    if config.message_timestamp_type == "CreateTime":
-        _check_timestamps(partition, header, now_ms)
-    if config.compacts:
-        yield from _check_keys(partition, header, records)
+    check_header(partition, header, records, now_ms, allows_zstd=allows_zstd, is_transactional=membership is not None)
+    if partition.log.config.compacts or partition.checks_records:
+        yield from check_content(partition, header, records)
     if membership is not None:
         membership.check(partition, header)
     if header.producer_id >= 0:
@@ -261,58 +246,6 @@ def append_produced(
             partition.log.require_sound()
             return Appended(*duplicate, partition.log.log_start_offset)
     return partition.append([records], now_ms)
-
-
-def _one_batch(records: Buffer | None) -> BatchHeader:
-    if not records:
-        text = "Produce requests must have exactly one record batch per partition."
-        raise KafkaError(ErrorCode.INVALID_RECORD, text)
-    header = read_header(records)
-    if header.size < len(records):
-        text = "Produce requests are only allowed to contain exactly one record batch per partition."
-        raise KafkaError(ErrorCode.INVALID_RECORD, text)
-    return header
-
-
-def _check_shape(header: BatchHeader, allows_zstd: bool, *, is_transactional: bool) -> None:
-    if header.is_control:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records.")
-    if header.is_transactional and not is_transactional:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "A transactional batch needs the transactional id in its request.")
-    if header.is_transactional and header.producer_id < 0:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "A transactional batch must have a producer id.")
-    if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
-        text = f"The batch claims {header.record_count} records in {header.last_offset_delta + 1} offsets."
-        raise KafkaError(ErrorCode.INVALID_RECORD, text)
-    if header.compression is Compression.ZSTD and not allows_zstd:
-        text = "Produce requests below version 7 may not carry ZStandard."
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
-    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-        raise KafkaError(ErrorCode.INVALID_RECORD, "An idempotent batch must have a sequence and a producer epoch.")
-
-
-def _check_keys(partition: Partition, header: BatchHeader, records: Buffer) -> Steps[None]:
-    if header.record_count > MOST_KEYED:
-        text = f"A batch of {header.record_count} records; a compacted topic takes {MOST_KEYED} in one."
-        raise KafkaError(ErrorCode.INVALID_RECORD, text)
-    for rows in sound_pieces(header, records, PIECE_RECORDS):
-        if any(key is None for _, _, key, _, _ in rows):
-            text = f"Compacted topic cannot accept message without key in topic partition {partition.directory}."
-            raise KafkaError(ErrorCode.INVALID_RECORD, text)
-        yield PIECE_STEPS
-
-
-def _check_timestamps(partition: Partition, header: BatchHeader, now_ms: int) -> None:
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "A producer may not set the broker's timestamp type.")
-    ahead_ms = header.max_timestamp - now_ms
-    if ahead_ms > partition.max_ahead_ms:
-        text = f"A timestamp is {ahead_ms} ms ahead of the broker's clock; message.timestamp.after.max.ms forbids it."
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
-    behind_ms = now_ms - header.base_timestamp
-    if header.base_timestamp >= 0 and behind_ms > partition.max_behind_ms:
-        text = f"A timestamp is {behind_ms} ms behind the broker's clock; message.timestamp.before.max.ms forbids it."
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
 
 
 def init_producer_id(

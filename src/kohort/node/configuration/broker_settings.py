@@ -139,6 +139,13 @@ class BrokerSettings:
         "Stored; batches stay as their producer compressed them.", choices=_CODECS, is_dynamic=True)
     message_max_bytes = _int(1_048_588, "The largest record batch that Produce takes.", 0, is_dynamic=True)
 
+    kohort_produce_check_records = _bool(False,
+        "Whether the records of every produced batch are checked, as in Kafka; else those of compacted topics, and "
+        "elsewhere the batch's header and CRC.", is_dynamic=True, compatible=True)
+    kohort_produce_max_unpacked_bytes = _int(67_108_864,
+        "How many bytes the records of a produced batch may have without compression, where they are checked.",
+        1_048_576, 134_217_728, is_dynamic=True, compatible=134_217_728)
+
     # -- logs
 
     log_segment_bytes = _int(1_073_741_824, "A segment is closed when it reaches this size.", 1024, is_dynamic=True)

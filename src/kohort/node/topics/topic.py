@@ -77,6 +77,10 @@ class Partition:
     max_ahead_ms: int = 0
     """How far ahead of our clock a producer's timestamps may be, and below how far behind it."""
     max_behind_ms: int = 0
+    checks_records: bool = False
+    """Whether the records of a produced batch are walked through, whatever the cleanup policy."""
+    max_unpacked_bytes: int = 0
+    """How many bytes the records of a produced batch may have without compression."""
     waiters: dict[Waiter, None] = field(default_factory=dict)
     _log: PartitionLog | None = None
 
@@ -164,6 +168,8 @@ class Partition:
         self.flushes = config.flush_messages < LONG_MAX
         self.max_ahead_ms = config.message_timestamp_after_max_ms
         self.max_behind_ms = config.message_timestamp_before_max_ms
+        self.checks_records = self._storage.config.kohort_produce_check_records
+        self.max_unpacked_bytes = self._storage.config.kohort_produce_max_unpacked_bytes
         return LogConfig(
             segment_bytes=config.segment_bytes,
             segment_ms=config.segment_ms,
