@@ -10,11 +10,13 @@ Below v2 of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn a fenced producer get
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from kohort.group.commands import CommitOffsets
 from kohort.group.results import Result
-from kohort.model.errors import ErrorCode
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.apis.going_on import when_answered
 from kohort.node.apis.k08_09_47_offsets import commit_offsets, read_offsets
@@ -34,6 +36,8 @@ from kohort.wire.messages import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+
+log = logging.getLogger("kohort.node")
 
 _FENCED_FROM = 2
 """From this version on clients know PRODUCER_FENCED."""
@@ -219,7 +223,12 @@ def add_offsets_to_txn(
 
 
 def _offsets_partition(context: ApiContext, group_id: str) -> TopicPartition:
-    context.coordinator.ensure_topic()
+    """Return the partition that holds a group. Raises KafkaError."""
+    try:
+        context.coordinator.ensure_topic()
+    except StorageError as error:
+        log.error("%s cannot be created: %s", OFFSETS_TOPIC, error)
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error  # Java's producers ask again
     return OFFSETS_TOPIC, context.coordinator.partition_of(group_id)
 
 
@@ -252,6 +261,8 @@ def txn_offset_commit(
     response = TxnOffsetCommitResponse(topics=topics)
     if not offsets:
         return response
+    if not message.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "Offsets of a transaction need a group's name.")
     producer = message.producer_id, message.producer_epoch
     command = CommitOffsets(
         message.group_id,
