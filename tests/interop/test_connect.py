@@ -12,11 +12,13 @@ import pytest
 from interop.committed import read_committed
 from interop.connect import Cluster, Worker, connect_cluster, sink_of, source_of, written
 from interop.waiting import eventually
+from tests.interop.explanations import assigned_works, explains, runs
 from tests.interop.lanes import Stage
 from tests.interop.topics import create_topic
 
 from kohort.client.admin.admin import ResourceType
 from kohort.sync import Admin
+from kohort.wire.connect_protocol import task_names
 
 pytestmark = [pytest.mark.timeout(300)]
 on_both = pytest.mark.parametrize("broker", ["kohort", "apache"])
@@ -112,6 +114,10 @@ def test_tasks_of_a_killed_worker_wait_for_its_return_and_then_move(stage: Stage
         eventually(lambda: len(spread(newest)), 3, 60)
         lines.more(50)
         lines.await_written()
+        works = assigned_works(stage, cluster.group_id)
+        assert any(0 < each["delay_ms"] <= DELAY_MS for each in works) or not explains(stage)
+        assert all(runs(each) == sorted(task_names(tuple(both))) for each in works[-1:])
+        assert all(each["leader_url"] == f"http://{newest.id}/" for each in works)
 
 
 @pytest.mark.lane(100)

@@ -21,6 +21,11 @@ Tasks = tuple[tuple[str, int], ...]
 """Connectors' names, each with the number of a task or `CONNECTOR`."""
 
 
+def task_names(tasks: Tasks) -> list[str]:
+    """Return connectors and their tasks as Connect names them, in order: NAME and NAME-NUMBER."""
+    return [name if number == CONNECTOR else f"{name}-{number}" for name, number in sorted(tasks)]
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectAssignment:
     """What a worker is assigned, by which leader, up to which offset of the configuration, and what it gives up.

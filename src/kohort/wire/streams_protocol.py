@@ -12,6 +12,9 @@ from kohort.wire.codec import Buffer
 from kohort.wire.embedded_reader import EmbeddedReader
 from kohort.wire.primitives import MalformedMessage
 
+STREAMS_ASSIGNOR = "stream"
+"""The assignor's name in groups of Kafka Streams."""
+
 NEWEST = 11
 RUNNING = -2
 """The offset sum of a task that is active and runs on the member."""

@@ -188,7 +188,7 @@ REFUSED: list[tuple[str, str, Sent]] = [
     ("UNKNOWN_TOPIC_OR_PARTITION", OPEN, commit(partition=9)),
     ("UNKNOWN_TOPIC_ID", OPEN, commit(6, topic_id=b"\1" * 16)),
     ("OFFSET_METADATA_TOO_LARGE", OPEN, commit(metadata="m" * 5_000)),
-    ("ILLEGAL_GENERATION", OPEN, commit(group_id="nobody", generation_id_or_member_epoch=3, member_id="m")),
+    ("ILLEGAL_GENERATION", OPEN, commit(group_id="unknown", generation_id_or_member_epoch=3, member_id="m")),
     ("UNKNOWN_MEMBER_ID", OPEN, commit(generation_id_or_member_epoch=1, member_id="m")),
     ("FENCED_INSTANCE_ID", OPEN, commit(generation_id_or_member_epoch=1, member_id="m", group_instance_id="i")),
     # EndTxn

@@ -7,7 +7,7 @@ from typing import Any
 from kohort.cli.terminal.output import Cell
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
-from kohort.wire.connect_protocol import CONNECTOR, ConnectAssignment, ConnectWorker, Tasks
+from kohort.wire.connect_protocol import CONNECTOR, ConnectAssignment, ConnectWorker, Tasks, task_names
 from kohort.wire.streams_protocol import RUNNING, UNKNOWN, StreamsAssignment, StreamsSubscription, StreamsTask
 
 
@@ -52,9 +52,7 @@ def _connect_line(group: GroupDescription) -> str | None:
 
 
 def _tasks_text(tasks: Tasks) -> str | None:
-    """Return connectors and their tasks as Connect names them: NAME and NAME-NUMBER."""
-    names = [name if number == CONNECTOR else f"{name}-{number}" for name, number in sorted(tasks)]
-    return ", ".join(names) or None
+    return ", ".join(task_names(tasks)) or None
 
 
 def _connect_json(worker: ConnectWorker, runs: ConnectAssignment) -> dict[str, Any]:

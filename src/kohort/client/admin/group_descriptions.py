@@ -27,6 +27,7 @@ from kohort.wire.messages import (
 )
 from kohort.wire.primitives import MalformedMessage
 from kohort.wire.streams_protocol import (
+    STREAMS_ASSIGNOR,
     StreamsAssignment,
     StreamsSubscription,
     decode_streams_assignment,
@@ -138,10 +139,6 @@ def read_classic(group: DescribeGroupsResponse.Group) -> GroupDescription:
     )
 
 
-STREAMS = "stream"
-"""The assignor's name in groups of Kafka Streams."""
-
-
 def _classic_member(
     member: DescribeGroupsResponse.Group.Member, group: DescribeGroupsResponse.Group
 ) -> MemberDescription:
@@ -156,7 +153,7 @@ def _classic_member(
     try:
         if group.protocol_type == "consumer":
             found = _subscribed(found, member)
-            return replace(found, streams=_streams(found)) if group.protocol_data == STREAMS else found
+            return replace(found, streams=_streams(found)) if group.protocol_data == STREAMS_ASSIGNOR else found
         if group.protocol_type == "connect" and len(member.member_metadata):
             worker = decode_connect_worker(member.member_metadata)
             return replace(found, connect=(worker, decode_connect_assignment(member.member_assignment)))

@@ -296,6 +296,7 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
         return course.settle()
     current = running.rounds[-1]
     current.stored_ms, current.stored_remark = course.now_ms, because(event).detail
+    current.work = event.get("work")
     current.generation = generation
     for member_id, at_ms in (event.get("synced") or {}).items():
         current.sync_ms[member_id] = max(0, int(at_ms) - (current.formed_ms or course.now_ms))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kohort.group.explain.rebalance_report import (
     CONVERTED,
@@ -257,7 +257,8 @@ def _cause(because: Because, names: Names) -> str:
 def cost(rebalance: Rebalance, names: Names) -> str:
     """Return what a rebalance cost, in partitions and partition-seconds."""
     if not rebalance.is_readable:
-        return "what it assigns cannot be read"
+        work = rebalance.rounds[-1].work if rebalance.rounds else None
+        return "what it assigns cannot be read" if work is None else _work_count(work)
     took: dict[object, int] = {}
     for gap in rebalance.gaps:
         took[gap.partition] = took.get(gap.partition, 0) + gap.duration_ms
@@ -398,7 +399,39 @@ def _round_links(rebalance: Rebalance, number: int, each: Round, names: Names) -
         yield Link(each.formed_ms or each.opened_ms, f"{which} came to no assignment: {cause(each.failure, names)}")
     elif each.stored_ms is not None:
         remark = f", {printable(each.stored_remark)}" if each.stored_remark else ""
-        yield Link(each.stored_ms, f"assignment stored{remark}")
+        runs = f": {_work(each.work, names)}" if each.work else ""
+        yield Link(each.stored_ms, f"assignment stored{remark}{runs}")
+
+
+def _workers(work: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return what each member of Connect or Streams runs, by its id."""
+    return {str(member_id): each for member_id, each in sorted((work.get("members") or {}).items())}
+
+
+def _work_count(work: Mapping[str, Any]) -> str:
+    counts = [len(each.get("runs") or ()) for each in _workers(work).values()]
+    total = sum(counts)
+    return f"connectors and tasks: {total}, on {sum(map(bool, counts))} of {len(counts)} workers"
+
+
+def _work(work: Mapping[str, Any], names: Names) -> str:
+    """Return what the first members of Connect or Streams run, and what is to follow."""
+
+    def some(each: Mapping[str, Any], field: str) -> str:
+        return ", ".join(some_of([printable(str(name)) for name in each.get(field) or ()], 2 * NAMED, "more"))
+
+    clauses = []
+    for member_id, each in _workers(work).items():
+        parts = [f"{names(member_id)} runs {some(each, 'runs') or 'nothing'}"]
+        parts += [f"has copies of {some(each, 'copies')}"] if each.get("copies") else []
+        parts += [f"gives up {some(each, 'gives_up')}"] if each.get("gives_up") else []
+        clauses.append(" and ".join(parts))
+    clauses = some_of(clauses, 2 * NAMED, "more members")
+    if delay_ms := work.get("delay_ms"):
+        clauses.append(f"what a worker that is gone ran waits {duration(delay_ms)} for its return")
+    if (next_ms := work.get("next_rebalance_ms")) is not None:
+        clauses.append("a probing rebalance follows" + ("" if next_ms else " at once"))
+    return "; ".join(clauses)
 
 
 def _moved(rebalance: Rebalance, names: Names) -> str:

@@ -213,6 +213,8 @@ class Round:
     stored_ms: int | None = None
     stored_remark: str = ""
     """What a gateway did with the leader's assignment, if it did anything."""
+    work: EventFields | None = None
+    """What members of Kafka Connect or Kafka Streams run with it."""
     failure: Because | None = None
     """Why it came to no assignment."""
     setback: Because | None = None
@@ -229,7 +231,7 @@ class Round:
     def to_json(self) -> dict[str, Any]:
         """Return the documented fields."""
         names = "opened_ms cause=because is_initial formed_ms formed_by=ended_by generation protocol leader missing"
-        more = "stored_ms stored_remark failure setback announced_ms rejoin_ms missed_ms sync_ms"
+        more = "stored_ms stored_remark work failure setback announced_ms rejoin_ms missed_ms sync_ms"
         return _documented(self, f"{names} {more}") | {"protocol": self.protocol or None}
 
 

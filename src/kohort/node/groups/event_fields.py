@@ -1,7 +1,7 @@
 """One event of a group as a JSON object: the fields that `kohort explain` and all other readers of the topic use.
 
 An event is `Noted` when it happens, together with what is gone a moment later, and made JSON when its batch is written.
-The embedded `consumer` protocol is decoded; opaque metadata and assignments of other protocol types are left out.
+The embedded protocols of consumers, Connect and Streams are decoded; what is opaque in others is left out.
 Events of consumer groups (KIP-848) hold topic ids, JSON has names; a deleted topic appears by its id as text, unless it
 was named before. The targets of one computation are reported together, by the event that ends it.
 """
@@ -69,6 +69,7 @@ from kohort.group.join_refusals import Why
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import topic_id_text
+from kohort.node.groups.assigned_work import assigned_work
 from kohort.wire.consumer_protocol import assigned_by_topic, claimed_by_topic
 from kohort.wire.primitives import MalformedMessage
 
@@ -242,7 +243,9 @@ def _group_stored(event: GroupStored, _: TopicName) -> Fields:
     assignments = None
     if event.protocol_type == CONSUMER_PROTOCOL_TYPE:
         assignments = _decoded({member.member_id: member.assignment for member in event.members})
-    return {"protocol": event.protocol_name, "leader": event.leader, "assignments": assignments}
+    found = {"protocol": event.protocol_name, "leader": event.leader, "assignments": assignments}
+    work = assigned_work(event)
+    return found if work is None else {**found, "work": work}
 
 
 def _revocations_awaited(event: RevocationsAwaited, _: TopicName) -> Fields:

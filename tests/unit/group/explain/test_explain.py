@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from tests.unit.group.story import START, Story
 
 from kohort.group.explain.explain import Explanation
@@ -289,6 +292,38 @@ def test_other_protocols_have_rebalances_without_a_cost() -> None:
             event["assignments"] = None
     assert last_sentence(story) == "generation 0→1: a joined; what it assigns cannot be read"
     assert story.last().to_json()["unowned_partition_s"] is None
+
+
+def with_work(story: Story, readable: bool, **work: Any) -> Story:
+    for event in story.events:
+        if event["event"] == "assignment_stored":
+            event |= {"work": work} if readable else {"work": work, "assignments": None}
+    return story
+
+
+def test_workers_of_connect_are_explained_by_their_connectors_and_tasks() -> None:
+    a = {"url": "http://a/", "runs": ["sink", "sink-0", *(f"sink-{number}" for number in range(1, 9))], "gives_up": []}
+    b = {"url": "http://b/", "runs": ["source-1"], "gives_up": ["source-0"]}
+    story = with_work(Story().stable(a={0}, b={1}, c={2}), False, members={"a": a, "b": b, "c": {}}, delay_ms=300_000)
+    assert last_sentence(story) == "generation 0→1: a, b and c joined; connectors and tasks: 11, on 2 of 3 workers"
+    (stored,) = (text for _, text in links(story) if text.startswith("assignment stored"))
+    assert stored == (
+        "assignment stored: a runs sink, sink-0, sink-1, sink-2, sink-3, sink-4, 4 more; "
+        "b runs source-1 and gives up source-0; c runs nothing; "
+        "what a worker that is gone ran waits 5 min 0 s for its return"
+    )
+    assert story.last().to_json()["rounds"][-1]["work"]["members"]["b"] == b
+
+
+@pytest.mark.parametrize(
+    ("next_ms", "follows"),
+    [(None, ""), (0, "; a probing rebalance follows at once"), (7, "; a probing rebalance follows")],
+)
+def test_threads_of_streams_are_explained_by_their_tasks_and_copies(next_ms: int | None, follows: str) -> None:
+    members = {"a": {"runs": ["0_0", "1_0"], "copies": ["1_1"]}, "b": {"runs": ["0_1", "1_1"], "copies": []}}
+    story = with_work(Story().stable(a={0}, b={1}), True, members=members, next_rebalance_ms=next_ms)
+    (stored,) = (text for _, text in links(story) if text.startswith("assignment stored"))
+    assert stored == f"assignment stored: a runs 0_0, 1_0 and has copies of 1_1; b runs 0_1, 1_1{follows}"
 
 
 # -- what runs now
