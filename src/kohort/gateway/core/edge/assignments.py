@@ -118,7 +118,7 @@ def by_assignor(
         raise LeftAsItIs(first_few(faults))
     assigned = _union(given)
     if drained_given := sorted(name for name in drained if given[name].partitions):
-        raise LeftAsItIs(f"it gave partitions to {first_few(drained_given)}, which is drained")
+        raise LeftAsItIs(f"it gave partitions to {first_few(drained_given)}, drained")
     existing = frozenset(
         TopicPartition(topic, number) for topic, each in spec.topics.items() for number in range(each.partitions)
     )

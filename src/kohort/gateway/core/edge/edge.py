@@ -193,7 +193,7 @@ class Edge:
         except LeftAsItIs as why:
             self._left(group_id, Result.REFUSED, str(why))
             return None
-        without = f"without {first_few(sorted(drained))}, which is drained" if drained else ""
+        without = f"without {first_few(sorted(drained))}, drained" if drained else ""
         if assignor is None and protocol != COOPERATIVE_STICKY:
             try:
                 self._replace(held, without_drained(spec, drained, own), without, now_ms)
