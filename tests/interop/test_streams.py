@@ -5,11 +5,7 @@ Causes of rebalances are checked where the broker keeps them: on ours.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,16 +13,19 @@ from interop.group import keyed
 from interop.producers import produce
 from interop.streams import Application, application, running
 from interop.waiting import eventually
+from tests.interop.explanations import assigned_works, explains, rebalances, runs
 from tests.interop.lanes import Stage
 from tests.interop.topics import create_topic
 
 from kohort.sync import Admin
+from kohort.wire.streams_protocol import StreamsAssignment, StreamsSubscription
 
 pytestmark = [pytest.mark.timeout(400)]
 on_both = pytest.mark.parametrize("broker", ["kohort", "apache"])
 PARTITIONS, KEYS, RECORDS = 6, 20, 200
 EACH = RECORDS // KEYS
 EAGER, COOPERATIVE, OLDER = "2.3.1", "2.4.1", "3.9.1"
+METADATA_OF_COOPERATIVE = 5
 KILLS = 20
 
 
@@ -49,31 +48,25 @@ class Input:
         streams.await_counts(KEYS, self.rounds * EACH)
 
 
-def explains(stage: Stage) -> bool:
-    """Whether the broker keeps why groups rebalance."""
-    return stage.broker.name == "kohort"
-
-
-def rebalances(stage: Stage, group_id: str) -> list[dict[str, Any]]:
-    """Return what `kohort explain` says of a group's rebalances, the oldest first; none where nothing explains."""
-    if not explains(stage):
-        return []
-    program = str(Path(sys.executable).parent / "kohort")
-    command = [program, "explain", group_id, "--json", "--last", "1000", "--bootstrap-server", stage.bootstrap]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    found: list[dict[str, Any]] = json.loads(done.stdout)["rebalances"]
-    return found
-
-
 TASKS = {f"{subtopology}_{partition}": 1 for subtopology in (0, 1) for partition in range(PARTITIONS)}
+
+
+def described(stage: Stage, group_id: str) -> list[tuple[StreamsSubscription | None, StreamsAssignment | None]]:
+    """Return what each member has sent and been assigned."""
+    with Admin(stage.bootstrap) as admin:
+        members = admin.describe_groups([group_id])[group_id].members
+    return [each.streams for each in members if each.streams is not None]
 
 
 def described_tasks(stage: Stage, group_id: str) -> Counter[str]:
     """Return by how many instances each task is run, by what `kohort groups describe` shows."""
-    with Admin(stage.bootstrap) as admin:
-        members = admin.describe_groups([group_id])[group_id].members
-    given = [each.streams[1] for each in members if each.streams is not None and each.streams[1] is not None]
-    return Counter(str(task) for assignment in given for task in assignment.active)
+    given = [assignment.active for _, assignment in described(stage, group_id) if assignment is not None]
+    return Counter(str(task) for tasks in given for task in tasks)
+
+
+def metadata_versions(stage: Stage, group_id: str) -> list[int]:
+    """Return the version of the metadata that each member has sent."""
+    return [sent.version for sent, _ in described(stage, group_id) if sent is not None]
 
 
 def kinds(rebalance: dict[str, Any]) -> set[str]:
@@ -94,13 +87,23 @@ def test_application_becomes_cooperative_by_two_bounces(stage: Stage) -> None:
             for number in range(3):
                 before = len(rebalances(stage, streams.group_id))
                 instances[number].stop()
-                given.more()
+                # With the last old instance gone, all leave and join again with newer metadata. A task of 2.4.1 that
+                # another instance runs for a generation in between resumes with its former store: records that wait
+                # for it meanwhile would be lost to the count, on every broker.
+                is_switch = bool(settings) and number == 2
+                if not is_switch:
+                    given.more()
                 instances[number] = streams.start(number, *settings, version=COOPERATIVE)
                 running(instances[number])
+                if is_switch:
+                    eventually(lambda: metadata_versions(stage, streams.group_id), [METADATA_OF_COOPERATIVE] * 3, 60)
+                    eventually(lambda: described_tasks(stage, streams.group_id), TASKS, 60)
+                    given.more()
                 given.await_counted(streams)
                 bounce = rebalances(stage, streams.group_id)[before:]
                 assert not any("untold" in kinds(each) for each in bounce), f"a rebalance without a cause: {bounce}"
                 assert any("member_joined" in kinds(each) for each in bounce) or not explains(stage)
+                assert all(runs(each) == sorted(TASKS) for each in assigned_works(stage, streams.group_id)[-1:])
         counted = Counter(streams.read_counts())
     assert set(counted.values()) == {1}, "no instance was killed, so each count was written once"
     assert len(counted) == KEYS * EACH * given.rounds
