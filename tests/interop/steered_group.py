@@ -13,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from interop.group import IN_GO
 from interop.process import Child
 
-from interop import jars
+from interop import go_program, jars
 from kohort import Admin, Producer
 from kohort.client.errors import UnknownTopic
 from kohort.group.explain.explain import Explanation
@@ -36,7 +37,11 @@ class Steered:
         self.commands = folder / f"{settings['client']}-{time.monotonic_ns()}.commands"
         self.commands.touch()
         arguments = [bootstrap, group, str(self.commands), *(f"{key}={value}" for key, value in settings.items())]
-        if library == "java":
+        if library in IN_GO:  # takes no commands
+            usual = ("assignor=range", "metadata_ms=500")
+            command = [str(go_program.built(ROOT / "interop" / "go" / library)), bootstrap, group, settings["topics"]]
+            command += [*usual, *arguments[3:]]
+        elif library == "java":
             command = jars.command("SteeredMember", *arguments, classes=jars.compiled("SteeredMember"))
         else:
             command = [sys.executable, "-m", f"interop.steered.{library}", *arguments]

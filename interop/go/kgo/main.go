@@ -97,7 +97,7 @@ func (c *consumer) options() []kgo.Opt {
 		kgo.SeedBrokers(c.Bootstrap),
 		kgo.ConsumerGroup(c.Group),
 		kgo.ConsumeTopics(c.Topic),
-		kgo.ClientID("kgo"),
+		kgo.ClientID(c.Text("client", "kgo")),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(100 * time.Millisecond),
 		kgo.OnPartitionsAssigned(c.assigned),
@@ -109,6 +109,12 @@ func (c *consumer) options() []kgo.Opt {
 	if !c.IsAutomatic() {
 		chosen = append(chosen, kgo.DisableAutoCommit(), kgo.SessionTimeout(c.Duration("session_ms", 6000)),
 			kgo.HeartbeatInterval(c.Duration("heartbeat_ms", 1000)))
+	}
+	if pattern, ok := c.Settings["pattern"]; ok {
+		chosen = append(chosen, kgo.ConsumeRegex(), kgo.ConsumeTopics("^"+pattern+"$"))
+	}
+	if _, ok := c.Settings["metadata_ms"]; ok {
+		chosen = append(chosen, kgo.MetadataMaxAge(c.Duration("metadata_ms", 0)), kgo.MetadataMinAge(c.Duration("metadata_ms", 0)))
 	}
 	if instance, ok := c.Settings["instance"]; ok {
 		chosen = append(chosen, kgo.InstanceID(instance))

@@ -45,6 +45,14 @@ func (o Options) Assignors() []string {
 	return nil
 }
 
+// Text returns a setting.
+func (o Options) Text(name, usual string) string {
+	if text, ok := o.Settings[name]; ok {
+		return text
+	}
+	return usual
+}
+
 // Duration returns a setting in milliseconds.
 func (o Options) Duration(name string, usual int) time.Duration {
 	if text, ok := o.Settings[name]; ok {
