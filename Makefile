@@ -49,6 +49,7 @@ gen: .venv/dev ## write the generated files again
 	$(BIN)/python -m scripts.message_stubs
 	$(BIN)/python -m scripts.settings_table
 	$(BIN)/python -m scripts.metrics_table
+	$(BIN)/python -m scripts.authorization_table
 	$(BIN)/python -m scripts.invariants_table
 	$(BIN)/python -m scripts.conformance
 	$(BIN)/python -m scripts.decisions_index

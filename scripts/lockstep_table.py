@@ -62,10 +62,19 @@ ours, with both transaction versions, epochs that run out, repeated and late req
 and compares every answer, every record of `__transaction_state` and every marker that begins.
 """
 
+AUTHORIZER = """\
+## The authorizer
+
+`make lockstep` also asks Kafka's own `StandardAuthorizer` and ours 100,000 random questions: rules with literal,
+prefixed and wildcard names come and go between them, for several principals and hosts, with and without super users
+and `allow.everyone.if.no.acl.found`; filters and `authorizeByResourceType` are among them. There is no difference: not
+even that the rules of `*` do not apply to a longer name that begins with `*` (decision 98).
+"""
+
 OUTSIDE = (
     (
         "ApiVersions",
-        "Offers the APIs of share and streams groups, ACLs, quotas, tokens and reassignments.",
+        "Offers the APIs of share and streams groups, quotas, tokens and reassignments.",
         "Offers none of them, and of the features `group.version` and `transaction.version` alone.",
     ),
     (
@@ -138,6 +147,7 @@ def _lines() -> Iterator[str]:
         yield f"| {' | '.join((row.name, row.kafka, row.ours, row.reason, row.request))} |"
     yield ""
     yield TASKS
+    yield _linked(AUTHORIZER)
     yield "## Outside the coordinator\n"
     yield "What a compatible broker of ours and Apache Kafka 4.3.1 answer differently, asked side by side.\n"
     yield "| request | Apache Kafka 4.3 | ours |"

@@ -1,7 +1,7 @@
-"""Feed Kafka's coordinators and ours the same commands, and Kafka's assignors and ours the same groups.
+"""Feed Kafka's coordinators, authorizer and assignors and ours the same commands, questions and groups.
 
     python -m tests.lockstep                        100,000 steps, 50,000 of transactions, 10,000 groups,
-                                                    2,000 applications of Kafka Streams
+                                                    2,000 applications of Kafka Streams, 100,000 questions about rights
     python -m tests.lockstep --seed 17 --trace      one seed, shrunk if it fails, with all that happens in it
     python -m tests.lockstep --seeds 50 --from 900 --keep-going
 
@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
 from interop.unavailable import Unavailable
-from tests.lockstep import assignors, tasks, transactions
+from tests.lockstep import assignors, authorizer, tasks, transactions
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import STEPS, Run, again, run, shrink, take
@@ -38,6 +38,9 @@ APPLICATIONS = 2_000
 SEEDS = -(-100_000 // STEPS)
 TRANSACTIONS = -(-50_000 // transactions.STEPS)
 """Seeds that the transaction coordinators are compared on."""
+
+QUESTIONS = 130
+"""Seeds that the authorizers are compared on: 100,000 questions."""
 
 
 def _results(seeds: list[int], jobs: int, pom: str) -> Iterator[tuple[int, Counter[str], list[tuple[Run, Run]]]]:
@@ -149,6 +152,25 @@ def transaction_steps(seeds: list[int]) -> int:
     return failures
 
 
+def questions(seeds: list[int]) -> int:
+    """Compare the authorizers, say what was found, and return how many seeds failed."""
+    began, answers, failures = time.monotonic(), Counter[str](), 0
+    theirs = authorizer.Kafkas()
+    try:
+        for seed in seeds:
+            found = authorizer.run(theirs, seed)
+            answers += found.answers
+            if found.failure is not None:
+                failures += 1
+                short = authorizer.shrink(theirs, found)
+                print(f"\nauthorizer, seed {seed}: {len(short.steps)} steps suffice: {short.failure}\n")
+    finally:
+        theirs.close()
+    took, total = time.monotonic() - began, sum(answers.values())
+    print(f"authorizer: {total:,} questions in {took:.0f} s, {answers['1']:,} allowed, {failures} seeds differ")
+    return failures
+
+
 def main() -> None:
     """Compare what the options ask for."""
     parser = argparse.ArgumentParser(prog="python -m tests.lockstep", description="Kafka's coordinator beside ours.")
@@ -175,11 +197,16 @@ def main() -> None:
     parser.add_argument(
         "--tasks", type=int, default=APPLICATIONS, metavar="APPLICATIONS", help=f"({APPLICATIONS:,}); 0 for none"
     )
+    parser.add_argument(
+        "--questions", type=int, default=QUESTIONS, metavar="SEEDS", help=f"of the authorizer ({QUESTIONS}); 0 for none"
+    )
     options = parser.parse_args()
     try:
         failures = coordinators(options)
         if options.seed is None and options.transactions:
             failures += transaction_steps(list(range(options.start, options.start + options.transactions)))
+        if options.seed is None and options.questions:
+            failures += questions(list(range(options.start, options.start + options.questions)))
         if options.seed is None and options.assignors:
             failures += assignor_groups(options.assignors)
         if options.seed is None and options.tasks:

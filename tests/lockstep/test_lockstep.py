@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 from interop.unavailable import Unavailable
-from tests.lockstep import assignors, tasks, transactions
+from tests.lockstep import assignors, authorizer, tasks, transactions
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import again, run, shrink
@@ -118,3 +119,17 @@ def test_placements_of_tasks_are_no_worse_than_those_of_kafka_streams() -> None:
         java.close()
     assert not found.worse, "\n".join(found.worse)
     assert found.ours.moves < found.theirs.moves
+
+
+def test_authorizers_answer_every_question_alike() -> None:
+    try:
+        theirs = authorizer.Kafkas()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    try:
+        runs = [authorizer.run(theirs, seed) for seed in range(5)]
+    finally:
+        theirs.close()
+    assert [run.failure for run in runs if run.failure] == []
+    answers = sum((run.answers for run in runs), Counter[str]())
+    assert min(answers["0"], answers["1"]) > 1000, "both answers are common"

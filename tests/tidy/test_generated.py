@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from scripts import (
+    authorization_table,
     conformance,
     decisions_index,
     invariants_table,
@@ -18,6 +19,7 @@ from tests.tidy.tree import Tree
 
 GENERATED: dict[str, Callable[[], str]] = {
     "src/kohort/wire/messages.pyi": message_stubs.render,
+    "docs/authorization.md": authorization_table.render,
     "docs/conformance.md": conformance.render,
     "docs/decisions/README.md": decisions_index.render,
     "docs/invariants.md": invariants_table.render,

@@ -7,12 +7,14 @@ restart; producer ids are reserved in blocks, so that none is ever given twice.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kohort.group.coordinator_settings import GroupConfig
 from kohort.log.disk import Disk, StorageError
+from kohort.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from kohort.model.errors import KafkaError
 from kohort.model.ids import topic_id_text
+from kohort.node.authorization.acls import Acls
 from kohort.node.configuration.broker_settings import LONG_MAX, value_text
 from kohort.node.configuration.config import Config, ConfigError, GroupResourceConfig
 from kohort.node.durability import Durability
@@ -51,6 +53,7 @@ class BrokerState:
         self._log = MetadataLog(disk, self._storage.space)
         self.topics = Topics(self._storage, self._log, random_bytes)
         self.group_configs = GroupConfigs(config)
+        self.acls = Acls()
         self.cluster_id = ""
         self._next_producer_id = 0
         self._reserved_producer_id = 0
@@ -109,6 +112,11 @@ class BrokerState:
             for partition in topic.partitions:
                 partition.reconfigure()
 
+    def change_acls(self, added: Sequence[AclBinding], removed: Sequence[AclBinding], now_ms: int) -> None:
+        """Add and remove ACLs, all of them or none. Raises StorageError."""
+        self._log.append(acl_entries(added, removed, now_ms), now_ms)
+        self.acls.change(added, removed)
+
     def enforce_retention(self, now_ms: int) -> Steps[None]:
         """Delete the segments that are too old or too much."""
         self.shorten(now_ms)
@@ -147,6 +155,7 @@ class BrokerState:
                 for name, value in sorted(config.dynamic.items())
             ),
             *self.group_configs.entries(now_ms),
+            *acl_entries(self.acls, (), now_ms),
             *self.topics.entries(now_ms),
         ]
 
@@ -165,8 +174,26 @@ class BrokerState:
                     log.warning("a stored setting is no longer valid: %s", error)
             case "group_config":
                 self.group_configs.apply(entry)
+            case "acl":
+                self._apply_acl(entry)
             case _:
                 self.topics.apply(entry)
+
+    def _apply_acl(self, entry: Entry) -> None:
+        kind, name, pattern, principal, host, operation, permission = entry["acl"]
+        acl = AclBinding(
+            ResourceType[kind],
+            name,
+            PatternType[pattern],
+            principal,
+            host,
+            AclOperation[operation],
+            AclPermission[permission],
+        )
+        if entry["exists"]:
+            self.acls.change(added=[acl])
+        else:
+            self.acls.change(removed=[acl])
 
 
 class GroupConfigs:
@@ -228,6 +255,20 @@ def group_config_entries(group_id: str, changes: Iterable[tuple[str, str | None]
         {"type": "group_config", "group": group_id, "name": name, "value": value, "at_ms": now_ms}
         for name, value in changes
     ]
+
+
+def acl_entries(added: Iterable[AclBinding], removed: Iterable[AclBinding], now_ms: int) -> list[Entry]:
+    """Return the entries that add and remove ACLs."""
+    return [
+        {"type": "acl", "acl": _texts(acl), "exists": exists, "at_ms": now_ms}
+        for several, exists in ((added, True), (removed, False))
+        for acl in several
+    ]
+
+
+def _texts(acl: AclBinding) -> list[str]:
+    kind, pattern, operation, permission = acl.resource_type, acl.pattern_type, acl.operation, acl.permission
+    return [kind.name, acl.name, pattern.name, acl.principal, acl.host, operation.name, permission.name]
 
 
 def _effective(own: GroupResourceConfig) -> GroupConfig:

@@ -103,7 +103,8 @@ class Connections:
         self._steps = services.steps
         self._open: set[Connection] = set()
         self.limit = ConnectionLimit(services.config)
-        self._routes = Routes(services.config.newest_versions)
+        is_guarded = context.access.authorizer is not None
+        self._routes = Routes(services.config.newest_versions, is_guarded=is_guarded)
         self._known = self._routes.known
         self._touched: dict[Connection, None] = {}
         """Connections with responses to send, or with requests that may go on."""

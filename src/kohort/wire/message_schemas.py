@@ -280,7 +280,9 @@ def _default(element: str | Struct, is_array: bool, text: str | None) -> Default
             return int(text or "0", 0)
 
 
-_FILES = "admin embedded group offsets offsets_topic records session share streams topics transaction_log transactions"
+_FILES = (
+    "acls admin embedded group offsets offsets_topic records session share streams topics transaction_log transactions"
+)
 FILES = tuple(f"{name}.txt" for name in _FILES.split())
 
 

@@ -9,6 +9,85 @@ from kohort.wire.message import Message, Request, Response, Value
 
 Records = bytes | bytearray | memoryview | list[bytes | bytearray | memoryview]
 
+class DescribeAclsRequest(Request[DescribeAclsResponse]):
+    resource_type_filter: int = 0
+    resource_name_filter: str | None = ""
+    pattern_type_filter: int = 3
+    principal_filter: str | None = ""
+    host_filter: str | None = ""
+    operation: int = 0
+    permission_type: int = 0
+
+class DescribeAclsResponse(Response):
+    class Resource(Value):
+        class Acl(Value):
+            principal: str = ""
+            host: str = ""
+            operation: int = 0
+            permission_type: int = 0
+
+        resource_type: int = 0
+        resource_name: str = ""
+        pattern_type: int = 3
+        acls: list[Acl] = ...
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = ""
+    resources: list[Resource] = ...
+
+class CreateAclsRequest(Request[CreateAclsResponse]):
+    class Creation(Value):
+        resource_type: int = 0
+        resource_name: str = ""
+        resource_pattern_type: int = 3
+        principal: str = ""
+        host: str = ""
+        operation: int = 0
+        permission_type: int = 0
+
+    creations: list[Creation] = ...
+
+class CreateAclsResponse(Response):
+    class Result(Value):
+        error_code: int = 0
+        error_message: str | None = ""
+
+    throttle_time_ms: int = 0
+    results: list[Result] = ...
+
+class DeleteAclsRequest(Request[DeleteAclsResponse]):
+    class Filter(Value):
+        resource_type_filter: int = 0
+        resource_name_filter: str | None = ""
+        pattern_type_filter: int = 3
+        principal_filter: str | None = ""
+        host_filter: str | None = ""
+        operation: int = 0
+        permission_type: int = 0
+
+    filters: list[Filter] = ...
+
+class DeleteAclsResponse(Response):
+    class FilterResult(Value):
+        class MatchingAcl(Value):
+            error_code: int = 0
+            error_message: str | None = ""
+            resource_type: int = 0
+            resource_name: str = ""
+            pattern_type: int = 3
+            principal: str = ""
+            host: str = ""
+            operation: int = 0
+            permission_type: int = 0
+
+        error_code: int = 0
+        error_message: str | None = ""
+        matching_acls: list[MatchingAcl] = ...
+
+    throttle_time_ms: int = 0
+    filter_results: list[FilterResult] = ...
+
 class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
     class Resource(Value):
         resource_type: int = 0

@@ -7,6 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kohort.assign.server.spec import ServerAssignor
+from kohort.node.authorization.access import Access
+from kohort.node.authorization.acls import Acls
+from kohort.node.authorization.api_checks import Check
+from kohort.node.authorization.authorizer import Authorizer
+from kohort.node.configuration.config import Config
 from kohort.node.fetch_sessions import FetchSessions
 from kohort.node.services import Services
 from kohort.wire.apis import Api
@@ -15,22 +20,8 @@ if TYPE_CHECKING:
     from kohort.node.client_connection import Request
     from kohort.node.groups.coordinator import Coordinator
     from kohort.node.groups.runtime import GroupObserver
+    from kohort.node.topics.topic import Topic
     from kohort.node.transactions.transaction_coordinator import TransactionCoordinator
-
-
-# -- which operations a client may do, as bit fields (KIP-430): all of them, since there is no authorizer
-
-READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION = 3, 4, 5, 6, 7, 8, 9
-DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
-
-
-def _bits(*operations: int) -> int:
-    return sum(1 << operation for operation in operations)
-
-
-TOPIC_OPERATIONS = _bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
-GROUP_OPERATIONS = _bits(READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
-CLUSTER_OPERATIONS = _bits(CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE)
 
 
 class ApiContext:
@@ -46,6 +37,8 @@ class ApiContext:
         self.durability = services.durability
         self.state = services.state
         self.topics = services.state.topics
+        self.access = Access(services.state.acls, authorizer_of(services.config, services.state.acls))
+        """What the sender of a request may do."""
         self.users = services.config.sasl_users
         """Passwords by user name; without any, clients need not authenticate."""
         self.advertised = ("127.0.0.1", 9092)
@@ -55,6 +48,18 @@ class ApiContext:
         )
         self._assignors = assignors
         self._observer = observer
+
+    def find_topic(self, request: Request, check: Check, key: str | bytes) -> Topic:
+        """Return the topic of a name or an id. Raises KafkaError, that of the check before it says if a name exists."""
+        access = self.access
+        if access.authorizer is None:
+            return self.topics.find(key)
+        if isinstance(key, str):
+            access.require(request.connection, check, key)
+            return self.topics.find(key)
+        topic = self.topics.find(key)
+        access.require(request.connection, check, topic.name)
+        return topic
 
     def overtaken_member(self, blocker: Request, group_id: str) -> str | None:
         """Return the member of the group whose JoinGroup or SyncGroup blocks the connection, if requests overtake."""
@@ -85,3 +90,10 @@ class ApiContext:
     def has_coordinator(self) -> bool:
         """Whether the group coordinator was loaded."""
         return "coordinator" in self.__dict__
+
+
+def authorizer_of(config: Config, acls: Acls) -> Authorizer | None:
+    """Return the authorizer that the settings name, None where they name none."""
+    if not config.authorizer_class_name:
+        return None
+    return Authorizer(acls, config.super_user_names, allows_without_acl=config.allow_everyone_if_no_acl_found)

@@ -16,6 +16,7 @@ from kohort.log.partition_log import Appended
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.apis.going_on import when_answered
+from kohort.node.authorization import api_checks
 from kohort.node.client_connection import NO_REPLY, Request, Silence
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
@@ -175,7 +176,8 @@ def _produce_error(error: ErrorCode, version: int) -> ErrorCode:
 
 
 def _find(context: ApiContext, request: Request, asked: ProduceRequest.TopicData, index: int) -> Partition:
-    topic = context.topics.find(asked.topic_id if request.api_version >= 13 else asked.name)
+    key = asked.topic_id if request.api_version >= 13 else asked.name
+    topic = context.find_topic(request, api_checks.PRODUCE_TOPIC, key)
     if topic.is_internal:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
     return topic.partition(index)

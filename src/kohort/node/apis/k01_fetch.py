@@ -14,10 +14,10 @@ from kohort.log.disk import StorageError
 from kohort.log.partition_log import OffsetOutOfRange
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
+from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
 from kohort.node.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, Fetched, FetchSession
 from kohort.node.route import set_error
-from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import Partition
 from kohort.wire.messages import FetchRequest, FetchResponse
@@ -58,13 +58,13 @@ def _begin(context: ApiContext, request: Request, message: FetchRequest) -> Step
     version, sessions = request.api_version, context.fetch_sessions
     if version >= 7 and message.session_epoch > FIRST_EPOCH:
         session = yield from sessions.resume(message, version, request.now_ms)
-        return Fetch(context.services, request, message, session.partitions.values(), session, is_incremental=True)
+        return Fetch(context, request, message, session.partitions.values(), session, is_incremental=True)
     if message.session_id:
         sessions.close(message.session_id)
     if version >= 7 and message.session_epoch != FINAL_EPOCH:
         opened = yield from sessions.open(message, version, request.now_ms)
         if opened is not None:
-            return Fetch(context.services, request, message, opened.partitions.values(), opened, is_incremental=False)
+            return Fetch(context, request, message, opened.partitions.values(), opened, is_incremental=False)
     fetched: dict[tuple[bytes | str, int], Fetched] = {}
     for topic in message.topics:
         yield 1
@@ -72,7 +72,7 @@ def _begin(context: ApiContext, request: Request, message: FetchRequest) -> Step
         for asked in topic.partitions:
             fetched[key, asked.partition] = Fetched(key, asked)
             yield 1
-    return Fetch(context.services, request, message, fetched.values(), None, is_incremental=False)
+    return Fetch(context, request, message, fetched.values(), None, is_incremental=False)
 
 
 _Result = FetchResponse.Response.Partition
@@ -84,7 +84,7 @@ class Fetch:
 
     def __init__(
         self,
-        services: Services,
+        context: ApiContext,
         request: Request,
         message: FetchRequest,
         fetched: Iterable[Fetched],
@@ -92,7 +92,8 @@ class Fetch:
         *,
         is_incremental: bool,
     ) -> None:
-        self._topics = services.topics
+        services = context.services
+        self._context = context
         self._timers = services.timers
         self._durability = services.durability
         self._request = request
@@ -183,7 +184,8 @@ class Fetch:
     def _read(self, fetched: Fetched, left: int, *, is_first: bool) -> tuple[FetchResponse.Response.Partition, int]:
         result = _Result(partition_index=fetched.partition, high_watermark=-1, records=b"")
         try:
-            partition = self._topics.find_partition(fetched.topic, fetched.partition)
+            topic = self._context.find_topic(self._request, api_checks.FETCH_TOPIC, fetched.topic)
+            partition = topic.partition(fetched.partition)
             return result, self._read_log(partition, fetched.asked, result, left, is_first)
         except (KafkaError, StorageError) as error:
             set_error(result, error)

@@ -16,6 +16,7 @@ from typing import Any
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
+from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
@@ -70,7 +71,8 @@ def list_offsets(context: ApiContext, request: Request, message: ListOffsetsRequ
     ) -> Steps[None]:
         if times[topic, asked.partition_index] > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is asked about twice.")
-        partition = context.topics.find_partition(topic, asked.partition_index)
+        found = context.find_topic(request, api_checks.LIST_OFFSETS_TOPIC, topic)
+        partition = found.partition(asked.partition_index)
         partition.check_leader_epoch(asked.current_leader_epoch)
         is_committed = message.isolation_level == _READ_COMMITTED
         return _look_up(partition, asked.timestamp, request.api_version, result, is_committed=is_committed)
@@ -113,7 +115,8 @@ def delete_records(
         topic: str, asked: DeleteRecordsRequest.Topic.Partition, result: DeleteRecordsResponse.Topic.Partition
     ) -> None:
         result.low_watermark = -1
-        partition = context.topics.find_partition(topic, asked.partition_index)
+        found = context.find_topic(request, api_checks.DELETE_RECORDS_TOPIC, topic)
+        partition = found.partition(asked.partition_index)
         if partition.topic.is_internal:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic}")
         if "delete" not in partition.topic.config.cleanup_policy:
@@ -133,12 +136,15 @@ def offset_for_leader_epoch(
     context: ApiContext, request: Request, message: OffsetForLeaderEpochRequest
 ) -> Steps[OffsetForLeaderEpochResponse]:
     """Answer for each partition with the largest epoch not above the asked one, and its end."""
+    is_broker = context.access.allows(request.connection, api_checks.EPOCH_CLUSTER)
 
     def answer(
         topic: str,
         asked: OffsetForLeaderEpochRequest.Topic.Partition,
         result: OffsetForLeaderEpochResponse.Topic.Partition,
     ) -> None:
+        if not is_broker:
+            context.access.require(request.connection, api_checks.EPOCH_TOPIC, topic)
         partition = context.topics.find_partition(topic, asked.partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
         if asked.leader_epoch == partition.leader_epoch:

@@ -11,9 +11,11 @@ from __future__ import annotations
 from typing import TypeVar
 
 from kohort.log.disk import StorageError
+from kohort.model.acl import ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.node.apis.context import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ApiContext
+from kohort.node.apis.context import ApiContext
+from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import INTERNAL, Partition, Topic
@@ -40,9 +42,12 @@ def metadata(context: ApiContext, request: Request, message: MetadataRequest) ->
         cluster_id=context.state.cluster_id,
         controller_id=node_id,
     )
+    access, sender = context.access, request.connection
     asked = message.topics
     if asked is None or (request.api_version == 0 and not asked):
         for each in context.topics:
+            if not access.allows(sender, api_checks.METADATA_TOPIC, each.name):
+                continue
             response.topics.append((yield from _describe(each, node_id)))
     else:
         for wanted in {(topic.name, topic.topic_id): topic for topic in asked}.values():
@@ -50,10 +55,18 @@ def metadata(context: ApiContext, request: Request, message: MetadataRequest) ->
     if message.include_topic_authorized_operations:
         for described in response.topics:
             if described.error_code == ErrorCode.NONE:
-                described.topic_authorized_operations = TOPIC_OPERATIONS
+                described.topic_authorized_operations = access.operations(
+                    sender, ResourceType.TOPIC, described.name or ""
+                )
     if message.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = _cluster_operations(context, request, api_checks.METADATA_CLUSTER)
     return response
+
+
+def _cluster_operations(context: ApiContext, request: Request, check: api_checks.Check) -> int:
+    if not context.access.allows(request.connection, check):
+        return 0
+    return context.access.operations(request.connection, ResourceType.CLUSTER)
 
 
 def refuse_metadata(message: MetadataRequest, code: ErrorCode, text: str, version: int) -> MetadataResponse:
@@ -98,7 +111,14 @@ def _find(
             return MetadataResponse.Topic(
                 error_code=code, name=None if request.api_version >= 12 else "", topic_id=asked.topic_id
             )
+        if not context.access.allows(request.connection, api_checks.METADATA_TOPIC, topic.name):
+            error = api_checks.METADATA_TOPIC.error
+            return MetadataResponse.Topic(error_code=error, name=None, topic_id=asked.topic_id)
         return (yield from _describe(topic, context.config.node_id))
+    try:
+        context.access.require(request.connection, api_checks.METADATA_TOPIC, name)
+    except KafkaError as error:
+        return MetadataResponse.Topic(error_code=error.code, name=name)
     topic = context.topics.get(name)
     try:
         if topic is None:
@@ -113,6 +133,10 @@ def _find(
 
 def _create(context: ApiContext, request: Request, message: MetadataRequest, name: str) -> Topic:
     allowed = message.allow_auto_topic_creation or request.api_version < 4
+    access, sender = context.access, request.connection
+    is_created = allowed and (context.config.auto_create_topics_enable or name == "__consumer_offsets")
+    if is_created and not access.allows(sender, api_checks.AUTO_CREATE_CLUSTER):
+        access.require(sender, api_checks.AUTO_CREATE_TOPIC, name)
     if name == "__consumer_offsets" and allowed:
         return context.coordinator.ensure_topic()
     if not (allowed and context.config.auto_create_topics_enable) or name in INTERNAL:
@@ -142,7 +166,7 @@ def describe_cluster(context: ApiContext, request: Request, message: DescribeClu
         ],
     )
     if message.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = _cluster_operations(context, request, api_checks.DESCRIBE_CLUSTER)
     return response
 
 
@@ -153,7 +177,10 @@ def describe_topic_partitions(
     limit = min(message.response_partition_limit, context.config.max_request_partition_size_limit)
     if limit <= 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition limit must be above 0.")
-    names = sorted({topic.name for topic in message.topics}) or [topic.name for topic in context.topics]
+    access, sender, check = context.access, request.connection, api_checks.PARTITIONS_TOPIC
+    names = sorted({topic.name for topic in message.topics})
+    if not names:
+        names = [topic.name for topic in context.topics if access.allows(sender, check, topic.name)]
     cursor = message.cursor
     if cursor is not None:
         if cursor.partition_index < 0:
@@ -163,6 +190,9 @@ def describe_topic_partitions(
     for name in names:
         yield 1
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        if not access.allows(sender, check, name):
+            response.topics.append(_DescribedTopic(error_code=check.error, name=name))
+            continue
         topic = context.topics.get(name)
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -175,7 +205,7 @@ def describe_topic_partitions(
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.is_internal,
-            topic_authorized_operations=TOPIC_OPERATIONS,
+            topic_authorized_operations=access.operations(sender, ResourceType.TOPIC, topic.name),
             partitions=[],
         )
         response.topics.append(described)

@@ -20,6 +20,8 @@ from kohort.group.results import CommitResult, DeleteOffsetsResult, Result
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.node.apis.context import ApiContext
+from kohort.node.authorization import api_checks
+from kohort.node.authorization.api_checks import Check
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import TURN_STEPS, Steps, result_of
 from kohort.wire.messages import (
@@ -45,7 +47,7 @@ def offset_commit(
 ) -> Steps[OffsetCommitResponse | None]:
     """Pass the offsets of existing partitions to the group, and answer for those of others."""
     version = request.api_version
-    command, topics, answers = yield from _read_commit(context, message, version)
+    command, topics, answers = yield from _read_commit(context, request, message, version)
     response = OffsetCommitResponse(topics=topics)
 
     def error_of(result: Result) -> ErrorCode:
@@ -97,14 +99,16 @@ def offset_commit_overtakes(context: ApiContext, blocker: Request, message: Offs
     """
     if context.overtaken_member(blocker, message.group_id) is None:
         return False
-    return context.coordinator.takes(result_of(_read_commit(context, message, version))[0])
+    return context.coordinator.takes(result_of(_read_commit(context, blocker, message, version))[0])
 
 
 def _read_commit(
-    context: ApiContext, message: OffsetCommitRequest, version: int
+    context: ApiContext, request: Request, message: OffsetCommitRequest, version: int
 ) -> Steps[tuple[CommitOffsets, list[_CommittedTopic], list[tuple[Any, str]]]]:
     """Return the command about the partitions that exist, the answer for all, and the part of it about those."""
-    offsets, topics, answers = yield from read_offsets(context, message.topics, _CommittedTopic, is_by_id=version >= 10)
+    offsets, topics, answers = yield from read_offsets(
+        context, request, api_checks.COMMIT_TOPIC, message.topics, _CommittedTopic, is_by_id=version >= 10
+    )
     command = CommitOffsets(
         message.group_id,
         message.member_id,
@@ -118,7 +122,13 @@ def _read_commit(
 
 
 def read_offsets(
-    context: ApiContext, asked_topics: list[Any], cls: type[CommittedT], *, is_by_id: bool
+    context: ApiContext,
+    request: Request,
+    check: Check,
+    asked_topics: list[Any],
+    cls: type[CommittedT],
+    *,
+    is_by_id: bool,
 ) -> Steps[tuple[list[OffsetToCommit], list[CommittedT], list[tuple[Any, str]]]]:
     """Return the offsets to commit for partitions that exist, the answer for all, and the part of it about those."""
     offsets: list[OffsetToCommit] = []
@@ -134,6 +144,8 @@ def read_offsets(
             name, count, topic_id = topic.name, len(topic.partitions), topic.topic_id
         elif is_by_id:
             missing = ErrorCode.UNKNOWN_TOPIC_ID
+        if (topic is not None or not is_by_id) and not context.access.allows(request.connection, check, name):
+            count, missing = 0, check.error
         for each in asked.partitions:
             yield 1
             index = each.partition_index
@@ -172,12 +184,13 @@ def offset_fetch(context: ApiContext, request: Request, message: OffsetFetchRequ
         response = OffsetFetchResponse(groups=[])
         for group in message.groups:
             is_stable = message.require_stable
-            response.groups.append((yield from _fetch_group(context, group, version, is_stable=is_stable)))
+            response.groups.append((yield from _fetch_group(context, request, group, is_stable=is_stable)))
         return response
+    context.access.require(request.connection, api_checks.OFFSETS_GROUP, message.group_id)
     if error := context.coordinator.load_error(message.group_id):
         return refuse_offset_fetch(message, error, "", version)
     topics = yield from _fetch_topics(
-        context, message.group_id, message.topics, version, _FetchedTopic, is_stable=message.require_stable
+        context, request, message.group_id, message.topics, _FetchedTopic, is_stable=message.require_stable
     )
     return OffsetFetchResponse(topics=topics)
 
@@ -198,16 +211,18 @@ def refuse_offset_fetch(message: OffsetFetchRequest, code: ErrorCode, text: str,
 
 
 def _fetch_group(
-    context: ApiContext, asked: OffsetFetchRequest.Group, version: int, *, is_stable: bool
+    context: ApiContext, request: Request, asked: OffsetFetchRequest.Group, *, is_stable: bool
 ) -> Steps[_FetchedGroup]:
     yield 1
-    group_id = asked.group_id
+    group_id, version = asked.group_id, request.api_version
+    if not context.access.allows(request.connection, api_checks.OFFSETS_GROUP, group_id):
+        return _FetchedGroup(group_id=group_id, topics=[], error_code=api_checks.OFFSETS_GROUP.error)
     coordinator = context.coordinator
     error = coordinator.load_error(group_id) or coordinator.fetch_error(group_id, asked.member_id, asked.member_epoch)
     if error:
         return _FetchedGroup(group_id=group_id, topics=[], error_code=error)
     topics = yield from _fetch_topics(
-        context, group_id, asked.topics, version, _FetchedGroup.Topic, is_stable=is_stable
+        context, request, group_id, asked.topics, _FetchedGroup.Topic, is_stable=is_stable
     )
     if asked.topics is None:
         for topic in topics:
@@ -215,17 +230,14 @@ def _fetch_group(
             topic.topic_id = NO_TOPIC_ID if found is None else found.topic_id
         if version >= 10:  # it has no way to name a topic that is gone
             topics = [topic for topic in topics if topic.topic_id != NO_TOPIC_ID]
-    elif version >= 10:
-        # As Kafka orders them: topics whose id is unknown come last.
-        topics.sort(key=lambda topic: not topic.name)
     return _FetchedGroup(group_id=group_id, topics=topics)
 
 
 def _fetch_topics(
     context: ApiContext,
+    request: Request,
     group_id: str,
     asked: list[Any] | None,
-    version: int,
     cls: type[TopicT],
     *,
     is_stable: bool,
@@ -235,8 +247,10 @@ def _fetch_topics(
     With `is_stable` one that an open transaction commits is an error, after which its reader asks again.
     """
     if asked is None:
-        return (yield from _all_topics(context, group_id, cls, is_stable=is_stable))
-    topics = []
+        return (yield from _all_topics(context, request, group_id, cls, is_stable=is_stable))
+    version = request.api_version
+    topics: list[TopicT] = []
+    refused: list[TopicT] = []
     for each in asked:
         yield 1
         name, topic_id, is_known = each.name, NO_TOPIC_ID, True
@@ -246,6 +260,8 @@ def _fetch_topics(
             is_known, name = topic is not None, "" if topic is None else topic.name
             answered = cls(name=name, topic_id=topic_id, partitions=[])  # type: ignore[call-arg]
         error = ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_ID
+        if is_known and not context.access.allows(request.connection, api_checks.OFFSETS_TOPIC, name):
+            is_known, error = False, api_checks.OFFSETS_TOPIC.error
         for index in each.partition_indexes:
             committed = context.coordinator.offset(group_id, name, index, topic_id) if is_known else None
             if is_stable and is_known and context.coordinator.is_pending(group_id, name, index):
@@ -254,13 +270,17 @@ def _fetch_topics(
             else:
                 answered.partitions.append(_fetched(cls.Partition, index, committed, error))
             yield 1
-        topics.append(answered)
-    return topics
+        (topics if is_known else refused).append(answered)
+    return topics + refused  # in Kafka's order
 
 
-def _all_topics(context: ApiContext, group_id: str, cls: type[TopicT], *, is_stable: bool) -> Steps[list[TopicT]]:
+def _all_topics(
+    context: ApiContext, request: Request, group_id: str, cls: type[TopicT], *, is_stable: bool
+) -> Steps[list[TopicT]]:
     topics: dict[str, TopicT] = {}
     for committed in context.coordinator.offsets(group_id):
+        if not context.access.allows(request.connection, api_checks.OFFSETS_TOPIC, committed.topic):
+            continue
         topic = topics.get(committed.topic)
         if topic is None:
             topic = topics[committed.topic] = cls(name=committed.topic, partitions=[])
@@ -294,19 +314,22 @@ def offset_delete(
     context: ApiContext, request: Request, message: OffsetDeleteRequest
 ) -> Steps[OffsetDeleteResponse | None]:
     """Pass the existing partitions to the group, and answer for the others."""
+    check = api_checks.DELETE_OFFSETS_TOPIC
     topics = []
     partitions: list[tuple[str, int]] = []
     for asked in message.topics:
         yield 1
-        found = context.topics.get(asked.name)
+        found, missing = context.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         count = 0 if found is None else len(found.partitions)
+        if not context.access.allows(request.connection, check, asked.name):
+            count, missing = 0, check.error
         answers = []
         for each in asked.partitions:
             answer = _Partition(partition_index=each.partition_index)
             if 0 <= each.partition_index < count:
                 partitions.append((asked.name, each.partition_index))
             else:
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answer.error_code = missing
             answers.append(answer)
             yield 1
         topics.append(_Topic(name=asked.name, partitions=answers))

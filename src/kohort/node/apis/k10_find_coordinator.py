@@ -9,6 +9,7 @@ from __future__ import annotations
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
+from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
 from kohort.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -25,6 +26,10 @@ def find_coordinator(
         kind = "share" if message.key_type == _SHARE else "unknown"
         text = f"This broker coordinates groups and transactions, not keys of type {message.key_type} ({kind})."
         return refuse_find_coordinator(message, ErrorCode.INVALID_REQUEST, text, version)
+    check = api_checks.FIND_GROUP if message.key_type == _GROUP else api_checks.FIND_TRANSACTIONAL_ID
+    access, sender = context.access, request.connection
+    if version < 4:
+        access.require(sender, check, message.key)
     try:
         (context.coordinator if message.key_type == _GROUP else context.transactions).ensure_topic()
     except (KafkaError, StorageError) as error:
@@ -35,6 +40,9 @@ def find_coordinator(
     response = FindCoordinatorResponse(coordinators=[])
     for key in message.coordinator_keys:
         found = FindCoordinatorResponse.Coordinator(key=key, node_id=node_id, host=host, port=port)
+        if not access.allows(sender, check, key):
+            refused = access.refusal(sender, check, key)
+            found = _refused(key, refused.code, refused.text)
         response.coordinators.append(found)
         yield 1
     return response
@@ -46,9 +54,8 @@ def refuse_find_coordinator(
     """Return a response with an error for every key."""
     if version < 4:
         return FindCoordinatorResponse(error_code=code, error_message=text, node_id=-1, port=-1)
-    return FindCoordinatorResponse(
-        coordinators=[
-            FindCoordinatorResponse.Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=text)
-            for key in message.coordinator_keys
-        ]
-    )
+    return FindCoordinatorResponse(coordinators=[_refused(key, code, text) for key in message.coordinator_keys])
+
+
+def _refused(key: str, code: ErrorCode, text: str) -> FindCoordinatorResponse.Coordinator:
+    return FindCoordinatorResponse.Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=text)

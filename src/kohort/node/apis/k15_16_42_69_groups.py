@@ -15,10 +15,13 @@ from kohort.group.commands import DeleteGroup
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup
 from kohort.group.events import ClassicPhase
 from kohort.group.results import Result
+from kohort.model.acl import ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.id_partitions import IdPartitions
-from kohort.node.apis.context import GROUP_OPERATIONS, ApiContext
+from kohort.node.apis.context import ApiContext
+from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
+from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.wire.messages import (
     ConsumerGroupDescribeRequest,
@@ -38,9 +41,13 @@ def describe_groups(
     context: ApiContext, request: Request, message: DescribeGroupsRequest
 ) -> Steps[DescribeGroupsResponse]:
     """Describe each group of the request, once."""
+    access, sender, check = context.access, request.connection, api_checks.DESCRIBE_GROUP
     groups = []
     for group_id in dict.fromkeys(message.groups):
         yield 1
+        if not access.allows(sender, check, group_id):
+            groups.append(_Classic(error_code=check.error, group_id=group_id, members=[]))
+            continue
         if error := context.coordinator.load_error(group_id):
             groups.append(_Classic(error_code=error, group_id=group_id, members=[]))
             continue
@@ -50,7 +57,7 @@ def describe_groups(
         else:
             group = yield from _classic_group(described)
         if message.include_authorized_operations and not group.error_code:
-            group.authorized_operations = GROUP_OPERATIONS
+            group.authorized_operations = access.operations(sender, ResourceType.GROUP, group_id)
         groups.append(group)
     return DescribeGroupsResponse(groups=groups)
 
@@ -109,10 +116,13 @@ def consumer_group_describe(
     context: ApiContext, request: Request, message: ConsumerGroupDescribeRequest
 ) -> Steps[ConsumerGroupDescribeResponse]:
     """Describe each group of the request, once."""
+    access, sender, check = context.access, request.connection, api_checks.DESCRIBE_CONSUMER_GROUP
     groups = []
     for group_id in dict.fromkeys(message.group_ids):
         yield 1
-        if not group_id:
+        if not access.allows(sender, check, group_id):
+            groups.append(_refused(group_id, check.error, None))
+        elif not group_id:
             groups.append(_refused(group_id, ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_GROUP_ID.text))
         elif error := context.coordinator.load_error(group_id):
             groups.append(_refused(group_id, error, error.text))
@@ -122,13 +132,25 @@ def consumer_group_describe(
             groups.append(_refused(group_id, ErrorCode.GROUP_ID_NOT_FOUND, text))
         else:
             group = yield from _consumer_group(context, described)
-            if message.include_authorized_operations:
-                group.authorized_operations = GROUP_OPERATIONS
+            if not all(access.allows(sender, api_checks.ASSIGNED_TOPIC, name) for name in _assigned_topics(group)):
+                text = "The group has described topic(s) that the client is not authorized to describe."
+                group = _refused(group_id, api_checks.ASSIGNED_TOPIC.error, text)
+            elif message.include_authorized_operations:
+                group.authorized_operations = access.operations(sender, ResourceType.GROUP, group_id)
             groups.append(group)
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _refused(group_id: str, code: ErrorCode, text: str) -> ConsumerGroupDescribeResponse.Group:
+def _assigned_topics(group: ConsumerGroupDescribeResponse.Group) -> set[str]:
+    return {
+        entry.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for entry in assignment.topic_partitions
+    }
+
+
+def _refused(group_id: str, code: ErrorCode, text: str | None) -> ConsumerGroupDescribeResponse.Group:
     return _Consumer(error_code=code, error_message=text, group_id=group_id, members=[])
 
 
@@ -187,7 +209,12 @@ def list_groups(context: ApiContext, request: Request, message: ListGroupsReques
     states = frozenset(state.lower() for state in message.states_filter)
     types = frozenset(each.lower() for each in message.types_filter)
     response = ListGroupsResponse(groups=[])
+    access, sender = context.access, request.connection
+    lists_all = access.allows(sender, api_checks.LIST_GROUPS_CLUSTER)
     for group in context.coordinator.list_groups(states, types):
+        yield 1
+        if not lists_all and not access.allows(sender, api_checks.LIST_GROUPS_GROUP, group.group_id):
+            continue
         response.groups.append(
             ListGroupsResponse.Group(
                 group_id=group.group_id,
@@ -196,7 +223,6 @@ def list_groups(context: ApiContext, request: Request, message: ListGroupsReques
                 group_type=group.group_type,
             )
         )
-        yield 1
     return response
 
 
@@ -208,7 +234,14 @@ def delete_groups(
 ) -> Steps[DeleteGroupsResponse | None]:
     """Delete each group, once; the response comes when all of them have been decided."""
     results = [_Result(group_id=group_id) for group_id in dict.fromkeys(message.groups_names)]
-    waiting = len(results)
+    allowed = []
+    for answer in results:
+        try:
+            context.access.require(request.connection, api_checks.DELETE_GROUP, answer.group_id)
+            allowed.append(answer)
+        except KafkaError as error:
+            set_error(answer, error)
+    waiting = len(allowed)
 
     def ticket(answer: _Result, result: Result) -> None:
         nonlocal waiting
@@ -218,7 +251,7 @@ def delete_groups(
         if not waiting:
             request.reply(DeleteGroupsResponse(results=results))
 
-    for answer in results:
+    for answer in allowed:
         context.coordinator.submit(DeleteGroup(answer.group_id), partial(ticket, answer))
         yield 4
-    return None if results else DeleteGroupsResponse(results=[])
+    return None if allowed else DeleteGroupsResponse(results=results)

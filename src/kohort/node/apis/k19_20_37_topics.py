@@ -15,11 +15,12 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.node.apis.context import ApiContext
+from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
 from kohort.node.configuration.broker_settings import TOPIC, value_text
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
-from kohort.node.topics.topic import INTERNAL
+from kohort.node.topics.topic import INTERNAL, Topic
 from kohort.node.topics.topics import CREATION_STEPS, MAX_PARTITIONS
 from kohort.wire.messages import (
     CreatePartitionsRequest,
@@ -33,6 +34,8 @@ from kohort.wire.messages import (
 
 def create_topics(context: ApiContext, request: Request, message: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
     """Create each topic on its own; one that is refused does not hinder the others."""
+    access, sender = context.access, request.connection
+    may_create_all = access.allows(sender, api_checks.CREATE_TOPICS_CLUSTER)
     names = Counter(topic.name for topic in message.topics)
     results = {}
     for topic in message.topics:
@@ -40,6 +43,8 @@ def create_topics(context: ApiContext, request: Request, message: CreateTopicsRe
         try:
             if names[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if not may_create_all:
+                access.require(sender, api_checks.CREATE_TOPICS_TOPIC, topic.name)
             results[topic.name] = _create(context, request, topic, message.validate_only)
             yield CREATION_STEPS
         except (KafkaError, StorageError) as error:
@@ -59,12 +64,17 @@ def _create(
         names = ",".join(config.name for config in topic.configs if config.value is None)
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
     context.topics.check_new(topic.name, partitions, configs)
-    result = CreateTopicsResponse.Topic(
-        name=topic.name, error_message=None, num_partitions=partitions, replication_factor=1
-    )
-    if not validate_only:
-        created = context.topics.create(topic.name, partitions, configs, request.now_ms)
-        result.topic_id = created.topic_id
+    result = CreateTopicsResponse.Topic(name=topic.name, error_message=None)
+    may_see = context.access.allows(request.connection, api_checks.CREATE_TOPICS_CONFIGS, topic.name)
+    if may_see:
+        result.num_partitions, result.replication_factor = partitions, 1
+    else:
+        result.topic_config_error_code = api_checks.CREATE_TOPICS_CONFIGS.error
+    if validate_only:
+        return result
+    created = context.topics.create(topic.name, partitions, configs, request.now_ms)
+    result.topic_id = created.topic_id
+    if may_see:
         result.configs = [
             CreateTopicsResponse.Topic.Config(
                 name=name, value=value_text(created.config.get(name)), config_source=created.config.source(name)
@@ -132,7 +142,7 @@ def _delete(context: ApiContext, request: Request, name: str | None, topic_id: b
             raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
         if name is None and topic_id == NO_TOPIC_ID:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-        topic = context.topics.find(topic_id if name is None else name)
+        topic = _find_to_delete(context, request, result)
         if topic.is_internal:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Deletion of internal topic {topic.name} is prohibited.")
         result.name, result.topic_id = topic.name, topic.topic_id
@@ -140,6 +150,21 @@ def _delete(context: ApiContext, request: Request, name: str | None, topic_id: b
     except (KafkaError, StorageError) as error:
         set_error(result, error)
     return result
+
+
+def _find_to_delete(context: ApiContext, request: Request, result: DeleteTopicsResponse.Response) -> Topic:
+    """Return the topic of a name or an id; where it may not be described, neither name nor existence is answered."""
+    access, sender = context.access, request.connection
+    if access.allows(sender, api_checks.DELETE_TOPICS_CLUSTER):
+        return context.topics.find(result.topic_id if result.name is None else result.name)
+    if result.name is not None:
+        topic = context.find_topic(request, api_checks.DELETE_TOPICS_DESCRIBE, result.name)
+    else:
+        topic = context.topics.find(result.topic_id)
+        if access.allows(sender, api_checks.DELETE_TOPICS_DESCRIBE, topic.name):
+            result.name = topic.name
+    access.require(sender, api_checks.DELETE_TOPICS_TOPIC, topic.name)
+    return topic
 
 
 def create_partitions(
@@ -162,7 +187,7 @@ def create_partitions(
 
 
 def _grow(context: ApiContext, request: Request, asked: CreatePartitionsRequest.Topic, validate_only: bool) -> None:
-    topic = context.topics.find(asked.name)
+    topic = context.find_topic(request, api_checks.CREATE_PARTITIONS_TOPIC, asked.name)
     has = len(topic.partitions)
     if asked.count <= has or asked.count > MAX_PARTITIONS:
         text = f"The topic {asked.name} currently has {has} partition(s); {asked.count} would not be an increase."

@@ -20,6 +20,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.apis.going_on import when_answered
 from kohort.node.apis.k08_09_47_offsets import commit_offsets, read_offsets
+from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
 from kohort.node.groups.coordinator import OFFSETS_TOPIC
 from kohort.node.step_scheduler import Steps
@@ -67,7 +68,7 @@ def add_partitions_to_txn(
         waiting = _Waiting(request, response)
         producer = message.v3_and_below_producer_id, message.v3_and_below_producer_epoch
         topics = message.v3_and_below_topics
-        yield from _add(context, message.v3_and_below_transactional_id, producer, topics, results, version, waiting)
+        yield from _add(context, request, message.v3_and_below_transactional_id, producer, topics, results, waiting)
         return (yield from waiting.response())
     response = AddPartitionsToTxnResponse(results_by_transaction=[])
     waiting = _Waiting(request, response)
@@ -82,7 +83,7 @@ def add_partitions_to_txn(
             yield from _verify(context, asked, result.topic_results)
         else:
             yield from _add(
-                context, asked.transactional_id, producer, asked.topics, result.topic_results, version, waiting
+                context, request, asked.transactional_id, producer, asked.topics, result.topic_results, waiting
             )
     return (yield from waiting.response())
 
@@ -135,16 +136,17 @@ class _Waiting:
 
 def _add(
     context: ApiContext,
+    request: Request,
     transactional_id: str,
     producer: tuple[int, int],
     topics: _Topics,
     results: _Results,
-    version: int,
     waiting: _Waiting,
 ) -> Steps[None]:
     """Add partitions to one transaction; where one does not exist, none is added, as in Kafka."""
+    version = request.api_version
     cls = _TopicResult if version >= _BATCHED_FROM else _TopicResultV3
-    partitions, missing = yield from _partitions(context, topics)
+    partitions, missing = yield from _partitions(context, request, topics)
     if missing:
         for topic in topics:
             yield 1
@@ -176,16 +178,21 @@ def _verify(
 
 
 def _partitions(
-    context: ApiContext, topics: _Topics
+    context: ApiContext, request: Request, topics: _Topics
 ) -> Steps[tuple[list[TopicPartition], dict[TopicPartition, ErrorCode]]]:
     """Return the partitions, and those that cannot be written to with the error."""
     partitions: list[TopicPartition] = []
     missing: dict[TopicPartition, ErrorCode] = {}
     for topic in topics:
         yield 1
-        found = context.topics.get(topic.name)
+        found, check = context.topics.get(topic.name), api_checks.ADD_PARTITIONS_TOPIC
+        is_allowed = request.api_version >= _BATCHED_FROM or context.access.allows(
+            request.connection, check, topic.name
+        )
         for index in topic.partitions:
-            if found is None or not 0 <= index < len(found.partitions):
+            if not is_allowed:
+                missing[topic.name, index] = check.error
+            elif found is None or not 0 <= index < len(found.partitions):
                 missing[topic.name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif found.is_internal:
                 missing[topic.name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -256,7 +263,12 @@ def txn_offset_commit(
     """Commit offsets that count once the transaction commits."""
     version = request.api_version
     offsets, topics, answers = yield from read_offsets(
-        context, message.topics, TxnOffsetCommitResponse.Topic, is_by_id=version >= 6
+        context,
+        request,
+        api_checks.TXN_COMMIT_TOPIC,
+        message.topics,
+        TxnOffsetCommitResponse.Topic,
+        is_by_id=version >= 6,
     )
     response = TxnOffsetCommitResponse(topics=topics)
     if not offsets:

@@ -13,8 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kohort.log.disk import StorageError
+from kohort.model.acl import CLUSTER_NAME, ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
+from kohort.node.authorization import api_checks
+from kohort.node.authorization.api_checks import Check
 from kohort.node.broker_state import group_config_entries
 from kohort.node.client_connection import Request
 from kohort.node.configuration.broker_settings import BROKER, GROUP, Kind, Setting, value_text
@@ -105,6 +108,16 @@ def _find_resource(context: ApiContext, kind: int, name: str) -> Resource:
     raise KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
+_PROTECTED = {_TOPIC: ResourceType.TOPIC, _GROUP: ResourceType.GROUP}
+"""What protects the settings of a resource, by its type; those of everything else are the cluster's."""
+
+
+def _require(context: ApiContext, request: Request, checks: Mapping[ResourceType, Check], asked: Any) -> None:
+    kind = _PROTECTED.get(asked.resource_type, ResourceType.CLUSTER)
+    name = CLUSTER_NAME if kind is ResourceType.CLUSTER else asked.resource_name
+    context.access.require(request.connection, checks[kind], name)
+
+
 def _alter_each(
     context: ApiContext, request: Request, message: Any, cls: type[Any], changes_of: Callable[[Resource, Any], Changes]
 ) -> Steps[list[Any]]:
@@ -116,6 +129,7 @@ def _alter_each(
         try:
             if twice[asked.resource_type, asked.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            _require(context, request, api_checks.ALTER_CONFIGS_OF, asked)
             resource = _find_resource(context, asked.resource_type, asked.resource_name)
             if len({config.name for config in asked.configs}) < len(asked.configs):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each setting must appear at most once.")
@@ -154,6 +168,7 @@ def describe_configs(
             error_message=None, resource_type=asked.resource_type, resource_name=asked.resource_name, configs=[]
         )
         try:
+            _require(context, request, api_checks.DESCRIBE_CONFIGS_OF, asked)
             resource = _find_resource(context, asked.resource_type, asked.resource_name)
             wanted = None if asked.configuration_keys is None else frozenset(asked.configuration_keys)
             for name, setting in resource.table.items():

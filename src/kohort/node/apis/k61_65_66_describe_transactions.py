@@ -10,6 +10,7 @@ from collections import defaultdict
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
+from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
 from kohort.node.groups.topic_image import InvalidExpression, compile_expression
 from kohort.node.route import set_error
@@ -33,7 +34,6 @@ def describe_producers(
     context: ApiContext, request: Request, message: DescribeProducersRequest
 ) -> Steps[DescribeProducersResponse]:
     """Answer with the producers that each partition knows."""
-    del request
     response = DescribeProducersResponse(topics=[])
     for topic in message.topics:
         yield 1
@@ -41,7 +41,8 @@ def describe_producers(
         for index in topic.partition_indexes:
             answer = _Partition(partition_index=index, active_producers=[])
             try:
-                for each in context.topics.find_partition(topic.name, index).log.producers:
+                found = context.find_topic(request, api_checks.PRODUCERS_TOPIC, topic.name)
+                for each in found.partition(index).log.producers:
                     answer.active_producers.append(
                         _Partition.ActiveProducer(
                             producer_id=each.producer_id,
@@ -65,13 +66,14 @@ def describe_transactions(
     context: ApiContext, request: Request, message: DescribeTransactionsRequest
 ) -> Steps[DescribeTransactionsResponse]:
     """Answer with each transactional id."""
-    del request
+    access, sender = context.access, request.connection
     response = DescribeTransactionsResponse(transaction_states=[])
     for transactional_id in message.transactional_ids:
         answer = _Described(transactional_id=transactional_id, topics=[])
         response.transaction_states.append(answer)
         yield 1
         try:
+            access.require(sender, api_checks.DESCRIBE_TRANSACTION, transactional_id)
             known = context.transactions.describe(transactional_id)
         except KafkaError as error:
             answer.error_code = error.code
@@ -81,7 +83,8 @@ def describe_transactions(
         answer.transaction_start_time_ms = known.start_ms
         by_topic: dict[str, list[int]] = defaultdict(list)
         for topic, partition in sorted(known.partitions):
-            by_topic[topic].append(partition)
+            if access.allows(sender, api_checks.TRANSACTION_TOPIC, topic):
+                by_topic[topic].append(partition)
             yield 1
         answer.topics = [_Described.Topic(topic=topic, partitions=several) for topic, several in by_topic.items()]
     return response
@@ -111,6 +114,7 @@ def list_transactions(
             or (message.duration_filter >= 0 and now_ms - known.start_ms <= message.duration_filter)
             or (message.duration_filter >= 0 and known.start_ms < 0)
             or (matches is not None and not matches(known.transactional_id))
+            or not context.access.allows(request.connection, api_checks.LISTED_TRANSACTION, known.transactional_id)
         )
         if not is_filtered:
             response.transaction_states.append(

@@ -15,6 +15,7 @@ LONG_MAX = (1 << 63) - 1
 DOUBLE_MAX = 1.7976931348623157e308
 HOUR_MS = 3_600_000
 KAFKA_4_3 = "kafka-4.3"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 Names = tuple[str, ...]
 TimestampType = Literal["CreateTime", "LogAppendTime"]
@@ -127,6 +128,16 @@ class BrokerSettings:
         choices=(KAFKA_4_3,))
     kohort_sasl_plain_users = Setting[str | None](PASSWORD, None,
         "NAME:PASSWORD,…: when set, clients must pass SASL/PLAIN.")
+
+    # -- what clients may do
+
+    authorizer_class_name = Setting[str](STRING, "",
+        "Which authorizer checks what clients may do; empty for none: then every client may do everything.",
+        choices=("", STANDARD_AUTHORIZER))
+    super_users = Setting[str | None](STRING, None,
+        "Principals that may do everything, such as User:admin, separated by semicolons; for an authorizer.")
+    allow_everyone_if_no_acl_found = _bool(False,
+        "Whether the authorizer allows everything on a resource that no ACL names.")
 
     # -- topics
 

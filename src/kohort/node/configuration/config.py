@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
+from kohort.model.principal import Principal
 from kohort.node.configuration.broker_settings import (
     BROKER,
     COMPATIBLE,
@@ -155,6 +156,11 @@ class Config(BrokerSettings):
         pairs = (item.partition(":") for item in (self.kohort_sasl_plain_users or "").split(",") if item)
         return {name.strip(): password for name, _, password in pairs}
 
+    @property
+    def super_user_names(self) -> tuple[str, ...]:
+        """The texts of the principals that may do everything."""
+        return tuple(item.strip() for item in (self.super_users or "").split(";") if item.strip())
+
     def ignored_offsets(self, partition: int) -> frozenset[int]:
         """Return the offsets of one partition of `__consumer_offsets` whose records may be left out of a load."""
         places = (item.partition("@") for item in self.kohort_offsets_load_ignore)
@@ -180,6 +186,11 @@ class Config(BrokerSettings):
             )
         if any(":" not in item for item in (self.kohort_sasl_plain_users or "").split(",") if item):
             raise ConfigError("invalid value for kohort.sasl.plain.users: expected NAME:PASSWORD, separated by commas")
+        for name in self.super_user_names:
+            try:
+                Principal.parse(name)
+            except ValueError as error:
+                raise ConfigError(f"invalid value for super.users: {error}, separated by semicolons") from error
         if not all(re.fullmatch(r"\d+@\d+", place, re.ASCII) for place in self.kohort_offsets_load_ignore):
             raise ConfigError("invalid value for kohort.offsets.load.ignore: expected PARTITION@OFFSET, …")
 

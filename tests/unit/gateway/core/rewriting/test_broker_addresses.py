@@ -90,6 +90,10 @@ def test_only_addresses_change_and_unknown_tagged_fields_survive(api: Api, versi
         assert found[4:] == frame_of(message, version)[4:]
 
 
+OTHER_HOSTS = (Api.STREAMS_GROUP_HEARTBEAT, Api.DESCRIBE_ACLS, Api.DELETE_ACLS)
+"""Hosts that are no brokers': of applications, for interactive queries, and of rules about clients."""
+
+
 def test_every_version_with_a_host_is_known_to_hold_addresses() -> None:
     def has_host(shape: Struct, version: int) -> bool:
         present = [field for field in shape.fields if version in field.versions]
@@ -99,7 +103,7 @@ def test_every_version_with_a_host_is_known_to_hold_addresses() -> None:
     with_host = [
         (api, version)
         for api in Api
-        if api is not Api.STREAMS_GROUP_HEARTBEAT  # its hosts are those of applications, for interactive queries
+        if api not in OTHER_HOSTS
         for version in VERSIONS[api]
         if has_host(response_class(api).SCHEMA.struct, version)
     ]
