@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 from tests.spark.cluster import Topic
 from tests.spark.uncompiled import uncompiled
-from tests.unit.fleet.test_tally import tally_of
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
 from kohort.fleet import silver
 from kohort.fleet.bronze import bronze_reader as bronze
-from kohort.fleet.bronze.record_tally import tally_by_spark
 from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.inputs.export_lines import export_lines
 from kohort.fleet.schema import RECORDS
@@ -41,7 +39,8 @@ def rows_of(frame) -> list[tuple]:
 
 def records(rows):
     """Return the records of a frame that holds three tables."""
-    return rows.where("reason IS NULL AND next_offset IS NULL").select(*RECORDS.names)
+    found = rows.where("reason IS NULL AND next_offset IS NULL")
+    return found.withColumn("run", f.lit(1)).select(*RECORDS.names)
 
 
 def quarantine(rows):
@@ -54,7 +53,7 @@ def ends(rows):
 
 def kept(spark, inputs, since=None):
     """Return the rows of inputs, decoded once."""
-    return bronze.read(spark, inputs, since).cache()
+    return bronze.read(spark, inputs, since).frame().cache()
 
 
 def commit_some(topic: Topic, group: str) -> None:
@@ -85,7 +84,7 @@ def test_what_was_read_is_not_read_again(spark, broker, topic):
     for row in ends(kept(spark, inputs)).orderBy("next_offset").collect():
         since.setdefault(row.source, {})[row.partition] = row.next_offset
     assert since["here"].items() >= since["files"].items()
-    assert records(bronze.read(spark, inputs, since)).count() == 0
+    assert records(bronze.read(spark, inputs, since).frame()).count() == 0
     commit_some(topic, "fleet-after")
     news = kept(spark, inputs, since)
     found = records(news).where("record_type is not null").select("source", "group").distinct()
@@ -132,18 +131,3 @@ def test_a_transaction_that_ends_in_a_later_segment_is_settled(spark, tmp_path):
     ended = {row.offset: row.transaction for row in bronze.settled(rows).where("record_type = 1").collect()}
     assert ended == {0: "aborted", 1: "open", 3: "open"}
     assert rows_of(bronze.settled(rows).select("offset")) == rows_of(rows.select("offset"))
-
-
-def test_a_large_read_is_counted_by_spark_as_a_small_one_is_without_it(spark, tmp_path):
-    share = {"initializedTopics": [{"topicId": "X", "topicName": "stock", "numPartitions": 4}], "deletingTopics": None}
-    counted = tally_of(
-        tmp_path,
-        {"offset": 0, "record_type": 1, "topic_id": "I", "topic": "orders"},
-        {"offset": 1, "record_type": 1, "topic_id": "I", "topic": "orders", "transaction": "open"},
-        {"offset": 2, "record_type": 1, "topic": "of no id", "tombstone": True},
-        {"offset": 3, "record_type": 15, "fields": json.dumps(share)},
-        {"offset": 4, "record_type": 15, "tombstone": True},
-        {"offset": 5, "record_type": None},
-        {"offset": 6, "record_type": 99, "partition": 4},
-    )
-    assert tally_by_spark(spark, sorted(tmp_path.glob("*.parquet"))) == counted

@@ -158,6 +158,7 @@ def test_a_log_is_checked_by_what_was_in_it_when_it_was_read(
     for offset, record_type in ((0, 2), (1 + missing, 3)):
         row = {"source": "s", "partition": 0, "offset": offset, "at_ms": offset, "record_type": record_type}
         row |= {"group": "g", "tombstone": False, "fields": "{}", "day": date(1970, 1, 1), "bucket": 0}
+        row["run"] = tables.run + 1
         with tables.begin() as run:
             run.store_small(RECORDS, [row])
             run.adopt(RECORDS)

@@ -26,7 +26,7 @@ OPTIONAL_HOMES = {
     "uvloop": "src/kohort/net/event_loop.py",
     "rich": "src/kohort/cli/terminal/output.py",
     "shtab": "src/kohort/cli/completion.py",
-    "deltalake": "src/kohort/spark/tables/delta.py",
+    "deltalake": "src/kohort/spark/tables/delta_storage.py",
     "pyiceberg": "src/kohort/spark/tables/iceberg.py",
     "psycopg": "src/kohort/spark/tables/postgres_connection.py",
     "prometheus_client": "src/kohort/client/prometheus.py",

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from kohort.fleet import gold, silver
 from kohort.fleet.bronze.bronze_reader import settled
 from kohort.fleet.bronze.bronze_writer import (
-    READ,
     InputRows,
     Positions,
     StoredBronze,
@@ -29,6 +28,7 @@ from kohort.fleet.schema import (
     FINDINGS,
     GROUP_HOURS,
     GROUPS,
+    HOUR_PARTS,
     OWNERSHIP,
     RECORDS,
     STATE_COMMITS,
@@ -37,8 +37,8 @@ from kohort.fleet.schema import (
     STATE_PENDING,
     TOPICS,
 )
-from kohort.fleet.silver import FOLDED
-from kohort.fleet.tables import Run, Tables, read_parts
+from kohort.fleet.silver import PARTS
+from kohort.fleet.tables import UPKEEP_EVERY, Run, Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,8 +122,9 @@ def run(
                 summary.findings = found.num_rows
             with stage("publish"):
                 writing.publish(bronze.positions)
-        for passing in (READ, FOLDED):
-            writing.discard(passing)
+            if writing.number % UPKEEP_EVERY == 0:
+                with stage("upkeep"):
+                    published.upkeep()
         summary.run, summary.positions = published.run, published.positions
     return summary
 
@@ -133,27 +134,32 @@ def _derive(spark: SparkSession, run: Run, bronze: StoredBronze, stage: Stage) -
     records = _with_outcomes(spark, run, has_open=bronze.has_open)
     states = run.frame(spark, STATE_GROUPS)
     with stage("fold"):
-        names = names_of_topics(run)
+        places = {what: run.destination(table) for what, table in PARTS.items()}
         tasks = spark.sparkContext.defaultParallelism * TASKS_PER_CORE
-        run.store(FOLDED, silver.folded(records, states, names, bronze.dense, tasks))
+        found = silver.folded(records, states, names_of_topics(run), bronze.dense, tasks, places)
+        for what, files in found.items():
+            run.take(PARTS[what], files)
     with stage("silver"):
-        run.append(EVENTS, _folded(spark, run, "event"))
-        run.append(OWNERSHIP, _folded(spark, run, "ended"))
-        new = _folded(spark, run, "state")
-        still_open = silver.untouched(run.frame(spark, STATE_OPEN), new)
-        run.replace(STATE_OPEN, still_open.unionByName(_folded(spark, run, "open")))
-        run.replace(STATE_GROUPS, silver.untouched(states, new).unionByName(new))
+        run.adopt(EVENTS)
+        run.adopt(OWNERSHIP)
+        new = run.written(spark, STATE_GROUPS)
+        for table in (STATE_OPEN, STATE_GROUPS):
+            if not run.is_empty(table):
+                run.store(table, silver.untouched(run.frame(spark, table), new))
+            run.put(table)
     with stage("gold"):
-        run.replace(STATE_COMMITS, gold.last_commits(records, run.frame(spark, STATE_COMMITS)))
+        run.store(STATE_COMMITS, gold.last_commits(records, run.frame(spark, STATE_COMMITS)))
+        run.put(STATE_COMMITS)
         ends = gold.ends_of_topics(spark, run.small_rows(TOPICS))
         lagged = gold.lag_of_commits(run.written(spark, STATE_COMMITS), ends)
-        parts = _folded(spark, run, "hour")
+        parts = run.written(spark, HOUR_PARTS)
         days = parts.select("day").distinct()
         known = run.frame(spark, GROUP_HOURS).join(days, "day", "left_semi")
         lags = None if ends is None else gold.lags_of_hours(lagged)
         run.store(GROUP_HOURS, gold.hours(parts, known, lags))
         run.put_days(GROUP_HOURS)
-        run.replace(GROUPS, gold.groups(run.written(spark, STATE_GROUPS), lagged))
+        run.store(GROUPS, gold.groups(run.written(spark, STATE_GROUPS), lagged))
+        run.put(GROUPS)
 
 
 def _with_outcomes(spark: SparkSession, run: Run, *, has_open: bool) -> DataFrame:
@@ -162,14 +168,9 @@ def _with_outcomes(spark: SparkSession, run: Run, *, has_open: bool) -> DataFram
     if not has_open and run.is_empty(STATE_PENDING):
         return records
     records = settled(records.unionByName(run.frame(spark, STATE_PENDING)))
-    run.replace(STATE_PENDING, records.where("transaction = 'open'"))
+    run.store(STATE_PENDING, records.where("transaction = 'open'"))
+    run.put(STATE_PENDING)
     return records
-
-
-def _folded(spark: SparkSession, run: Run, what: str) -> DataFrame:
-    """Return the rows of one table that this run folded."""
-    base = run.directory(FOLDED)
-    return read_parts(spark, base, FOLDED, [base / f"what={what}"]).select(f"{what}.*")
 
 
 @contextmanager

@@ -93,12 +93,12 @@ def _arrow_type(kind: str) -> pa.DataType:
 
     if kind.isalpha():
         return pa.type_for_alias(_ARROW_NAMES.get(kind, kind))
-    if kind == EVIDENCE:
-        parts = [("partition", pa.int32()), ("offset", pa.int64()), ("at_ms", pa.int64()), ("what", pa.string())]
-        return pa.list_(pa.struct(parts))
-    of = kind.removeprefix("array<").removesuffix(">")
-    assert f"array<{of}>" == kind, f"a column's type is one that is known, not {kind}"
-    return pa.list_(_arrow_type(of))
+    outer, _, inner = kind.removesuffix(">").partition("<")
+    if outer == "struct":
+        parts = (part.split(" ") for part in inner.split(", "))
+        return pa.struct([(name, _arrow_type(of)) for name, of in parts])
+    assert outer == "array", f"a column's type is one that is known, not {kind}"
+    return pa.list_(_arrow_type(inner))
 
 
 _PLACE = ("source string", "partition int", "offset bigint", "at_ms bigint")
@@ -127,6 +127,7 @@ RECORDS = Table(
         "producer_epoch int",
         "transaction string",  # committed, aborted or open; null where there is none
         "fields string",  # JSON of the value, of types 2 and more; null of a tombstone and of types 0 and 1
+        "run bigint",  # the run that read it
         *_BY_DAY,
     ),
     _PARTITIONED,
@@ -146,7 +147,7 @@ DECODED = Table(
     "state",
     "decoded",
     (
-        *RECORDS.columns,
+        *(column for column in RECORDS.columns if not column.startswith("run ")),
         "file string",
         "position bigint",
         "reason string",
@@ -446,3 +447,21 @@ STATE_OPEN = Table("state", "open_ownership", OWNERSHIP.columns)
 
 STATE_PENDING = Table("state", "pending_commits", RECORDS.columns)
 """Commits of transactions whose marker has not been read yet."""
+
+STATE_TABLES = (STATE_GROUPS, STATE_COMMITS, STATE_OPEN, STATE_PENDING)
+"""The tables from which the next run continues."""
+
+HOUR_PARTS = Table(GROUP_HOURS.layer, GROUP_HOURS.name, GROUP_HOURS.columns)
+"""Parts of hours until a run has added them up; its files lie beside those of `group_hours` and are in no table."""
+
+RUNS = Table(
+    "state",
+    "runs",
+    (
+        "run bigint",
+        "published_at_ms bigint",
+        "versions array<struct<table string, version bigint>>",  # of the Delta log of each table
+        "positions array<struct<source string, partition int, offset bigint>>",  # where the next run begins
+    ),
+)
+"""The runs that were published: which versions of the tables belong together."""

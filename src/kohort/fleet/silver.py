@@ -2,16 +2,17 @@
 
 Offset commits, which are most of a log, are counted by Spark and enter the fold as one row per group and hour. All
 other records are sorted by group and offset within their partition of `__consumer_offsets` and folded one by one: a
-task holds one group at a time and yields results in batches. The cost is linear in records; memory is that of the
-largest group's current state. A Python task yields one frame, so a row of it belongs to the table named in `what` and
-has its columns in the struct of that name.
+task holds one group at a time and writes results in batches, into files of each table. The cost is linear in records;
+memory is that of the largest group's current state.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from datetime import date
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,8 +25,8 @@ from kohort.fleet.schema import (
     DAY_MS,
     EVENTS,
     FIRST_DAY,
-    GROUP_HOURS,
     HOUR_MS,
+    HOUR_PARTS,
     KEY,
     LAST_DAY,
     OWNERSHIP,
@@ -34,6 +35,8 @@ from kohort.fleet.schema import (
     Table,
     bucket_of,
 )
+from kohort.fleet.table_files import Destination
+from kohort.spark.tables.delta_files import DeltaFile
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -107,9 +110,14 @@ def _as_input(rows: DataFrame) -> DataFrame:
 
 
 def folded(
-    records: DataFrame, states: DataFrame, names: NamesOfTopics, dense: Iterable[tuple[str, int]], tasks: int
-) -> DataFrame:
-    """Return the results of folding new records, as rows of `FOLDED`.
+    records: DataFrame,
+    states: DataFrame,
+    names: NamesOfTopics,
+    dense: Iterable[tuple[str, int]],
+    tasks: int,
+    places: Mapping[str, Destination],
+) -> dict[str, list[DeltaFile]]:
+    """Fold new records, and return the files of results: by a key of `PARTS`, they are written to its place.
 
     `states` are the rows of `STATE_GROUPS` of an earlier run; `dense` are the partitions, by source and number, from
     which no record was compacted away since then; `tasks` is the number of Spark tasks.
@@ -127,7 +135,11 @@ def folded(
     )
     every = news.unionByName(_as_input(before))
     ordered = every.repartition(tasks, "source", "partition").sortWithinPartitions(*KEY, "offset")
-    return ordered.mapInArrow(_folding(dict(names), frozenset(dense)), FOLDED.ddl)
+    found: dict[str, list[DeltaFile]] = {}
+    for row in ordered.mapInArrow(_folding(dict(names), frozenset(dense), places), REPORT).collect():
+        for what, files in pickle.loads(row.files).items():
+            found.setdefault(what, []).extend(files)
+    return found
 
 
 def untouched(rows: DataFrame, new: DataFrame) -> DataFrame:
@@ -136,30 +148,42 @@ def untouched(rows: DataFrame, new: DataFrame) -> DataFrame:
 
 
 def _folding(
-    names: dict[tuple[str, str], str], dense: frozenset[tuple[str, int]]
+    names: dict[tuple[str, str], str], dense: frozenset[tuple[str, int]], places: Mapping[str, Destination]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that a task runs over its sorted rows."""
+    """Return the function that a task runs over its sorted rows; it yields what files it has written."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = FoldResults()
-        group: Group | None = None
-        is_gap = False
-        for source, group_id, record in _records(batches):
-            if group is None or group.group != group_id or group.source != source:
-                if group is not None:
-                    found.finish(group)
-                group, is_gap = _start(source, group_id, record, names, dense)
-                if record.record_type == STATE:
-                    continue
-            found.take(group, record, fold(group, record, is_gap=is_gap))
-            is_gap &= record.record_type == COMMITS
-            if found.is_full():
-                yield from found.batches()
-        if group is not None:
-            found.finish(group)
-        yield from found.batches()
+        with ExitStack() as stack:
+            writers = {what: stack.enter_context(place.writer()) for what, place in places.items()}
+            for what, rows in _results(batches, names, dense):
+                writers[what].add(rows)
+            files = {what: writer.close() for what, writer in writers.items()}
+        yield pa.RecordBatch.from_pydict({"files": [pickle.dumps(files)]})
 
     return run
+
+
+def _results(
+    batches: Iterator[pa.RecordBatch], names: dict[tuple[str, str], str], dense: frozenset[tuple[str, int]]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Fold sorted rows, and yield the rows of results, each batch with the key of its table in `PARTS`."""
+    found = FoldResults()
+    group: Group | None = None
+    is_gap = False
+    for source, group_id, record in _records(batches):
+        if group is None or group.group != group_id or group.source != source:
+            if group is not None:
+                found.finish(group)
+            group, is_gap = _start(source, group_id, record, names, dense)
+            if record.record_type == STATE:
+                continue
+        found.take(group, record, fold(group, record, is_gap=is_gap))
+        is_gap &= record.record_type == COMMITS
+        if found.is_full():
+            yield from found.batches()
+    if group is not None:
+        found.finish(group)
+    yield from found.batches()
 
 
 def _start(
@@ -192,11 +216,11 @@ def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, str, Reco
             yield source, group, record
 
 
-PARTS: dict[str, Table] = {
+PARTS: Mapping[str, Table] = {
     "event": EVENTS,
     "ended": OWNERSHIP,
     "open": STATE_OPEN,
-    "hour": GROUP_HOURS,
+    "hour": HOUR_PARTS,
     "state": STATE_GROUPS,
 }
 
@@ -204,27 +228,7 @@ ROWS_OF_A_BATCH = 10_000
 MOST_TEXTS = 1_000
 """How many clients or hosts of one group are listed."""
 
-
-FOLDED = Table(
-    "state",
-    "folded",
-    (
-        *(
-            f"{what} struct<{', '.join(f'`{name}`: {kind}' for name, kind in table.types.items())}>"
-            for what, table in PARTS.items()
-        ),
-        "what string",
-    ),
-    ("what",),
-)
-"""The folded rows of a run until they are moved to their tables: `what` is a key of `PARTS`."""
-
-
-@cache
-def folded_schema() -> pa.Schema:
-    """Return the columns of `FOLDED` as Arrow."""
-    structs = [(what, pa.struct(list(table.arrow()))) for what, table in PARTS.items()]
-    return pa.schema([*structs, ("what", pa.string())])
+REPORT = "files binary"
 
 
 class FoldResults:
@@ -256,20 +260,14 @@ class FoldResults:
         """Whether a batch is full."""
         return any(len(rows) >= ROWS_OF_A_BATCH for rows in self._rows.values())
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield all rows as batches."""
-        schema = folded_schema()
+    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield all rows as batches, each with the key of its table."""
         for what, rows in self._rows.items():
+            schema = PARTS[what].arrow()
             for start in range(0, len(rows), ROWS_OF_A_BATCH):
-                part = rows[start : start + ROWS_OF_A_BATCH]
-                kinds = PARTS[what].arrow()
-                columns = [
-                    pa.array(column, kind.type) for column, kind in zip(zip(*part, strict=True), kinds, strict=True)
-                ]
-                filled = pa.StructArray.from_arrays(columns, fields=list(kinds))
-                arrays = [filled if each.name == what else pa.nulls(len(part), each.type) for each in list(schema)[:-1]]
-                arrays.append(pa.repeat(pa.scalar(what, pa.string()), len(part)))
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                columns = zip(zip(*rows[start : start + ROWS_OF_A_BATCH], strict=True), schema, strict=True)
+                arrays = [pa.array(column, field.type) for column, field in columns]
+                yield what, pa.RecordBatch.from_arrays(arrays, schema=schema)
             rows.clear()
 
 

@@ -1,109 +1,252 @@
-"""The tables of a fleet as Parquet files, published by renaming a manifest into place.
+"""The tables of a fleet: Delta tables in a directory or an object store, which change by whole runs.
 
-A run writes only into directories of its own (`silver/events/run=12/day=…`), which the manifest does not name yet. It
-is published by one rename of `state/manifest.json`, which names the parts of every table and the offsets up to which
-each input was read: rows, folded state and positions change together or not at all. The files of a run that crashed
-and the parts that a run replaced are removed by the next run, so that readers of the previous manifest can finish.
-One run at a time holds the lock. See docs/decisions/0057.
+A run writes Parquet files that no table has yet. To publish it, they are committed to each table, and then one row to
+`state/runs`, which names the version of every table and the offsets up to which each input was read. Readers take the
+versions of that row: rows, folded state and positions change together or not at all. Of two runs at once one commits
+that row, and the other one counts nowhere, as a run that was killed; what either left in a table is undone by the next.
+See docs/decisions/0092.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.fleet.schema import OWNERSHIP, STATE_OPEN, Table
+import pyarrow as pa
+
+from kohort.fleet.schema import OWNERSHIP, RUNS, STATE_OPEN, STATE_TABLES, TABLES, Table
+from kohort.fleet.table_errors import TablesBroken, TablesBusy
+from kohort.fleet.table_files import Destination, frame_of, rows_of
+from kohort.spark.tables.delta_files import DeltaFile
+from kohort.spark.tables.delta_storage import (
+    CommitFailedError,
+    DeltaError,
+    DeltaStorage,
+    TableNotFoundError,
+    commit_files,
+    delta_schema,
+    files_of,
+    first_line,
+    keep_up,
+)
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import os
+
     from pyspark.sql import DataFrame, SparkSession
 
-VERSION = 1
-MANIFEST = "state/manifest.json"
+APPLICATION = "kohort/fleet"
+"""The application transaction of our commits, whose version is the number of the run."""
+
+OLD_MANIFEST = "state/manifest.json"
+"""What tables had before they were Delta tables."""
+
+KEPT_RUNS = 1_000
+"""How many runs `state/runs` lists."""
+
+UPKEEP_EVERY = 10
+"""After so many runs small files are joined, and files are removed that were replaced long ago."""
+
+KEEP_STATE = {"delta.deletedFileRetentionDuration": "interval 1 days"}
+"""How long replaced files stay of tables that only the next run reads; of the others it is Delta's own, a week."""
+
+EVERY_TABLE = (*TABLES, *STATE_TABLES)
+
+_UPKEEP = ("OPTIMIZE", "VACUUM START", "VACUUM END")
+"""Commits of any program that leave a table's rows as they are."""
 
 
-class TablesBroken(ValueError):
-    """The manifest of the tables cannot be read; the text gives the reason and what to do."""
+class _Change(NamedTuple):
+    """What a run changes in a table: the files that it has afterwards, and how they get there."""
 
-
-class TablesBusy(RuntimeError):
-    """Another run works on these tables."""
+    files: list[DeltaFile]
+    added: list[DeltaFile]
+    replaces: bool = False
+    days: tuple[str, ...] = ()
+    """Of a replacement, the days that are replaced; all where there are none."""
 
 
 class Tables:
-    """The published tables under one directory."""
+    """The published tables in one directory, or below one URL of an object store."""
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        """Open what is published in a directory, which need not exist yet. Raises TablesBroken."""
-        self.directory = Path(directory).absolute()
-        self.run = 0
-        """The number of the last run that was published, 0 when none was."""
-        self.parts: dict[str, list[str]] = {}
-        """By the path of a table, its published directories."""
-        self.positions: dict[str, dict[int, int]] = {}
-        """By source and partition, the offset at which the next run begins."""
+    def __init__(
+        self,
+        location: str | os.PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        run: int | None = None,
+    ) -> None:
+        """Open what is published at a location, which need not exist yet: the last run, or an earlier one.
+
+        `storage_options` are those of delta-rs, such as `AWS_ENDPOINT_URL`; executors get them too. Raises
+        TablesBroken, and DeltalakeMissing without deltalake.
+        """
+        text = str(location).removeprefix("file://")
+        self.location = text.rstrip("/") if "://" in text else str(Path(text).absolute())
+        self._options = dict(storage_options or {})
+        self._wanted = run
+        self._read: dict[tuple[Table, tuple[str, ...]], DataFrame] = {}
         self.refresh()
 
-    def refresh(self) -> None:
-        """Read the manifest again. Raises TablesBroken."""
-        manifest = self._read()
-        self.run, self.parts = manifest["run"], manifest["tables"]
-        self.positions = {
-            source: {int(partition): offset for partition, offset in offsets.items()}
-            for source, offsets in manifest["positions"].items()
-        }
+    def __str__(self) -> str:
+        return self.location
 
-    def _read(self) -> dict[str, Any]:
-        path = self.directory / MANIFEST
-        try:
-            manifest: dict[str, Any] = json.loads(path.read_text())
-        except FileNotFoundError:
-            return {"version": VERSION, "run": 0, "tables": {}, "positions": {}}
-        except ValueError as error:
+    def refresh(self) -> None:
+        """Read again which run is published. Raises TablesBroken."""
+        if (Path(self.location) / OLD_MANIFEST).exists():
             raise TablesBroken(
-                f"{path} is not JSON ({error}): restore it, or remove the directory and run anew"
-            ) from error
-        version = manifest.get("version") if isinstance(manifest, dict) else None
-        if version != VERSION:
-            raise TablesBroken(f"{path} has version {version}, this kohort reads {VERSION}")
-        return manifest
+                f"{self.location} has tables of an older version of kohort, which this one does not read"
+                f" ({OLD_MANIFEST}): read the log into another directory, or remove this one and read it again"
+            )
+        self._files: dict[str, list[DeltaFile]] = {}
+        with self._failures(RUNS):
+            self._log = _opened(self._storage(RUNS))
+            self.runs = [] if self._log is None else rows_of(self._storage(RUNS), RUNS, files_of(self._log))
+        self.runs.sort(key=lambda row: row["run"])
+        shown = [row for row in self.runs if self._wanted in (None, row["run"])]
+        if self._wanted is not None and not shown:
+            kept = f"{self.runs[0]['run']} to {self.runs[-1]['run']} are listed" if self.runs else "there is none yet"
+            raise TablesBroken(f"{self.location} has no run {self._wanted}: {kept}")
+        newest: dict[str, Any] = shown[-1] if shown else {"run": 0, "versions": [], "positions": []}
+        self.run: int = newest["run"]
+        """The number of the run that is shown, 0 when none was published."""
+        self.versions: dict[str, int] = {each["table"]: each["version"] for each in newest["versions"]}
+        """By the path of a table, the version of its Delta log."""
+        self.positions: dict[str, dict[int, int]] = {}
+        """By source and partition, the offset at which the next run begins."""
+        for each in newest["positions"]:
+            self.positions.setdefault(each["source"], {})[each["partition"]] = each["offset"]
 
     def frame(self, spark: SparkSession, table: Table) -> DataFrame:
         """Return a table as a DataFrame with exactly its columns."""
-        return _frame(spark, self.directory, self.parts, table)
+        return self._whole(spark, table, self.files)
 
-    def files(self, path: str) -> list[Path]:
-        """Return the published files of a table, which is given by its path."""
-        return _files(self.directory / path, self.parts.get(path, ()))
+    def files(self, table: Table) -> list[DeltaFile]:
+        """Return the published files of a table. Raises TablesBroken."""
+        if table.path not in self._files:
+            version = self.versions.get(table.path)
+            with self._failures(table):
+                found = [] if version is None else files_of(self._storage(table).open(version))
+            self._files[table.path] = found
+        return self._files[table.path]
+
+    def small_rows(self, table: Table, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Return the rows of a small table without Spark. Raises TablesBroken."""
+        return self._rows(table, self.files(table), columns)
 
     @contextmanager
     def begin(self) -> Iterator[Run]:
-        """Lock the tables and begin a run; its files are invisible until it publishes. Raises TablesBusy."""
-        (self.directory / "state").mkdir(parents=True, exist_ok=True)
-        with (self.directory / "state" / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise TablesBusy(f"another run works on {self.directory}: wait until it is done") from error
-            self.refresh()
-            self._remove_unnamed()
-            yield Run(self)
+        """Begin a run; its files are in no table until it publishes, and are removed unless it does."""
+        assert self._wanted is None, "a run follows the last one"
+        self.refresh()
+        run = Run(self)
+        try:
+            yield run
+        finally:
+            run.remove_unpublished()
+            for frame in self._read.values():
+                frame.unpersist()
+            self._read.clear()
 
-    def _remove_unnamed(self) -> None:
-        """Remove files that the manifest does not name: of crashed runs, and of replaced parts."""
-        named = {self.directory / path / part for path, parts in self.parts.items() for part in parts}
-        for run in sorted(self.directory.glob("*/*/run=*")):
-            if run in named:
-                continue
-            parts = sorted(run.glob("*=*"))
-            for unnamed in [run] if named.isdisjoint(parts) else [part for part in parts if part not in named]:
-                shutil.rmtree(unnamed)
+    def upkeep(self) -> None:
+        """Join small files, and remove files that were replaced long ago or are of killed runs. Raises TablesBroken."""
+        versions = dict(self.versions)
+        for table in EVERY_TABLE:
+            with self._failures(table):
+                head = self._storage(table).open()
+                named = versions[table.path]
+                if head.version() == named:
+                    keep_up(head)
+                if not self._others(table, head, named):
+                    versions[table.path] = head.version()
+        with suppress(TablesBusy):  # that run does it in its turn
+            self._list(self.run, versions, self.positions, uuid.uuid4().hex)
+
+    def _list(
+        self, run: int, versions: Mapping[str, int], positions: Mapping[str, Mapping[int, int]], mark: str
+    ) -> None:
+        """Publish a run: make it the last one of the list. Raises TablesBusy, TablesBroken."""
+        row = {
+            "run": run,
+            "published_at_ms": round(time.time() * 1000),
+            "versions": [{"table": path, "version": version} for path, version in sorted(versions.items())],
+            "positions": [
+                {"source": source, "partition": partition, "offset": offset}
+                for source, offsets in sorted(positions.items())
+                for partition, offset in sorted(offsets.items())
+            ],
+        }
+        rows = [*(each for each in self.runs if each["run"] != run), row][-KEPT_RUNS:]
+        place = Destination.of(self._storage(RUNS), RUNS)
+        with self._failures(RUNS):
+            if self._log is None:
+                place.storage.create(delta_schema(RUNS.arrow(), RUNS.path), (), KEEP_STATE)
+                self._log = place.storage.open()
+                if self._log.version():
+                    raise self._busy(run)
+            files = place.storage.write(place.plan, pa.Table.from_pylist(rows, schema=RUNS.arrow()).to_batches())
+            self._committed(RUNS, self._log, run, mark, _Change(files, files, replaces=True))
+        self.refresh()
+
+    def _committed(self, table: Table, head: Any, run: int, mark: str, change: _Change) -> int:
+        """Commit a change on the version that `head` shows, and return the new one. Raises TablesBusy."""
+        before = head.version()
+        failure: Exception | None = None
+        try:
+            only = ("day", change.days) if change.days else None
+            commit_files(head, change.added, {APPLICATION: run}, mark, replaces=change.replaces, only=only)
+        except (DeltaError, OSError) as error:
+            failure = error
+        # A commit that was reported as failed may be in the table: its answer was lost.
+        storage = self._storage(table)
+        for each in storage.commits(storage.open().version(), before + 1):
+            if each.mark == mark:
+                return each.version
+        if failure is None or isinstance(failure, CommitFailedError):
+            raise self._busy(run) from failure
+        raise failure
+
+    def _others(self, table: Table, head: Any, named: int) -> bool:
+        """Whether a table has commits after a published version that change rows: those of a run that is not listed."""
+        return any(each.operation not in _UPKEEP for each in self._storage(table).commits(head.version(), named + 1))
+
+    def _busy(self, run: int) -> TablesBusy:
+        return TablesBusy(
+            f"{self.location}: another run was published while run {run} worked, of which nothing is in the tables: run"
+            " it again"
+        )
+
+    def _whole(self, spark: SparkSession, table: Table, files: Callable[[Table], list[DeltaFile]]) -> DataFrame:
+        rows = self._frame(spark, table, files(table))
+        return rows.unionByName(self._whole(spark, STATE_OPEN, files)) if table is OWNERSHIP else rows
+
+    def _frame(self, spark: SparkSession, table: Table, files: Sequence[DeltaFile]) -> DataFrame:
+        """Return the rows of files; Spark keeps what it reads from an object store, which it reads whole."""
+        if "://" not in self.location:
+            return frame_of(spark, self._storage(table), table, files)
+        key = table, tuple(file.path for file in files)
+        if key not in self._read:
+            self._read[key] = frame_of(spark, self._storage(table), table, files).persist()
+        return self._read[key]
+
+    def _storage(self, table: Table) -> DeltaStorage:
+        return DeltaStorage(f"{self.location}/{table.path}", self._options)
+
+    def _rows(self, table: Table, files: Sequence[DeltaFile], columns: Sequence[str] | None) -> list[dict[str, Any]]:
+        with self._failures(table):
+            return rows_of(self._storage(table), table, files, columns)
+
+    @contextmanager
+    def _failures(self, table: Table) -> Iterator[None]:
+        """Turn what the storage of a table raises into TablesBroken."""
+        try:
+            yield
+        except (DeltaError, TableNotFoundError, OSError) as error:
+            raise TablesBroken(f"{self.location}/{table.path}: {first_line(error)}") from error
 
 
 class Run:
@@ -112,134 +255,129 @@ class Run:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.number = tables.run + 1
-        self._parts = {path: list(parts) for path, parts in tables.parts.items()}
+        self._written: dict[Table, list[DeltaFile]] = {}
+        self._changes: dict[Table, _Change] = {}
+        self._mark = uuid.uuid4().hex
+        """Which commits are of this run, even of those that were reported as failed."""
 
-    def directory(self, table: Table) -> Path:
-        """Return the directory into which this run writes a table's rows."""
-        return self.tables.directory / table.path / f"run={self.number}"
+    # Writing
 
-    def frame(self, spark: SparkSession, table: Table) -> DataFrame:
-        """Return a table as it will be once this run is published."""
-        return _frame(spark, self.tables.directory, self._parts, table)
-
-    def written(self, spark: SparkSession, table: Table) -> DataFrame:
-        """Return the rows that this run wrote to a table."""
-        return read_parts(spark, self.tables.directory / table.path, table, [self.directory(table)])
+    def destination(self, table: Table) -> Destination:
+        """Return where Spark's tasks write the rows of a table."""
+        return Destination.of(self.tables._storage(table), table)
 
     def store(self, table: Table, rows: DataFrame) -> None:
-        """Write rows into this run's directory of a table, without adding them to the table."""
-        rows = rows.select(*table.names)
-        writer = rows.write.mode("overwrite").option("compression", "zstd")
-        if table.partitioned_by:
-            writer = writer.partitionBy(*table.partitioned_by)
-        writer.parquet(str(self.directory(table)))
-
-    def discard(self, table: Table) -> None:
-        """Remove what this run wrote into its directory of a table."""
-        shutil.rmtree(self.directory(table), ignore_errors=True)
+        """Write rows for a table by Spark's tasks, without adding them to the table."""
+        place = self.destination(table)
+        self.take(table, place.storage.write_frame(place.plan, rows.select(*table.names)))
 
     def store_arrow(self, table: Table, rows: pa.Table) -> None:
-        """Write a few rows into this run's directory of a table without Spark, without adding them to the table."""
-        from pyarrow import parquet
-
-        directory = self.directory(table)
-        directory.mkdir(parents=True)
-        parquet.write_table(rows.cast(table.arrow()), directory / "part-0.parquet", compression="zstd")
+        """Write a few rows like `store`, without Spark."""
+        place = self.destination(table)
+        with self.tables._failures(table):
+            self.take(table, place.storage.write(place.plan, rows.to_batches()))
 
     def store_small(self, table: Table, rows: list[dict[str, Any]]) -> None:
         """Write a few rows like `store_arrow`; a column that a row does not have is null."""
-        import pyarrow as pa
-
         self.store_arrow(table, pa.Table.from_pylist(rows, schema=table.arrow()))
+
+    def take(self, table: Table, files: Sequence[DeltaFile]) -> None:
+        """Count files as written, which tasks have written for a table."""
+        self._written.setdefault(table, []).extend(files)
+
+    def rows_written(self, table: Table) -> int:
+        """Return how many rows this run wrote for a table."""
+        return sum(file.rows for file in self._written.get(table, []))
+
+    def remove_unpublished(self) -> None:
+        """Remove the files that were written and are in no table; what cannot be removed is left to `upkeep`."""
+        for table, files in self._written.items():
+            places = self.tables._storage(table).file_system()
+            for file in files:
+                with suppress(OSError):
+                    places.delete_file(file.path)
+        self._written.clear()
+
+    # Reading
+
+    def frame(self, spark: SparkSession, table: Table) -> DataFrame:
+        """Return a table as it will be once this run is published."""
+        return self.tables._whole(spark, table, self._files)
+
+    def written(self, spark: SparkSession, table: Table) -> DataFrame:
+        """Return the rows that this run wrote for a table."""
+        return self.tables._frame(spark, table, self._written.get(table, []))
 
     def small_rows(self, table: Table) -> list[dict[str, Any]]:
         """Return a small table as it will be once this run is published, without Spark."""
-        return small_rows(self._files(table), table)
+        return self.tables._rows(table, self._files(table), None)
 
     def is_empty(self, table: Table) -> bool:
         """Whether a table will have no rows once this run is published."""
-        from pyarrow import parquet
+        return not any(file.rows for file in self._files(table))
 
-        return not any(parquet.read_metadata(file).num_rows for file in self._files(table))
+    def _files(self, table: Table) -> list[DeltaFile]:
+        change = self._changes.get(table)
+        return self.tables.files(table) if change is None else change.files
 
-    def _files(self, table: Table) -> list[Path]:
-        return _files(self.tables.directory / table.path, self._parts.get(table.path, ()))
-
-    def append(self, table: Table, rows: DataFrame) -> None:
-        """Add rows to a table."""
-        self.store(table, rows)
-        self.adopt(table)
+    # Changing
 
     def adopt(self, table: Table) -> None:
-        """Add the rows in this run's directory of a table to the table."""
-        self._parts.setdefault(table.path, []).append(f"run={self.number}")
-
-    def replace(self, table: Table, rows: DataFrame) -> None:
-        """Replace all rows of a table."""
-        self.store(table, rows)
-        self.put(table)
+        """Add what this run wrote for a table to it."""
+        added = self._written.get(table, [])
+        self._changes[table] = _Change([*self.tables.files(table), *added], added)
 
     def put(self, table: Table) -> None:
-        """Replace all rows of a table by those in this run's directory."""
-        self._parts[table.path] = [f"run={self.number}"]
+        """Replace all rows of a table by what this run wrote for it."""
+        added = self._written.get(table, [])
+        self._changes[table] = _Change(added, added, replaces=True)
 
     def put_days(self, table: Table) -> None:
-        """Replace the days that are in this run's directory of a table; keep other days."""
-        written = sorted(part.name for part in self.directory(table).glob("day=*"))
-        stay = [part for part in self._parts.get(table.path, []) if part.partition("/")[2] not in written]
-        self._parts[table.path] = stay + [f"run={self.number}/{day}" for day in written]
+        """Replace the days of which this run wrote rows for a table; keep other days."""
+        added = self._written.get(table, [])
+        days = {file.partition_values["day"] or "" for file in added}
+        stay = [file for file in self.tables.files(table) if file.partition_values["day"] not in days]
+        if added:
+            self._changes[table] = _Change([*stay, *added], added, replaces=True, days=tuple(sorted(days)))
 
     def publish(self, positions: Mapping[str, Mapping[int, int]]) -> None:
-        """Publish the rows of this run, and the offsets up to which it read each source."""
+        """Publish the rows of this run, and the offsets up to which it read each source.
+
+        Raises TablesBusy where another run was published meanwhile, TablesBroken where the storage does not take it.
+        """
+        if Tables(self.tables.location, self.tables._options).run != self.tables.run:
+            raise self.tables._busy(self.number)
         merged = {source: dict(offsets) for source, offsets in self.tables.positions.items()}
         for source, offsets in positions.items():
             merged.setdefault(source, {}).update(offsets)
-        manifest = {"version": VERSION, "run": self.number, "tables": self._parts, "positions": merged}
-        _rename_into_place(self.tables.directory / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
-        self.tables.run, self.tables.parts, self.tables.positions = self.number, self._parts, merged
+        versions = {}
+        for table in EVERY_TABLE:
+            if change := self._changes.get(table):
+                del self._written[table]  # they may be in the table from here on, whatever is raised
+            versions[table.path] = self._commit(table, change)
+        self.tables._list(self.number, versions, merged, self._mark)
+
+    def _commit(self, table: Table, change: _Change | None) -> int:
+        """Commit a change on the version that is published, and return the new version."""
+        named = self.tables.versions.get(table.path)
+        storage = self.tables._storage(table)
+        with self.tables._failures(table):
+            if named is None:
+                made_by = {} if table in TABLES else KEEP_STATE
+                storage.create(delta_schema(table.arrow(), table.path), table.partitioned_by, made_by)
+                change = (change or _Change([], []))._replace(replaces=True, days=())
+            head = storage.open()
+            if named is not None and self.tables._others(table, head, named):
+                head.restore(named)
+            if change is None:
+                version: int = head.version()
+                return version
+            return self.tables._committed(table, head, self.number, self._mark, change)
 
 
-def _frame(spark: SparkSession, directory: Path, parts: Mapping[str, Sequence[str]], table: Table) -> DataFrame:
-    base = directory / table.path
-    rows = read_parts(spark, base, table, [base / part for part in parts.get(table.path, ())])
-    if table is OWNERSHIP:
-        rows = rows.unionByName(_frame(spark, directory, parts, STATE_OPEN))
-    return rows
-
-
-def _files(base: Path, parts: Iterable[str]) -> list[Path]:
-    return [file for part in parts for file in sorted((base / part).rglob("*.parquet"))]
-
-
-def small_rows(files: Iterable[Path], table: Table) -> list[dict[str, Any]]:
-    """Return the rows in files of a table, with the columns that each contains."""
-    from pyarrow import parquet
-
-    found: list[dict[str, Any]] = []
-    for file in files:
-        stored = parquet.ParquetFile(file)
-        names = [name for name in table.names if name in stored.schema_arrow.names]
-        found += stored.read(columns=names).to_pylist()
-    return found
-
-
-def read_parts(spark: SparkSession, base: Path, table: Table, paths: Iterable[Path]) -> DataFrame:
-    """Return the rows in these directories of a table, which are partitioned as it is."""
-    found = [str(path) for path in paths if any(path.rglob("*.parquet"))]
-    if not found:
-        return spark.createDataFrame([], table.ddl)
-    return spark.read.schema(table.ddl).option("basePath", str(base)).parquet(*found).select(*table.names)
-
-
-def _rename_into_place(path: Path, content: str) -> None:
-    beside = path.with_suffix(".next")
-    with beside.open("w") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
+def _opened(storage: DeltaStorage) -> Any:
+    """Return a Delta table, None where there is none."""
     try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        return storage.open()
+    except TableNotFoundError:
+        return None

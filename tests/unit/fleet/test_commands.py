@@ -6,20 +6,19 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.unit.fleet.published import publish
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
 from kohort.cli.fleet.fleet_session import SHORT_BYTES, are_short, have_little
 from kohort.cli.main import main
 from kohort.fleet.inputs import Input
-from kohort.fleet.schema import GROUP_HOURS
-from kohort.fleet.tables import MANIFEST, VERSION, Tables
+from kohort.fleet.schema import GROUPS
 
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
     """The tables of a fleet in which nothing was found."""
-    (tmp_path / "state").mkdir()
-    (tmp_path / MANIFEST).write_text(json.dumps({"version": VERSION, "run": 1, "tables": {}, "positions": {}}))
+    publish(tmp_path, {})
     return tmp_path
 
 
@@ -41,7 +40,9 @@ def test_a_partition_that_two_brokers_have_is_two_logs(tmp_path: Path, capfd: py
     assert "6 records in 2 partitions" in capfd.readouterr().out
 
 
-def test_a_long_run_is_known_by_what_is_packed_and_by_what_is_there_already(tmp_path: Path) -> None:
+def test_a_long_run_is_known_by_what_is_packed_and_by_what_is_there_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     packed = tmp_path / "dump.gz"
     packed.write_bytes(b"\x1f\x8b")
     with packed.open("r+b") as file:
@@ -49,12 +50,7 @@ def test_a_long_run_is_known_by_what_is_packed_and_by_what_is_there_already(tmp_
     assert not are_short([Input("dump", "a", (str(packed),))])
     assert are_short([Input("segment", "a", (str(packed),))])
 
-    part = tmp_path / GROUP_HOURS.path / "run=1"
-    part.mkdir(parents=True)
-    with (part / "part-0.parquet").open("wb") as file:
-        file.truncate(SHORT_BYTES)
-    (tmp_path / "state").mkdir()
-    assert have_little(Tables(tmp_path))  # a run that was not published
-    named = {GROUP_HOURS.path: ["run=1"]}
-    (tmp_path / MANIFEST).write_text(json.dumps({"version": VERSION, "run": 1, "tables": named, "positions": {}}))
-    assert not have_little(Tables(tmp_path))
+    tables = publish(tmp_path, {GROUPS: [{"source": "a", "group": "g"}]})
+    assert have_little(tables)
+    monkeypatch.setattr("kohort.cli.fleet.fleet_session.STORED", SHORT_BYTES)
+    assert not have_little(tables)

@@ -1,91 +1,256 @@
-"""The manifest of a fleet's tables: what a run wrote counts from one rename on, and what no manifest names goes."""
+"""Runs of a fleet's tables: all or nothing, one after the other, and Delta tables for anybody else."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.unit.fleet.published import publish, write
 
+pytest.importorskip("deltalake")
+
+import deltalake
+from deltalake.exceptions import CommitFailedError
+
+from kohort.fleet import tables as fleet_tables
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf
 from kohort.fleet.fold.folded_group import SilverEvent
-from kohort.fleet.schema import EVENTS, GROUP_HOURS, GROUPS, RECORDS
-from kohort.fleet.tables import MANIFEST, Run, Tables, TablesBroken, TablesBusy
+from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, RECORDS, STATE_GROUPS, Table
+from kohort.fleet.table_errors import TablesBroken, TablesBusy
+from kohort.fleet.tables import OLD_MANIFEST, Tables
+
+FRIDAY, SATURDAY = date(2026, 11, 20), date(2026, 11, 21)
 
 
-def filled(run: Run, *parts: str) -> None:
-    """Let a run have files of events and groups."""
-    for table in (EVENTS, GROUPS, GROUP_HOURS):
-        for part in parts:
-            file = run.directory(table) / part / "rows.parquet"
-            file.parent.mkdir(parents=True)
-            file.write_bytes(b"PAR1")
+def event(name: str, day: date = SATURDAY) -> dict[str, Any]:
+    return {"source": "a", "group": name, "offset": 7, "event": "joined", "day": day, "bucket": 3}
 
 
-def test_a_run_that_died_left_nothing_that_counts_and_the_next_one_removes_it(tmp_path: Path) -> None:
-    with Tables(tmp_path).begin() as died:
-        filled(died, "day=2026-11-21")
-    assert Tables(tmp_path).parts == {}
-    assert list(tmp_path.rglob("*.parquet"))
-    with Tables(tmp_path).begin() as again:
-        assert again.number == 1
-        assert not list(tmp_path.rglob("*.parquet"))
+def hour(name: str, day: date) -> dict[str, Any]:
+    return {"source": "a", "group": name, "hour_ms": 0, "protocols": ["consumer"], "day": day, "bucket": 3}
+
+
+def group(name: str) -> dict[str, Any]:
+    return {"source": "a", "group": name, "topics": ["t"]}
+
+
+def groups_in(tables: Tables, table: Table) -> list[str]:
+    return sorted(row["group"] for row in tables.small_rows(table))
+
+
+def strangers(directory: Path, table: Table, version: int | None = None) -> list[dict[str, Any]]:
+    """Return the rows that another program finds in a table."""
+    found = deltalake.DeltaTable(str(directory / table.path), version=version)
+    rows: list[dict[str, Any]] = found.to_pyarrow_table().to_pylist()
+    return rows
+
+
+def parquet_files(directory: Path) -> set[Path]:
+    return set(directory.rglob("*.parquet"))
+
+
+def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    publish(tmp_path, {EVENTS: [event("kept")]})
+    before = parquet_files(tmp_path)
+    with suppress(KeyboardInterrupt), Tables(tmp_path).begin() as run:
+        write(run, {EVENTS: [event("lost")]})
+        assert parquet_files(tmp_path) > before
+        raise KeyboardInterrupt
+    assert parquet_files(tmp_path) == before
+    assert groups_in(Tables(tmp_path), EVENTS) == ["kept"]
 
 
 def test_rows_and_positions_are_published_together(tmp_path: Path) -> None:
-    tables = Tables(tmp_path)
-    with tables.begin() as run:
-        filled(run, "day=2026-11-21")
-        run.adopt(EVENTS)
-        run.publish({"cluster": {0: 17, 49: 3}})
-    seen = Tables(tmp_path)
-    assert (seen.run, seen.parts, seen.positions) == (1, {"silver/events": ["run=1"]}, {"cluster": {0: 17, 49: 3}})
-    with seen.begin() as run:
-        run.publish({"cluster": {49: 5}, "other": {0: 1}})
+    rows = {EVENTS: [event("g")], STATE_GROUPS: [group("g")]}
+    tables = publish(tmp_path, rows, {"cluster": {0: 17, 49: 3}})
+    for shown in (tables, Tables(tmp_path)):
+        assert (shown.run, shown.positions) == (1, {"cluster": {0: 17, 49: 3}})
+        assert groups_in(shown, EVENTS) == groups_in(shown, STATE_GROUPS) == ["g"]
+    publish(tmp_path, {}, {"cluster": {49: 5}, "other": {0: 1}})
     assert Tables(tmp_path).positions == {"cluster": {0: 17, 49: 5}, "other": {0: 1}}
 
 
-def test_what_was_replaced_stays_until_the_next_run(tmp_path: Path) -> None:
-    for _ in range(2):
-        with Tables(tmp_path).begin() as run:
-            filled(run, "day=2026-11-20", "day=2026-11-21")
-            run.adopt(EVENTS)
-            run.put(GROUPS)
-            run.put_days(GROUP_HOURS)
-            run.publish({})
-    assert sorted(each.name for each in (tmp_path / "gold/groups").iterdir()) == ["run=1", "run=2"]
-    with Tables(tmp_path).begin():
-        assert sorted(each.name for each in (tmp_path / "gold/groups").iterdir()) == ["run=2"]
-        assert sorted(each.name for each in (tmp_path / "silver/events").iterdir()) == ["run=1", "run=2"]
+def test_another_program_finds_each_table_with_its_history(tmp_path: Path) -> None:
+    publish(tmp_path, {EVENTS: [event("first", FRIDAY)], GROUPS: [group("first")]})
+    tables = publish(tmp_path, {EVENTS: [event("second")], GROUPS: [group("second")]})
+    assert {(row["group"], row["day"], row["bucket"]) for row in strangers(tmp_path, EVENTS)} == {
+        ("first", FRIDAY, 3),
+        ("second", SATURDAY, 3),
+    }
+    assert [row["group"] for row in strangers(tmp_path, GROUPS)] == ["second"]
+    assert strangers(tmp_path, RECORDS) == []
+    version = {each["table"]: each["version"] for each in tables.runs[0]["versions"]}[GROUPS.path]
+    assert [row["group"] for row in strangers(tmp_path, GROUPS, version)] == ["first"]
+    earlier = Tables(tmp_path, run=1)
+    assert groups_in(earlier, EVENTS) == groups_in(earlier, GROUPS) == ["first"]
+    with pytest.raises(TablesBroken, match=r"has no run 3: 1 to 2 are listed"):
+        Tables(tmp_path, run=3)
+
+
+def test_a_reader_keeps_its_run_while_others_are_published(tmp_path: Path) -> None:
+    reader = publish(tmp_path, {GROUPS: [group("first")]})
+    publish(tmp_path, {GROUPS: [group("second")]})
+    assert groups_in(reader, GROUPS) == ["first"]
+    reader.refresh()
+    assert groups_in(reader, GROUPS) == ["second"]
 
 
 def test_a_day_that_is_replaced_takes_no_other_day_with_it(tmp_path: Path) -> None:
-    for days in (("day=2026-11-20", "day=2026-11-21"), ("day=2026-11-21",)):
-        with Tables(tmp_path).begin() as run:
-            filled(run, *days)
-            run.put_days(GROUP_HOURS)
+    publish(tmp_path, {GROUP_HOURS: [hour("friday", FRIDAY), hour("old", SATURDAY)]})
+    tables = publish(tmp_path, {GROUP_HOURS: [hour("new", SATURDAY)]})
+    assert groups_in(tables, GROUP_HOURS) == ["friday", "new"]
+    assert sorted(row["group"] for row in strangers(tmp_path, GROUP_HOURS)) == ["friday", "new"]
+
+
+def test_nothing_found_replaces_what_was_found(tmp_path: Path) -> None:
+    publish(tmp_path, {FINDINGS: [{"source": "a", "group": "g", "finding": "stuck_group", "evidence": []}]})
+    tables = publish(tmp_path, {FINDINGS: []})
+    assert groups_in(tables, FINDINGS) == strangers(tmp_path, FINDINGS) == []
+
+
+def commits(monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Any], None]) -> None:
+    """Let `wrong` be called with each commit, as a function, instead of it."""
+    commit = fleet_tables.commit_files
+    monkeypatch.setattr(fleet_tables, "commit_files", lambda *of, **how: wrong(lambda: commit(*of, **how)))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_run_that_is_killed_while_it_publishes_counts_nowhere_and_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    if not is_first:
+        publish(tmp_path, {EVENTS: [event("kept")], GROUPS: [group("kept")]}, {"a": {0: 1}})
+    with monkeypatch.context() as patch:
+        done: list[None] = []
+
+        def killed(commit: Callable[[], None]) -> None:
+            if len(done) == (len(fleet_tables.EVERY_TABLE) if is_first else 2):
+                raise KeyboardInterrupt
+            done.append(commit())
+
+        commits(patch, killed)
+        with pytest.raises(KeyboardInterrupt):
+            publish(tmp_path, {EVENTS: [event("lost")], GROUPS: [group("lost")]}, {"a": {0: 9}})
+    assert "lost" in {row["group"] for row in strangers(tmp_path, EVENTS)}
+    shown = Tables(tmp_path)
+    kept = [] if is_first else ["kept"]
+    assert groups_in(shown, EVENTS) == groups_in(shown, GROUPS) == kept
+    assert shown.positions == ({} if is_first else {"a": {0: 1}})
+    again = publish(tmp_path, {FINDINGS: []}, {"a": {0: 5}})
+    assert (again.run, again.positions) == (1 if is_first else 2, {"a": {0: 5}})
+    for table in (EVENTS, GROUPS):
+        assert groups_in(again, table) == [row["group"] for row in strangers(tmp_path, table)] == kept
+
+
+@contextmanager
+def second_run(directory: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[None]:
+    """Publish another run as the first one begins its commit number `at`."""
+    done: list[None] = []
+    with monkeypatch.context() as patch:
+
+        def after_another(commit: Callable[[], None]) -> None:
+            done.append(None)
+            if len(done) == at:
+                publish(directory, {GROUPS: [group("second")]}, {"a": {0: 7}})
+            commit()
+
+        commits(patch, after_another)
+        yield
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("at", [1, 2])
+def test_of_two_runs_at_once_one_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, is_first: bool
+) -> None:
+    if not is_first:
+        publish(tmp_path, {EVENTS: [event("kept")]})
+    with second_run(tmp_path, monkeypatch, at), pytest.raises(TablesBusy, match="another run was published"):
+        publish(tmp_path, {EVENTS: [event("first")], GROUPS: [group("first")]}, {"a": {0: 3}})
+    shown = Tables(tmp_path)
+    assert groups_in(shown, GROUPS) == ["second"]
+    assert groups_in(shown, EVENTS) == ([] if is_first else ["kept"])
+    assert shown.positions == {"a": {0: 7}}
+    tables = publish(tmp_path, {FINDINGS: []})
+    for table in (EVENTS, GROUPS):
+        assert groups_in(tables, table) == [row["group"] for row in strangers(tmp_path, table)]
+
+
+def test_a_run_that_was_overtaken_changes_no_table(tmp_path: Path) -> None:
+    publish(tmp_path, {})
+    with Tables(tmp_path).begin() as run:
+        write(run, {EVENTS: [event("late")]})
+        publish(tmp_path, {EVENTS: [event("second")]})
+        with pytest.raises(TablesBusy, match="run 2 worked"):
             run.publish({})
-    assert Tables(tmp_path).parts["gold/group_hours"] == ["run=1/day=2026-11-20", "run=2/day=2026-11-21"]
-    with Tables(tmp_path).begin():
-        found = sorted(
-            str(each.relative_to(tmp_path / "gold/group_hours")) for each in tmp_path.rglob("group_hours/*/*")
-        )
-        assert found == ["run=1/day=2026-11-20", "run=2/day=2026-11-21"]
+    assert [row["group"] for row in strangers(tmp_path, EVENTS)] == ["second"]
 
 
-def test_a_second_run_is_refused_while_one_works(tmp_path: Path) -> None:
-    with Tables(tmp_path).begin(), pytest.raises(TablesBusy, match="another run works"):
-        Tables(tmp_path).begin().__enter__()
-    with Tables(tmp_path).begin():
-        pass
+@pytest.mark.parametrize("error", [CommitFailedError("raced"), OSError("no answer")])
+def test_a_commit_whose_answer_was_lost_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def lost(commit: Callable[[], None]) -> None:
+        commit()
+        raise error
+
+    commits(monkeypatch, lost)
+    tables = publish(tmp_path, {EVENTS: [event("g")]}, {"a": {0: 1}})
+    assert (tables.run, groups_in(tables, EVENTS)) == (1, ["g"])
 
 
-@pytest.mark.parametrize("content", ["{", "[]", json.dumps({"version": 99})])
-def test_a_manifest_that_cannot_be_read_is_one_sentence(tmp_path: Path, content: str) -> None:
+def test_a_storage_that_takes_nothing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object) -> None:
+        raise OSError("no space left")
+
+    commits(monkeypatch, full)
+    with pytest.raises(TablesBroken, match=r"bronze/records: no space left"):
+        publish(tmp_path, {RECORDS: [{"source": "a", "day": FRIDAY, "bucket": 1}]})
+    assert Tables(tmp_path).run == 0
+
+
+def test_upkeep_joins_small_files_and_removes_those_of_killed_runs(tmp_path: Path) -> None:
+    for number in range(3):
+        tables = publish(tmp_path, {EVENTS: [event(f"g{number}")], STATE_GROUPS: [group(f"g{number}")]})
+    before, files = groups_in(tables, EVENTS), len(tables.files(EVENTS))
+    tables.upkeep()
+    assert (tables.run, len(tables.files(EVENTS))) == (3, 1)
+    assert files == 3
+    assert groups_in(Tables(tmp_path), EVENTS) == before
+    assert groups_in(Tables(tmp_path, run=1), STATE_GROUPS) == ["g0"], "it was replaced less than a day ago"
+    with Tables(tmp_path).begin() as run:
+        write(run, {EVENTS: [event("g3")]})
+        run.publish({})
+    assert groups_in(Tables(tmp_path), EVENTS) == [*before, "g3"]
+
+
+def test_files_that_another_program_joined_are_read_on(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        publish(tmp_path, {EVENTS: [event(name)]})
+    deltalake.DeltaTable(str(tmp_path / EVENTS.path)).optimize.compact()
+    tables = publish(tmp_path, {FINDINGS: []})
+    assert len(tables.files(EVENTS)) == 1
+    assert groups_in(publish(tmp_path, {EVENTS: [event("c")]}), EVENTS) == ["a", "b", "c"]
+
+
+def test_tables_of_an_older_version_are_refused(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    (tmp_path / MANIFEST).write_text(content)
-    with pytest.raises(TablesBroken, match=r"manifest\.json"):
+    (tmp_path / OLD_MANIFEST).write_text(json.dumps({"version": 1}))
+    with pytest.raises(TablesBroken, match=r"manifest\.json.*read the log into another directory"):
         Tables(tmp_path)
+
+
+def test_a_table_that_is_gone_is_named(tmp_path: Path) -> None:
+    tables = publish(tmp_path, {EVENTS: [event("g")]})
+    (tmp_path / EVENTS.path).rename(tmp_path / "elsewhere")
+    tables.refresh()
+    with pytest.raises(TablesBroken, match="silver/events"):
+        tables.small_rows(EVENTS)
 
 
 def test_what_rules_and_folds_know_of_a_row_are_columns_of_its_table() -> None:

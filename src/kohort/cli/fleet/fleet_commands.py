@@ -100,6 +100,8 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     summary = "make a fleet, read its log, find what is wrong with it, and write the report: all in one"
     demo = verb(inner, "demo", summary, run=run_demo, examples=DEMO)
     demo.add_argument("--out", metavar="DIR", type=Path, default=Path("build/fleet"), help="default: build/fleet")
+    demo.add_argument("--tables", metavar="WHERE", help="a new place for the tables (default: tables in --out)")
+    _add_storage(demo)
     _add_open(demo)
     _add_fleet(demo)
     _add_spark(demo)
@@ -109,7 +111,7 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
 def _register_run(inner: argparse._SubParsersAction[ArgumentParser]) -> None:
     summary = "read what is new of __consumer_offsets into tables, and find what is wrong with the groups"
     parser = verb(inner, "run", summary, run=run_run, examples=RUN)
-    _add_tables(parser)
+    _add_tables(parser, has_runs=False)
     parser.add_argument(
         "inputs",
         metavar="INPUT",
@@ -143,8 +145,21 @@ def _register_findings(inner: argparse._SubParsersAction[ArgumentParser]) -> Non
     add_json(parser, "an array of findings with their evidence")
 
 
-def _add_tables(parser: ArgumentParser) -> None:
-    parser.add_argument("--tables", metavar="DIR", type=Path, required=True, help="where the tables of the fleet are")
+def _add_tables(parser: ArgumentParser, *, has_runs: bool = True) -> None:
+    where = "where the tables of the fleet are: a directory, or a URL such as s3://bucket/prefix"
+    parser.add_argument("--tables", metavar="WHERE", required=True, help=where)
+    _add_storage(parser)
+    if has_runs:
+        of_run = "the tables as this run left them (default: the last one)"
+        parser.add_argument("--run", dest="of_run", metavar="N", type=number(1, "the number of a run"), help=of_run)
+
+
+def _add_storage(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--storage-config",
+        metavar="FILE",
+        help="properties with the options of an object store, such as AWS_ENDPOINT_URL (default: the environment)",
+    )
 
 
 def _add_open(parser: ArgumentParser, when: str = "") -> None:
@@ -179,7 +194,7 @@ def page_or_json(text: str) -> Path:
 @guarded
 def run_run(args: argparse.Namespace) -> int:
     """Read what is new into the tables."""
-    tables = opened(args.tables, must_hold=False)
+    tables = opened(args, must_hold=False)
     inputs = inputs_of(args.inputs, args.properties)
     writable(args.report)
     with started(args, is_short=are_short(inputs) and have_little(tables)) as session:
@@ -190,7 +205,7 @@ def run_run(args: argparse.Namespace) -> int:
     if args.json:
         output.put_json(summary_json(summary, args.report))
         return 0
-    put_summary(summary, args.tables)
+    put_summary(summary, tables)
     if report is not None:
         output.put(f"report: {args.report}")
     return 0
@@ -218,19 +233,15 @@ def inputs_of(given: Sequence[str], properties: str | None) -> list[Input]:
 def piped(session: SparkSession, inputs: Sequence[Input], tables: Tables) -> RunSummary:
     """Run the pipeline and print its stages."""
     from kohort.fleet import pipeline
-    from kohort.fleet.tables import TablesBusy
 
-    try:
-        with Stages(session) as stages:
-            return pipeline.run(session, inputs, tables, progress=stages)
-    except TablesBusy as busy:
-        raise CommandFailed(str(busy)) from None
+    with Stages(session) as stages:
+        return pipeline.run(session, inputs, tables, progress=stages)
 
 
-def put_summary(summary: RunSummary, directory: Path) -> None:
+def put_summary(summary: RunSummary, tables: Tables) -> None:
     """Print what a run did."""
     if not summary.is_new:
-        output.put(f"nothing new: {directory} stays as run {summary.run} left it")
+        output.put(f"nothing new: {tables} stays as run {summary.run} left it")
         return
     took = sum(summary.seconds.values())
     output.put(f"run {summary.run}: {summary.records:,} records in {took:.1f} s, {summary.findings:,} findings")
@@ -260,7 +271,7 @@ def positions_json(positions: Mapping[str, Mapping[int, int]]) -> dict[str, dict
 @guarded
 def run_report(args: argparse.Namespace) -> int:
     """Write a report of the tables."""
-    tables = opened(args.tables, must_hold=True)
+    tables = opened(args, must_hold=True)
     out: Path | None = args.out or (None if args.json else Path("fleet.html"))
     writable(out)
     with started(args, is_short=have_little(tables)) as session:
@@ -308,22 +319,13 @@ def write_report(path: Path, report: FleetReport, *, is_shown: bool) -> None:
             output.remark(f"no browser could be started: open {path} in one")
 
 
-def findings_of(tables: Tables, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return the rows of findings."""
-    import pyarrow.parquet as pq
-
-    from kohort.fleet.schema import FINDINGS
-
-    wanted = list(columns or FINDINGS.names)
-    return [row for file in tables.files(FINDINGS.path) for row in pq.read_table(file, columns=wanted).to_pylist()]
-
-
 @guarded
 def run_findings(args: argparse.Namespace) -> int:
     """Print the findings, the worst first."""
     from kohort.fleet.report.fleet_report import severity_rank
+    from kohort.fleet.schema import FINDINGS
 
-    rows = findings_of(opened(args.tables, must_hold=True))
+    rows = opened(args, must_hold=True).small_rows(FINDINGS)
     if args.finding is not None and all(row["finding"] != args.finding for row in rows):
         from kohort.fleet.findings.rules import NAMES
 
@@ -378,16 +380,13 @@ def finding_json(row: Mapping[str, Any]) -> dict[str, Any]:
 @guarded
 def run_tables(args: argparse.Namespace) -> int:
     """Print what tables there are."""
-    import pyarrow.parquet as pq
-
     from kohort.fleet.schema import TABLES
 
-    tables = opened(args.tables, must_hold=True)
+    tables = opened(args, must_hold=True)
     listed: list[dict[str, output.Cell]] = []
     for table in TABLES:
-        files = tables.files(table.path)
-        rows = sum(pq.read_metadata(file).num_rows for file in files)
-        size = sum(file.stat().st_size for file in files)
+        files = tables.files(table)
+        rows, size = sum(file.rows for file in files), sum(file.size for file in files)
         listed.append({"table": table.path, "rows": rows, "files": len(files), "bytes": size})
     sources = [(source, len(offsets), sum(offsets.values())) for source, offsets in sorted(tables.positions.items())]
     if args.json:
@@ -435,22 +434,28 @@ def generated(directory: Path, args: argparse.Namespace) -> Truth:
 @guarded
 def run_demo(args: argparse.Namespace) -> int:
     """Make a fleet, read it, find what is wrong with it, and write the report."""
+    from kohort.fleet.schema import FINDINGS
+
     require_packages()
+    from kohort.fleet.tables import OLD_MANIFEST
+
     log, directory, page = args.out / "log", args.out / "tables", args.out / "report.html"
-    opened(directory, must_hold=False)
     for made in (log, directory):  # of an earlier demo, and nothing else: a demo begins anew
-        if (made / "truth.json").exists() or (made / "state").is_dir():
+        if any((made / each).exists() for each in ("truth.json", "bronze/records", "state/runs", OLD_MANIFEST)):
             rmtree(made)
+    args.tables = args.tables or str(directory)
+    tables = opened(args, must_hold=False)
+    if tables.run:
+        raise CommandFailed(f"{tables} holds tables of a fleet: a demo needs a place of its own", USAGE)
     args.out.mkdir(parents=True, exist_ok=True)
     writable(page)
     truth = generated(log, args)
-    tables = opened(directory, must_hold=False)
     inputs = inputs_of([f"demo={log}"], None)
     with started(args, is_short=are_short(inputs)) as session:
         summary = piped(session, inputs, tables)
         report = gathered_report(session, tables)
     write_report(page, report, is_shown=args.open)
-    scores = truth.score({(row["group"], row["finding"]) for row in findings_of(tables, columns=("group", "finding"))})
+    scores = truth.score({(row["group"], row["finding"]) for row in tables.small_rows(FINDINGS)})
     if args.json:
         from kohort.fleet.report.summary import headline
 

@@ -21,6 +21,7 @@ from kohort.cli.cluster import no_answer, sentence_of
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import INTERRUPTED, TRACEBACK_VARIABLE, USAGE, CommandFailed
 from kohort.extras import install_command
+from kohort.fleet.table_errors import TablesBroken, TablesBusy
 from kohort.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
     def run(args: argparse.Namespace) -> int:
         try:
             return work(args)
+        except (TablesBroken, TablesBusy) as error:
+            raise CommandFailed(str(error)) from error
         except KafkaError as error:
             if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
                 where = "an INPUT that is no file is the address of a cluster"
@@ -62,18 +65,33 @@ def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
     return run
 
 
-def opened(directory: Path, *, must_hold: bool) -> Tables:
-    """Return the tables in a directory. Raises CommandFailed where there are none, or broken ones."""
-    from kohort.fleet.tables import Tables, TablesBroken
+def opened(args: argparse.Namespace, *, must_hold: bool) -> Tables:
+    """Return the tables that `--tables` names. Raises CommandFailed where there are none, TablesBroken."""
+    try:
+        from kohort.fleet.tables import Tables
+
+        tables = Tables(args.tables, storage_options(args.storage_config), run=getattr(args, "of_run", None))
+    except ImportError as missing:
+        raise needs_packages(missing) from None
+    if must_hold and not tables.run:
+        first = f"make them with `kohort fleet run --tables {args.tables} INPUT`"
+        raise CommandFailed(f"{args.tables} holds no tables of a fleet: {first}", USAGE)
+    return tables
+
+
+def storage_options(path: str | None) -> dict[str, str]:
+    """Return the options of an object store in a file of properties. Raises CommandFailed for one that is none."""
+    from kohort.client.config_file import read_properties
 
     try:
-        tables = Tables(directory)
-    except TablesBroken as broken:
-        raise CommandFailed(str(broken)) from None
-    if must_hold and not tables.run:
-        first = f"make them with `kohort fleet run --tables {directory} INPUT`"
-        raise CommandFailed(f"{directory} holds no tables of a fleet: {first}", USAGE)
-    return tables
+        return {} if path is None else dict(read_properties(Path(path).read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise CommandFailed(f"{path}: {error}", USAGE) from None
+
+
+def needs_packages(missing: ImportError) -> CommandFailed:
+    """Return the error for a package that is not installed."""
+    return CommandFailed(f"kohort fleet needs more packages ({missing}): {install_command('fleet')}", USAGE)
 
 
 def writable(path: Path | None) -> None:
@@ -87,19 +105,18 @@ def writable(path: Path | None) -> None:
 
 
 def require_packages() -> None:
-    """Raise CommandFailed unless Spark, Arrow, NumPy and a Java for them are installed: before any work is done."""
+    """Raise CommandFailed unless Spark, Arrow, NumPy, deltalake and a Java are installed: before any work is done."""
     try:
         import numpy  # noqa: F401
 
+        import kohort.fleet.tables  # noqa: F401
         from kohort.spark.java import JavaMissing, java_home
         from kohort.spark.spark_session import require_spark
 
         require_spark()
         java_home()
     except ImportError as missing:
-        raise CommandFailed(
-            f"kohort fleet needs more packages ({missing}): {install_command('spark')}", USAGE
-        ) from None
+        raise needs_packages(missing) from None
     except JavaMissing as missing:
         raise CommandFailed(str(missing), USAGE) from None
 
@@ -144,8 +161,9 @@ def are_short(inputs: Iterable[Input]) -> bool:
 
 def have_little(tables: Tables) -> bool:
     """Whether the tables are small enough for a short run."""
-    files = (file for path in tables.parts for file in tables.files(path))
-    return STORED * sum(file.stat().st_size for file in files) <= SHORT_BYTES
+    from kohort.fleet.tables import EVERY_TABLE
+
+    return STORED * sum(file.size for table in EVERY_TABLE for file in tables.files(table)) <= SHORT_BYTES
 
 
 @contextmanager
@@ -179,6 +197,7 @@ STAGES = {
     "gold": "added up groups and hours",
     "findings": "applied the rules",
     "publish": "published",
+    "upkeep": "joined small files and removed old ones",
     "report": "gathered the report",
 }
 """Descriptions of stages; others are printed by name."""

@@ -1,7 +1,7 @@
-"""Planning and reading of `__consumer_offsets`: from inputs to one frame of Spark.
+"""Planning and reading of `__consumer_offsets`: from inputs to rows in Spark's tasks.
 
-`read` gives one frame that holds three tables, because decoding is the expensive part and must happen once: records,
-quarantine, and the position reached in each partition, which the next run gives as `since`. The driver decides the
+`read` gives rows of three tables, because decoding is the expensive part and must happen once: records, quarantine, and
+the position reached in each partition, which the next run gives as `since`. The driver decides the
 tasks, so that a wrong input fails before any job starts. A task is a function over task numbers, not a Python data
 source, which would start two more processes.
 """
@@ -25,6 +25,8 @@ _LEAST_BYTES: Final = 16 << 20
 """Least size of a task: starting a Python worker and its decoder takes as long as decoding this much."""
 _LEAST_TASKS: Final = 2
 
+Task = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+
 
 def plan(inputs: Sequence[Input], since: Since) -> list[Split]:
     """Return the splits to read. Raises KafkaError when a cluster does not list its offsets."""
@@ -41,37 +43,48 @@ def plan(inputs: Sequence[Input], since: Since) -> list[Split]:
     return segment_files.without_replicas(found)
 
 
-def read(spark: SparkSession, inputs: Sequence[Input], since: Since | None = None) -> DataFrame:
-    """Return the lazy frame that reads `inputs` from the positions `since` on.
+def read(spark: SparkSession, inputs: Sequence[Input], since: Since | None = None) -> PlannedRows:
+    """Return the rows of `inputs` from the positions `since` on, with the columns of `DECODED`.
 
     Raises KafkaError when a cluster does not list its offsets; all other errors become rows of quarantine.
     """
-    return _frame(spark, plan(inputs, since or {}), DECODED)
+    return PlannedRows(spark, plan(inputs, since or {}), DECODED)
 
 
 def read_beside(spark: SparkSession, inputs: Sequence[Input], kind: Kind, table: Table) -> DataFrame:
     """Return the rows of inputs that are no records: metrics of members, or logs of brokers."""
-    return _frame(spark, [split for given in inputs if given.kind == kind for split in text_splits(given, {})], table)
+    splits = [split for given in inputs if given.kind == kind for split in text_splits(given, {})]
+    return PlannedRows(spark, splits, table).frame()
 
 
-def _frame(spark: SparkSession, splits: Sequence[Split], table: Table) -> DataFrame:
-    """Return the lazy rows of pieces, each Spark task reading some of them.
+class PlannedRows:
+    """The rows of pieces of inputs, of which each Spark task reads some.
 
     Reading raises KafkaError when a cluster stays unreachable.
     """
-    size = sum(split.size for split in splits)
-    cores = max(spark.sparkContext.defaultParallelism, _LEAST_TASKS)
-    tasks = packed(splits, max(min(TASK_BYTES, size // cores), _LEAST_BYTES))
-    if not tasks:
-        return spark.createDataFrame([], table.ddl)
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for split in tasks[number]:
-                    yield from rows_of(split)
+    def __init__(self, spark: SparkSession, splits: Sequence[Split], table: Table) -> None:
+        self._spark = spark
+        self._table = table
+        size = sum(split.size for split in splits)
+        cores = max(spark.sparkContext.defaultParallelism, _LEAST_TASKS)
+        self._tasks = packed(splits, max(min(TASK_BYTES, size // cores), _LEAST_BYTES))
 
-    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, table.ddl)
+    def frame(self) -> DataFrame:
+        """Return the lazy frame of the rows."""
+        return self.mapInArrow(lambda batches: batches, self._table.ddl)
+
+    def mapInArrow(self, function: Task, schema: str) -> DataFrame:  # noqa: N802 - as a frame of Spark has it
+        """Return what a function makes of the rows, in the task that reads them: they do not go through Spark."""
+        tasks = self._tasks
+        if not tasks:
+            return self._spark.createDataFrame([], schema)
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+            yield from function(rows for number in numbers for split in tasks[number] for rows in rows_of(split))
+
+        return self._spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, schema)
 
 
 def settled(bronze_records: DataFrame) -> DataFrame:

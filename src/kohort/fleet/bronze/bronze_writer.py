@@ -1,42 +1,52 @@
 """Storing bronze tables: decoded records, quarantine, counts, topics, and the position of each partition.
 
-Inputs are read once, into one frame with records, quarantine and positions (`bronze_reader`). It is written once, and
-its records are renamed into their table. A row that is already in quarantine is not added again.
+Inputs are read once, as rows of records, quarantine and positions (`bronze_reader`). The task that reads records counts
+and writes them; the other rows, which are few, go to the driver. A row that is in quarantine is not added again.
 """
 
 from __future__ import annotations
 
+import pickle
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from kohort.fleet.bronze.bronze_reader import read, read_beside, topics
-from kohort.fleet.bronze.record_tally import Tally, tally, tally_by_spark
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kohort.fleet.bronze.bronze_reader import Task, read, read_beside, topics
+from kohort.fleet.bronze.record_tally import Tally, count
 from kohort.fleet.inputs.input_splits import Kind
-from kohort.fleet.schema import COUNTS, DECODED, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
-from kohort.fleet.tables import Run, small_rows
+from kohort.fleet.schema import COUNTS, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
+from kohort.fleet.table_files import Destination
+from kohort.fleet.tables import Run
+from kohort.spark.tables.delta_files import DeltaFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Positions = Mapping[str, Mapping[int, int]]
 
-COUNTED_IN_PROCESS: Final = 128 << 20
-"""Up to how many bytes of stored records are counted in this process, without Spark, in some seconds."""
-
 SIDE_TABLES: Final[Mapping[Kind, Table]] = {"metrics": METRICS, "broker_log": STATE_CHANGES}
 """By kind of input, the table of its rows, which are no records."""
 
-READ = Table("state", "read", (*DECODED.columns, "what string"), ("what", "day", "bucket"))
-"""The decoded rows of a run until they are moved to their tables."""
+REPORT = "stored binary"
+
+
+class Rows(Protocol):
+    """Rows with the columns of `DECODED`: a frame of Spark, or `bronze_reader.PlannedRows`."""
+
+    def mapInArrow(self, function: Task, schema: str) -> DataFrame:  # noqa: N802 - as a frame of Spark has it
+        """Return what a function makes of the rows in Spark's tasks."""
 
 
 class InputRows(NamedTuple):
-    """The content of inputs: the frame of `bronze_reader.read`, rows of `topics`, and rows of other tables."""
+    """The content of inputs: what `bronze_reader.read` gives, rows of `topics`, and rows of other tables."""
 
-    rows: DataFrame
+    rows: Rows
     topics: Callable[[], Iterable[Mapping[str, Any]]] | None = None
     side_tables: tuple[tuple[Table, DataFrame], ...] = ()
     """Member metrics and broker logs: tables whose rows have a position in a file, and are added once."""
@@ -68,44 +78,69 @@ def read_inputs(spark: SparkSession, inputs: Sequence[Any], positions: Positions
 
 def write_bronze(spark: SparkSession, run: Run, read: InputRows) -> StoredBronze:
     """Store bronze and return the counts."""
-    from pyspark.sql import functions as f
-
-    what = f.when(f.col("reason").isNotNull(), "quarantine").when(f.col("next_offset").isNotNull(), "position")
-    run.store(READ, read.rows.withColumn("what", what.otherwise("records")))
-    positions = _positions(run)
-    refused = _put_into_quarantine(run)
+    found = Stored()
+    for row in read.rows.mapInArrow(_storing(run.destination(RECORDS), run.number), REPORT).collect():
+        found.add(pickle.loads(row.stored))
+    positions: dict[str, dict[int, int]] = {}
+    for each in sorted(found.positions, key=itemgetter("next_offset")):
+        positions.setdefault(each["source"], {})[each["partition"]] = each["next_offset"]
+    refused = _put_into_quarantine(found.quarantined, run)
     side_rows = sum(_add_new(spark, run, table, rows) for table, rows in read.side_tables)
-    if not _move_records(run):
+    if not found.files:
         return StoredBronze(0, refused, side_rows, positions, frozenset(), False)
-    files = sorted(run.directory(RECORDS).rglob("*.parquet"))
-    is_small = sum(file.stat().st_size for file in files) <= COUNTED_IN_PROCESS
-    found = tally(files) if is_small else tally_by_spark(spark, files)
-    counts = _count(found, run)
-    _put_topics(run, [*found.topic_rows(), *(() if read.topics is None else read.topics())])
+    run.take(RECORDS, found.files)
+    run.adopt(RECORDS)
+    counts = _count(found.tally, run)
+    _put_topics(run, [*found.tally.topic_rows(), *(() if read.topics is None else read.topics())])
     dense = _dense(counts, run, positions)
-    return StoredBronze(sum(counts.values()), refused, side_rows, positions, dense, found.has_open)
+    return StoredBronze(sum(counts.values()), refused, side_rows, positions, dense, found.tally.has_open)
 
 
-def _read(run: Run, what: str) -> list[dict[str, Any]]:
-    """Return the few stored rows that are not records."""
-    return small_rows(sorted((run.directory(READ) / f"what={what}").rglob("*.parquet")), READ)
+@dataclass(slots=True)
+class Stored:
+    """What tasks have stored, and the few rows that are not records."""
+
+    files: list[DeltaFile] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    quarantined: list[dict[str, Any]] = field(default_factory=list)
+    positions: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, other: Stored) -> None:
+        """Add what another task has stored."""
+        self.files += other.files
+        self.tally.add(other.tally)
+        self.quarantined += other.quarantined
+        self.positions += other.positions
 
 
-def _positions(run: Run) -> dict[str, dict[int, int]]:
-    found: dict[str, dict[int, int]] = {}
-    for row in sorted(_read(run, "position"), key=itemgetter("next_offset")):
-        found.setdefault(row["source"], {})[row["partition"]] = row["next_offset"]
-    return found
+def _storing(place: Destination, run: int) -> Task:
+    """Return the task that writes and counts the records among its rows, and yields what it has stored."""
+
+    def store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        stored = Stored()
+        with place.writer() as records:
+            for batch in batches:
+                is_refused, is_position = (pc.is_valid(batch[name]) for name in ("reason", "next_offset"))
+                stored.quarantined += batch.filter(is_refused).to_pylist()
+                stored.positions += batch.filter(pc.and_not(is_position, is_refused)).to_pylist()
+                rows = batch.filter(pc.invert(pc.or_(is_refused, is_position)))
+                if rows.num_rows:
+                    count(pa.Table.from_batches([rows]), stored.tally)
+                    records.add(rows.append_column("run", pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)))
+            stored.files = records.close()
+        yield pa.RecordBatch.from_pydict({"stored": [pickle.dumps(stored)]})
+
+    return store
 
 
-def _put_into_quarantine(run: Run) -> int:
+def _put_into_quarantine(rows: Iterable[Mapping[str, Any]], run: Run) -> int:
     place = itemgetter("source", "file", "partition", "position", "offset", "reason")
     known = {place(row) for row in run.small_rows(QUARANTINE)}
     today = datetime.now(UTC).date()
     new: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in _read(run, "quarantine"):
+    for row in rows:
         if place(row) not in known:
-            new.setdefault(place(row), row | {"day": today})
+            new.setdefault(place(row), {**row, "day": today})
     if new:
         run.store_small(QUARANTINE, list(new.values()))
         run.adopt(QUARANTINE)
@@ -124,24 +159,9 @@ def _add_new(spark: SparkSession, run: Run, table: Table, rows: DataFrame) -> in
     content = f.xxhash64(*(name for name in table.names if table is not METRICS or name != "at_ms"))
     known = run.frame(spark, table).withColumn("content", content).select(*place)
     run.store(table, rows.withColumn("content", content).join(known, place, "left_anti"))
-    count: int = run.written(spark, table).count()
-    if count:
+    if added := run.rows_written(table):
         run.adopt(table)
-    else:
-        run.discard(table)
-    return count
-
-
-def _move_records(run: Run) -> bool:
-    """Move the records to their table; return whether there are any."""
-    stored = run.directory(READ) / "what=records"
-    if not stored.exists():
-        return False
-    place = run.directory(RECORDS)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    stored.rename(place)
-    run.adopt(RECORDS)
-    return True
+    return added
 
 
 def _count(new: Tally, run: Run) -> dict[tuple[str, int], int]:

@@ -1,24 +1,20 @@
-"""Counts over the records that a run stored: records per type, open transactions, names of topics.
+"""Counts over the records that a run stores: records per type, open transactions, names of topics.
 
-pyarrow counts in one pass over a few columns: a small fleet in this process, because a Spark job would take longer than
-the reading did, a large one in Spark's tasks.
+Tasks count what they store, so that nothing is read again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import compute
 
 from kohort.fleet.schema import COUNTS
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_ROWS: Final = 1 << 18
-_COUNTED: Final = ("source", "partition", "record_type", "offset", "tombstone", "transaction", "topic_id", "topic")
 _LISTS: Final = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
 _TYPES_WITH_TOPICS: Final = (4, 15)
 """Record types whose values contain topic ids with their names."""
@@ -67,28 +63,8 @@ class Tally:
         ]
 
 
-def tally(files: Iterable[Path]) -> Tally:
-    """Count the rows of files of bronze `records`."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    found = Tally()
-    for path in files:
-        file = parquet.ParquetFile(path)
-        types = set()
-        for batch in file.iter_batches(_ROWS, columns=list(_COUNTED)):
-            types |= _count(pa.Table.from_batches([batch]), found)
-        if types.intersection(_TYPES_WITH_TOPICS):
-            wanted = [("record_type", "in", _TYPES_WITH_TOPICS)]
-            named_by_values = parquet.read_table(path, columns=["source", "fields"], filters=wanted, partitioning=None)
-            for row in named_by_values.to_pylist():
-                _name_topics(row["source"], row["fields"], found)
-    return found
-
-
-def _count(rows: Any, found: Tally) -> set[int | None]:
-    from pyarrow import compute
-
+def count(rows: pa.Table, found: Tally) -> None:
+    """Add rows of bronze `records` to a tally."""
     by_type = rows.group_by(["source", "partition", "record_type"]).aggregate(
         [("offset", "count"), ("tombstone", "sum"), ("offset", "max")]
     )
@@ -99,7 +75,10 @@ def _count(rows: Any, found: Tally) -> set[int | None]:
     named = rows.filter(compute.is_valid(rows["topic_id"]))
     for row in named.group_by(["source", "topic_id", "topic"]).aggregate([]).to_pylist():
         found.add_topic((row["source"], row["topic_id"], row["topic"]), None)
-    return set(by_type["record_type"].to_pylist())
+    if any(each in _TYPES_WITH_TOPICS for each in by_type["record_type"].to_pylist()):
+        wanted = compute.is_in(rows["record_type"], pa.array(_TYPES_WITH_TOPICS, pa.int32()))
+        for row in rows.filter(wanted).select(["source", "fields"]).to_pylist():
+            _name_topics(row["source"], row["fields"], found)
 
 
 def _name_topics(source: str, fields: str | None, found: Tally) -> None:
@@ -107,14 +86,6 @@ def _name_topics(source: str, fields: str | None, found: Tally) -> None:
     for each in (each for name in _LISTS for each in value.get(name) or ()):
         if each.get("topicId") and each.get("topicName"):
             found.add_topic((source, each["topicId"], each["topicName"]), each.get("numPartitions"))
-
-
-def tally_by_spark(spark: SparkSession, files: Sequence[Path]) -> Tally:
-    """Count the rows of files of bronze `records` in Spark's tasks."""
-    found = Tally()
-    for part in spark.sparkContext.parallelize(files).mapPartitions(lambda some: [tally(some)]).collect():
-        found.add(part)
-    return found
 
 
 def _kind(record_type: int | None) -> str:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _OF_GROUPS = tuple(each.name for each in fields(Facts) if each.name in set(GROUPS.names) - set(KEY))
-RUN_OF_FILE = r"/run=(\d+)/"
 _ROWS = 256
 """Groups of one batch on its way to a Python worker."""
 
@@ -231,8 +230,7 @@ def _gaps(records: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     place = ("source", "partition")
-    run = f.regexp_extract(f.input_file_name(), RUN_OF_FILE, 1).try_cast("bigint").alias("run")
-    read = records.groupBy(*place, run).agg(
+    read = records.groupBy(*place, "run").agg(
         f.count("*").alias("count"), f.min("offset").alias("first"), f.max("offset").alias("last")
     )
     ended = f.lag("last").over(Window.partitionBy(*place).orderBy("run"))

@@ -7,37 +7,32 @@ that the offsets follow each other is compared here, on the snapshot that is com
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import fs
 
-from kohort.extras import install_command
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables.arrow_columns import missing_columns, require_no_new, schema_of
-from kohort.spark.tables.delta_files import DeltaFile, FilePlan, write_files
-from kohort.spark.tables.delta_log import MARK, Commit, app_id, read_commits, require_rows
+from kohort.spark.tables.delta_files import DeltaFile, FilePlan
+from kohort.spark.tables.delta_log import Commit, app_id, require_rows
+from kohort.spark.tables.delta_storage import (
+    CommitFailedError,
+    DeltaError,
+    DeltaStorage,
+    TableNotFoundError,
+    commit_files,
+    delta_schema,
+)
 from kohort.spark.tables.table import Fenced, Offsets, SchemaMismatch, Step, TableBroken, check_steps, most_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-try:
-    import deltalake
-    from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-    from deltalake.fs import DeltaStorageHandler
-    from deltalake.transaction import AddAction
-except ImportError:
-    deltalake = None
 
 log = logging.getLogger(__name__)
 
@@ -66,15 +61,6 @@ _RULES = ("delta.invariants", "delta.generationExpression", "delta.identity.star
 """What a column's metadata say of rules that its values have to keep."""
 
 
-REPORT = "file string"
-
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-class DeltalakeMissing(ImportError):
-    """deltalake is not installed; the text has the command that installs it."""
-
-
 class DeltaLakeTable:
     """The Delta table at `uri`: a directory, or a URL such as `s3://bucket/path`. The first round makes it.
 
@@ -95,11 +81,9 @@ class DeltaLakeTable:
         target_bytes: int = TARGET_BYTES,
         rows_on_driver: int = ROWS_ON_DRIVER,
     ) -> None:
-        if deltalake is None:
-            raise DeltalakeMissing(f"deltalake is not installed: {install_command('delta')}")
         self.uri = str(uri)
+        self._storage = DeltaStorage(self.uri, dict(storage_options or {}))
         self._partition_by = tuple(partition_by)
-        self._options = dict(storage_options or {})
         self._configuration = dict(configuration or {})
         self._is_merging = merge_schema
         self._target_bytes = target_bytes
@@ -180,7 +164,7 @@ class DeltaLakeTable:
         """See the newest version, and return whether there is a table. Raises TableBroken."""
         try:
             if self._table is None or not self._is_as_seen():
-                self._table = deltalake.DeltaTable(self.uri, storage_options=self._options)
+                self._table = self._storage.open()
             else:
                 self._table.update_incremental()
         except TableNotFoundError:
@@ -202,7 +186,7 @@ class DeltaLakeTable:
         """Whether the log still has the commit that was its newest: the library does not notice another table."""
         return (
             self._seen is not None
-            and next(read_commits(self._read, self._seen.version, self._seen.version), None) == self._seen
+            and next(self._storage.commits(self._seen.version, self._seen.version), None) == self._seen
         )
 
     def _make_ready(self, rows: pa.Schema) -> None:
@@ -217,7 +201,7 @@ class DeltaLakeTable:
             require_no_new(new, repr(self))
         for left in reversed(range(3)):
             try:
-                self._table.alter.add_columns(list(_delta_schema(pa.schema(new), repr(self)).fields))
+                self._table.alter.add_columns(list(delta_schema(pa.schema(new), repr(self)).fields))
                 break
             except CommitFailedError:  # another job adds columns too
                 if not left:
@@ -232,18 +216,7 @@ class DeltaLakeTable:
     def _create(self, rows: pa.Schema) -> None:
         if unknown := [name for name in self._partition_by if name not in rows.names]:
             raise SchemaMismatch(f"{self!r} is partitioned by {unknown[0]}, which the rows do not have")
-        schema = _delta_schema(rows, repr(self))
-        # Tried again, the second of two that race would make the table anew, as the version after the first one's.
-        with suppress(CommitFailedError):
-            deltalake.DeltaTable.create(
-                self.uri,
-                schema=schema,
-                mode="ignore",
-                partition_by=list(self._partition_by) or None,
-                configuration=self._configuration or None,
-                storage_options=self._options,
-                commit_properties=deltalake.CommitProperties(max_commit_retries=0),
-            )
+        self._storage.create(delta_schema(rows, repr(self)), self._partition_by, self._configuration)
         self._table = None
         self._require()
 
@@ -281,15 +254,7 @@ class DeltaLakeTable:
     def _history(self, after: int | None = None) -> Iterator[Commit]:
         """Return the commits after a version up to the one that is seen, the newest first."""
         version = self._table.version()
-        return read_commits(self._read, version, max(0, version - MOST_HISTORY) if after is None else after + 1)
-
-    def _read(self, path: str) -> bytes:
-        with self._file_system().open_input_stream(path) as file:
-            content: bytes = file.read()
-            return content
-
-    def _file_system(self) -> Any:
-        return _file_system(self.uri, self._options)
+        return self._storage.commits(version, max(0, version - MOST_HISTORY) if after is None else after + 1)
 
     # Writing
 
@@ -298,17 +263,14 @@ class DeltaLakeTable:
         partitions = tuple(self._table.metadata().partition_columns)
         plan = FilePlan(self._schema(), partitions, self._target_bytes)
         if most_rows(steps) <= self._rows_on_driver:
-            return write_files(plan, self._file_system(), frame.toArrow().to_batches())
-        return [
-            DeltaFile(**json.loads(row.file))
-            for row in frame.mapInArrow(_writer(plan, self.uri, self._options), REPORT).collect()
-        ]
+            return self._storage.write(plan, frame.toArrow().to_batches())
+        return self._storage.write_frame(plan, frame)
 
     def _require_there(self, files: Sequence[DeltaFile], seconds: float) -> None:
         """Look whether a vacuum took the files of a long round for those of a dead writer. Raises TableBroken."""
         if seconds < LONG_ROUND_SECONDS or not files:
             return
-        for found in self._file_system().get_file_info([each.path for each in files]):
+        for found in self._storage.file_system().get_file_info([each.path for each in files]):
             if not found.is_file:
                 raise TableBroken(
                     f"{self!r}: {found.path} was removed before its round was done, which took {seconds:.0f} s: let"
@@ -352,52 +314,13 @@ class DeltaLakeTable:
     def _commit_once(
         self, files: Sequence[DeltaFile], group: str, offsets: Mapping[TopicPartition, int], mark: str = ""
     ) -> None:
-        transactions = [deltalake.Transaction(app_id(group, each), at) for each, at in sorted(offsets.items())]
-        self._table.create_write_transaction(
-            [AddAction(**asdict(each), data_change=True) for each in files],
-            "append",
-            self._table.schema(),
-            list(self._table.metadata().partition_columns),
-            commit_properties=deltalake.CommitProperties(custom_metadata={MARK: mark}, app_transactions=transactions),
-        )
+        commit_files(self._table, files, {app_id(group, each): at for each, at in offsets.items()}, mark)
 
     def _remove(self, files: Iterable[DeltaFile]) -> None:
         """Remove files that are in no version; what cannot be removed now is left to `vacuum`."""
-        places = self._file_system()
+        places = self._storage.file_system()
         for each in files:
             try:
                 places.delete_file(each.path)
             except OSError as error:
                 log.warning("%r: %s is left to vacuum: %s", self, each.path, error)
-
-
-def _file_system(uri: str, options: Mapping[str, str]) -> Any:
-    """Return the file system whose root is a table."""
-    return fs.PyFileSystem(DeltaStorageHandler(uri, dict(options)))
-
-
-def _writer(plan: FilePlan, uri: str, options: Mapping[str, str]) -> Task:
-    """Return the task that writes its rows and yields what it has written."""
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        written = [json.dumps(asdict(each)) for each in write_files(plan, _file_system(uri, options), batches)]
-        yield pa.RecordBatch.from_pydict({"file": pa.array(written, pa.string())})
-
-    return write
-
-
-def _first_line(error: Exception) -> str:
-    """Return what an error of the library says, without its stack."""
-    return str(error).partition("\n")[0]
-
-
-def _delta_schema(rows: pa.Schema, name: str) -> Any:
-    """Return columns as Delta has them. Raises SchemaMismatch for a type that it has not."""
-    for field in rows:
-        try:
-            deltalake.Schema.from_arrow(pa.schema([field]))
-        except Exception as error:  # the library has no class for it
-            raise SchemaMismatch(
-                f"{name} has no type for the column {field.name}, {field.type}: {_first_line(error)}"
-            ) from error
-    return deltalake.Schema.from_arrow(rows)

@@ -9,12 +9,12 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from math import isfinite
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,6 +46,11 @@ class DeltaFile:
     modification_time: int
     stats: str
 
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return int(json.loads(self.stats)["numRecords"])
+
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
@@ -54,26 +59,11 @@ class FilePlan:
     schema: pa.Schema
     partition_by: tuple[str, ...]
     target_bytes: int
+    compression: str = "snappy"
 
 
-def write_files(plan: FilePlan, places: fs.FileSystem, batches: Iterable[pa.RecordBatch]) -> list[DeltaFile]:
-    """Write rows into new files of a table, which is the root of `places`.
-
-    If that fails, its files are removed as far as possible.
-    """
-    files = _Files(plan, places)
-    try:
-        for batch in batches:
-            if batch.num_rows:
-                files.add(fitted(batch, plan.schema))
-        return files.close()
-    except BaseException:
-        files.abandon()
-        raise
-
-
-class _Files:
-    """The files that one task writes."""
+class FileWriter:
+    """The files of one table that one task writes; a block that fails removes them as far as possible."""
 
     def __init__(self, plan: FilePlan, places: fs.FileSystem) -> None:
         self._plan = plan
@@ -82,8 +72,18 @@ class _Files:
         self._done: list[DeltaFile] = []
         self._buffered = 0
 
-    def add(self, rows: pa.Table) -> None:
-        for values, part in by_partition(rows, self._plan.partition_by):
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._abandon()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows, which are written when enough are there."""
+        if not batch.num_rows:
+            return
+        for values, part in by_partition(fitted(batch, self._plan.schema), self._plan.partition_by):
             if values not in self._open:
                 self._open[values] = _File(self._plan, self._places, values)
             self._open[values].buffer(part)
@@ -96,11 +96,12 @@ class _Files:
                 del self._open[values]
 
     def close(self) -> list[DeltaFile]:
+        """Write what is left, and return the files."""
         self._done += [each.close() for each in self._open.values()]
         self._open.clear()
         return self._done
 
-    def abandon(self) -> None:
+    def _abandon(self) -> None:
         for path in [each.path for each in self._done] + [each.abandoned() for each in self._open.values()]:
             with suppress(OSError):
                 self._places.delete_file(path)
@@ -115,10 +116,12 @@ class _File:
         self._schema = pa.schema([each for each in plan.schema if each.name not in plan.partition_by])
         # The directories are for people: readers take the values from the log.
         folder = "".join(f"{name}={re.sub('[^A-Za-z0-9_.-]', '_', str(at))}/" for name, at in self._values.items())
-        self._path = f"{folder}part-{uuid.uuid4()}.snappy.parquet"
+        self._path = f"{folder}part-{uuid.uuid4()}.{plan.compression}.parquet"
         self._stream = places.open_output_stream(self._path)
         self._footers: list[Any] = []
-        self._writer = pq.ParquetWriter(self._stream, self._schema, metadata_collector=self._footers)
+        self._writer = pq.ParquetWriter(
+            self._stream, self._schema, compression=plan.compression, metadata_collector=self._footers
+        )
         self._held: list[pa.Table] = []
 
     def buffer(self, rows: pa.Table) -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
+from tests.unit.fleet.published import publish
 
 from kohort.cli.fleet.fleet_session import SHORT_BYTES, are_short, first_line
 from kohort.cli.main import main
 from kohort.fleet.inputs import Input
 from kohort.fleet.schema import FINDINGS
-from kohort.fleet.tables import MANIFEST, VERSION
-
-pq = pytest.importorskip("pyarrow.parquet")
-pa = pytest.importorskip("pyarrow")
 
 FOUND = [
     ("prod", "orders", "idle_members", "warning", "has 3 members too many", 2.0),
@@ -36,16 +34,8 @@ def tables(tmp_path: Path) -> Path:
         }
         for each in FOUND
     ]
-    part = tmp_path / FINDINGS.path / "run=1"
-    part.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=FINDINGS.arrow()), part / "part-0.parquet")
-    left_over = tmp_path / FINDINGS.path / "run=2"
-    left_over.mkdir()
-    pq.write_table(pa.Table.from_pylist(rows, schema=FINDINGS.arrow()), left_over / "part-0.parquet")
-    (tmp_path / "state").mkdir()
-    named = {FINDINGS.path: ["run=1"]}
-    manifest = {"version": VERSION, "run": 1, "tables": named, "positions": {"prod": {"0": 10, "3": 4}}}
-    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+    publish(tmp_path, {FINDINGS: rows[:1]}, {"prod": {0: 7}})
+    publish(tmp_path, {FINDINGS: rows}, {"prod": {0: 10, 3: 4}})
     return tmp_path
 
 
@@ -58,6 +48,8 @@ def tables(tmp_path: Path) -> Path:
         (["run", "--tables", "DIR", "nowhere"], "'nowhere' is no file, no directory, and no cluster's addresses"),
         (["run", "--tables", "DIR", "FULL", "--report", "gone/a.html"], "is no directory that can be written to"),
         (["run", "--tables", "DIR", "FULL", "--command-config", "gone.properties"], "gone.properties: No such file"),
+        (["run", "--tables", "DIR", "FULL", "--storage-config", "gone.properties"], "gone.properties: No such file"),
+        (["demo", "--out", "DIR", "--tables", "MADE"], "a demo needs a place of its own"),
         (["generate", "FULL"], "is not empty: a fleet is written into a directory of its own"),
         (["generate", "DIR", "--days", "2"], "days=2: a fleet has at least 8"),
     ],
@@ -67,7 +59,7 @@ def test_what_cannot_be_is_one_sentence_before_spark(
 ) -> None:
     (tables / "full").mkdir()
     (tables / "full" / "dump.txt").write_text("Dumping 00000000000000000000.log\n")
-    places = {"DIR": str(tmp_path / "empty"), "FULL": str(tables / "full")}
+    places = {"DIR": str(tmp_path / "empty"), "FULL": str(tables / "full"), "MADE": str(tables)}
     loaded = set(sys.modules)
     status = main(["fleet", *(places.get(each, each) for each in arguments)])
     printed = capsys.readouterr()
@@ -87,15 +79,20 @@ def test_a_report_is_html_or_json_by_its_name(tmp_path: Path, capsys: pytest.Cap
     assert "'fleet.pdf' is neither .html nor .json" in capsys.readouterr().err
 
 
-def test_a_broken_manifest_is_reported(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tables / MANIFEST).write_text("{")
+def test_broken_tables_are_reported(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rmtree(tables / FINDINGS.path)
     assert main(["fleet", "findings", "--tables", str(tables)]) == 1
-    assert "is not JSON" in capsys.readouterr().err
+    assert FINDINGS.path in capsys.readouterr().err
 
 
-def test_findings_are_printed_worst_first_and_only_those_that_were_published(
-    tables: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_earlier_run_is_shown_by_its_number(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "findings", "--tables", str(tables), "--run", "1", "--json"]) == 0
+    assert [row["group"] for row in json.loads(capsys.readouterr().out)] == ["orders"]
+    assert main(["fleet", "findings", "--tables", str(tables), "--run", "9"]) == 1
+    assert "has no run 9: 1 to 2 are listed" in capsys.readouterr().err
+
+
+def test_findings_are_printed_worst_first(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "findings", "--tables", str(tables)]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert [line.split()[:3] for line in lines] == [

@@ -1,0 +1,199 @@
+"""The log and the files of a Delta table, by delta-rs: where it is, how it is opened, made and committed to.
+
+The one module that knows deltalake; it knows no group and no offset. Its objects travel to executors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from kohort.extras import install_command
+from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter, partition_value
+from kohort.spark.tables.delta_log import MARK, Commit, read_commits
+from kohort.spark.tables.table import SchemaMismatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+try:
+    import deltalake
+    from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+    from deltalake.fs import DeltaStorageHandler
+    from deltalake.transaction import AddAction
+except ImportError:
+    deltalake = None
+    CommitFailedError = DeltaError = TableNotFoundError = OSError
+
+__all__ = [
+    "CommitFailedError",
+    "DeltaError",
+    "DeltaStorage",
+    "DeltalakeMissing",
+    "TableNotFoundError",
+    "commit_files",
+    "delta_schema",
+    "files_of",
+    "first_line",
+    "keep_up",
+]
+
+REPORT = "file string"
+
+Handle = Any
+"""A `deltalake.DeltaTable`."""
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class DeltalakeMissing(ImportError):
+    """deltalake is not installed; the text has the command that installs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaStorage:
+    """Where a Delta table is, and how its storage lets one in: `options` are those of delta-rs.
+
+    Raises DeltalakeMissing without deltalake.
+    """
+
+    uri: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if deltalake is None:
+            raise DeltalakeMissing(f"deltalake is not installed: {install_command('delta')}")
+
+    # The log
+
+    def open(self, version: int | None = None) -> Handle:
+        """Return the table at a version, the newest by default. Raises TableNotFoundError."""
+        return deltalake.DeltaTable(self.uri, version=version, storage_options=dict(self.options))
+
+    def create(self, schema: Any, partition_by: Sequence[str], configuration: Mapping[str, str]) -> None:
+        """Make an empty table, unless there is one."""
+        # Tried again, the second of two that race would make the table anew, as the version after the first one's.
+        with suppress(CommitFailedError):
+            deltalake.DeltaTable.create(
+                self.uri,
+                schema=schema,
+                mode="ignore",
+                partition_by=list(partition_by) or None,
+                configuration=dict(configuration) or None,
+                storage_options=dict(self.options),
+                commit_properties=deltalake.CommitProperties(max_commit_retries=0),
+            )
+
+    def commits(self, newest: int, oldest: int) -> Iterator[Commit]:
+        """Return the commits of the log from a version back to another."""
+        return read_commits(self._read, newest, oldest)
+
+    def _read(self, path: str) -> bytes:
+        with self.file_system().open_input_stream(path) as file:
+            content: bytes = file.read()
+            return content
+
+    # Files
+
+    def file_system(self) -> Any:
+        """Return the file system whose root is the table."""
+        return fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
+
+    def writer(self, plan: FilePlan) -> FileWriter:
+        """Return what one task writes files with that are in no version yet."""
+        if "://" not in self.uri:
+            Path(self.uri).mkdir(parents=True, exist_ok=True)  # the library opens no directory that is not there
+        return FileWriter(plan, self.file_system())
+
+    def write(self, plan: FilePlan, batches: Iterable[pa.RecordBatch]) -> list[DeltaFile]:
+        """Write rows into files that are in no version yet."""
+        with self.writer(plan) as files:
+            for batch in batches:
+                files.add(batch)
+            return files.close()
+
+    def write_frame(self, plan: FilePlan, frame: DataFrame) -> list[DeltaFile]:
+        """Write a frame's rows by Spark's tasks."""
+        return [DeltaFile(**json.loads(row.file)) for row in frame.mapInArrow(self._task(plan), REPORT).collect()]
+
+    def _task(self, plan: FilePlan) -> Task:
+        """Return the task that writes its rows and yields what it has written."""
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            written = [json.dumps(asdict(each)) for each in self.write(plan, batches)]
+            yield pa.RecordBatch.from_pydict({"file": pa.array(written, pa.string())})
+
+        return write
+
+
+def commit_files(
+    table: Handle,
+    files: Iterable[DeltaFile],
+    transactions: Mapping[str, int],
+    mark: str,
+    *,
+    replaces: bool = False,
+    only: tuple[str, Sequence[str]] | None = None,
+) -> None:
+    """Add files on the snapshot that a table shows, in one commit with application transactions and a mark.
+
+    With `replaces` they take the place of all others, or of those whose partition column `only[0]` has a value in
+    `only[1]`. Raises CommitFailedError where another commit is in the way, and else what the storage raises.
+    """
+    table.create_write_transaction(
+        [AddAction(**asdict(each), data_change=True) for each in files],
+        "overwrite" if replaces else "append",
+        table.schema(),
+        list(table.metadata().partition_columns),
+        partition_filters=None if only is None else [(only[0], "in", list(only[1]))],
+        commit_properties=deltalake.CommitProperties(
+            custom_metadata={MARK: mark},
+            app_transactions=[deltalake.Transaction(*each) for each in sorted(transactions.items())],
+        ),
+    )
+
+
+def keep_up(table: Handle) -> None:
+    """Join small files, and remove those that are in no version that is kept, and those of killed writers."""
+    table.optimize.compact(writer_properties=deltalake.WriterProperties(compression="ZSTD"))
+    table.vacuum(dry_run=False, enforce_retention_duration=False, full=True)
+    table.update_incremental()
+
+
+def files_of(table: Handle) -> list[DeltaFile]:
+    """Return the files of the version that a table shows; of their statistics, the number of rows."""
+    columns = table.metadata().partition_columns
+    return [
+        DeltaFile(
+            each["path"],
+            each["size_bytes"],
+            {name: partition_value(each[f"partition.{name}"]) for name in columns},
+            each["modification_time"],
+            json.dumps({"numRecords": each["num_records"]}),
+        )
+        for each in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    ]
+
+
+def delta_schema(rows: pa.Schema, name: str) -> Any:
+    """Return columns as Delta has them. Raises SchemaMismatch for a type that it has not."""
+    for column in rows:
+        try:
+            deltalake.Schema.from_arrow(pa.schema([column]))
+        except Exception as error:  # the library has no class for it
+            raise SchemaMismatch(
+                f"{name} has no type for the column {column.name}, {column.type}: {first_line(error)}"
+            ) from error
+    return deltalake.Schema.from_arrow(rows)
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error of the library says, without its stack."""
+    return str(error).partition("\n")[0]
