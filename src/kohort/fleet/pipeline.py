@@ -93,7 +93,7 @@ def run(
     """Read what is new in `inputs` into the tables, and return what was done.
 
     `read` and `find` replace bronze and findings; `progress` is called with the name of each stage as it begins. Raises
-    TablesBusy, TablesBroken, and whatever reading an input raises.
+    TablesBusy, TableBroken, and whatever reading an input raises.
     """
     published = tables if isinstance(tables, Tables) else Tables(tables)
     with _settings_of(spark), published.begin() as writing:

@@ -7,6 +7,7 @@ jar. It knows no runs and no versions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -35,9 +36,11 @@ class Destination(NamedTuple):
         """Return the destination of a table's rows."""
         return cls(storage, FilePlan(table.arrow(), table.partitioned_by, FILE_BYTES, "zstd"))
 
-    def writer(self) -> FileWriter:
-        """Return what one task writes with."""
-        return self.storage.writer(self.plan)
+    @contextmanager
+    def writer(self) -> Iterator[FileWriter]:
+        """Provide what one task writes with. Raises TableBroken."""
+        with self.storage.failures(), self.storage.writer(self.plan) as files:
+            yield files
 
 
 def rows_of(
@@ -58,11 +61,11 @@ def frame_of(spark: SparkSession, storage: DeltaStorage, table: Table, files: Se
     tasks = min(len(files), 2 * spark.sparkContext.defaultParallelism)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        places = storage.file_system()
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for file in files[number::tasks]:
-                    yield from _batches(places, table, file)
+        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        with storage.failures():
+            places = storage.file_system()
+            for file in (file for number in numbers for file in files[number::tasks]):
+                yield from _batches(places, table, file)
 
     return spark.range(0, tasks, 1, tasks).mapInArrow(read, table.ddl)
 

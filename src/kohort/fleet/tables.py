@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from kohort.fleet.schema import OWNERSHIP, RUNS, STATE_OPEN, STATE_TABLES, TABLES, Table
-from kohort.fleet.table_errors import TablesBroken, TablesBusy
 from kohort.fleet.table_files import Destination, frame_of, rows_of
 from kohort.spark.tables.delta_files import DeltaFile
 from kohort.spark.tables.delta_storage import (
@@ -30,9 +29,9 @@ from kohort.spark.tables.delta_storage import (
     commit_files,
     delta_schema,
     files_of,
-    first_line,
     keep_up,
 )
+from kohort.spark.tables.table import TableBroken
 
 if TYPE_CHECKING:
     import os
@@ -60,6 +59,10 @@ _UPKEEP = ("OPTIMIZE", "VACUUM START", "VACUUM END")
 """Commits of any program that leave a table's rows as they are."""
 
 
+class TablesBusy(TableBroken):
+    """Another run was published while this one worked, so that this one counts nowhere."""
+
+
 class _Change(NamedTuple):
     """What a run changes in a table: the files that it has afterwards, and how they get there."""
 
@@ -83,7 +86,7 @@ class Tables:
         """Open what is published at a location, which need not exist yet: the last run, or an earlier one.
 
         `storage_options` are those of delta-rs, such as `AWS_ENDPOINT_URL`; executors get them too. Raises
-        TablesBroken, and DeltalakeMissing without deltalake.
+        TableBroken, and DeltalakeMissing without deltalake.
         """
         text = str(location).removeprefix("file://")
         self.location = text.rstrip("/") if "://" in text else str(Path(text).absolute())
@@ -96,21 +99,21 @@ class Tables:
         return self.location
 
     def refresh(self) -> None:
-        """Read again which run is published. Raises TablesBroken."""
+        """Read again which run is published. Raises TableBroken."""
         if (Path(self.location) / OLD_MANIFEST).exists():
-            raise TablesBroken(
+            raise TableBroken(
                 f"{self.location} has tables of an older version of kohort, which this one does not read"
                 f" ({OLD_MANIFEST}): read the log into another directory, or remove this one and read it again"
             )
         self._files: dict[str, list[DeltaFile]] = {}
-        with self._failures(RUNS):
+        with self._storage(RUNS).failures():
             self._log = _opened(self._storage(RUNS))
             self.runs = [] if self._log is None else rows_of(self._storage(RUNS), RUNS, files_of(self._log))
         self.runs.sort(key=lambda row: row["run"])
         shown = [row for row in self.runs if self._wanted in (None, row["run"])]
         if self._wanted is not None and not shown:
             kept = f"{self.runs[0]['run']} to {self.runs[-1]['run']} are listed" if self.runs else "there is none yet"
-            raise TablesBroken(f"{self.location} has no run {self._wanted}: {kept}")
+            raise TableBroken(f"{self.location} has no run {self._wanted}: {kept}")
         newest: dict[str, Any] = shown[-1] if shown else {"run": 0, "versions": [], "positions": []}
         self.run: int = newest["run"]
         """The number of the run that is shown, 0 when none was published."""
@@ -126,16 +129,16 @@ class Tables:
         return self._whole(spark, table, self.files)
 
     def files(self, table: Table) -> list[DeltaFile]:
-        """Return the published files of a table. Raises TablesBroken."""
+        """Return the published files of a table. Raises TableBroken."""
         if table.path not in self._files:
             version = self.versions.get(table.path)
-            with self._failures(table):
+            with self._storage(table).failures():
                 found = [] if version is None else files_of(self._storage(table).open(version))
             self._files[table.path] = found
         return self._files[table.path]
 
     def small_rows(self, table: Table, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """Return the rows of a small table without Spark. Raises TablesBroken."""
+        """Return the rows of a small table without Spark. Raises TableBroken."""
         return self._rows(table, self.files(table), columns)
 
     @contextmanager
@@ -153,10 +156,10 @@ class Tables:
             self._read.clear()
 
     def upkeep(self) -> None:
-        """Join small files, and remove files that were replaced long ago or are of killed runs. Raises TablesBroken."""
+        """Join small files, and remove files that were replaced long ago or are of killed runs. Raises TableBroken."""
         versions = dict(self.versions)
         for table in EVERY_TABLE:
-            with self._failures(table):
+            with self._storage(table).failures():
                 head = self._storage(table).open()
                 named = versions[table.path]
                 if head.version() == named:
@@ -169,7 +172,7 @@ class Tables:
     def _list(
         self, run: int, versions: Mapping[str, int], positions: Mapping[str, Mapping[int, int]], mark: str
     ) -> None:
-        """Publish a run: make it the last one of the list. Raises TablesBusy, TablesBroken."""
+        """Publish a run: make it the last one of the list. Raises TablesBusy, TableBroken."""
         row = {
             "run": run,
             "published_at_ms": round(time.time() * 1000),
@@ -182,7 +185,7 @@ class Tables:
         }
         rows = [*(each for each in self.runs if each["run"] != run), row][-KEPT_RUNS:]
         place = Destination.of(self._storage(RUNS), RUNS)
-        with self._failures(RUNS):
+        with self._storage(RUNS).failures():
             if self._log is None:
                 place.storage.create(delta_schema(RUNS.arrow(), RUNS.path), (), KEEP_STATE)
                 self._log = place.storage.open()
@@ -237,16 +240,8 @@ class Tables:
         return DeltaStorage(f"{self.location}/{table.path}", self._options)
 
     def _rows(self, table: Table, files: Sequence[DeltaFile], columns: Sequence[str] | None) -> list[dict[str, Any]]:
-        with self._failures(table):
+        with self._storage(table).failures():
             return rows_of(self._storage(table), table, files, columns)
-
-    @contextmanager
-    def _failures(self, table: Table) -> Iterator[None]:
-        """Turn what the storage of a table raises into TablesBroken."""
-        try:
-            yield
-        except (DeltaError, TableNotFoundError, OSError) as error:
-            raise TablesBroken(f"{self.location}/{table.path}: {first_line(error)}") from error
 
 
 class Run:
@@ -274,7 +269,7 @@ class Run:
     def store_arrow(self, table: Table, rows: pa.Table) -> None:
         """Write a few rows like `store`, without Spark."""
         place = self.destination(table)
-        with self.tables._failures(table):
+        with place.storage.failures():
             self.take(table, place.storage.write(place.plan, rows.to_batches()))
 
     def store_small(self, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -343,7 +338,7 @@ class Run:
     def publish(self, positions: Mapping[str, Mapping[int, int]]) -> None:
         """Publish the rows of this run, and the offsets up to which it read each source.
 
-        Raises TablesBusy where another run was published meanwhile, TablesBroken where the storage does not take it.
+        Raises TablesBusy where another run was published meanwhile, TableBroken where the storage does not take it.
         """
         if Tables(self.tables.location, self.tables._options).run != self.tables.run:
             raise self.tables._busy(self.number)
@@ -361,7 +356,7 @@ class Run:
         """Commit a change on the version that is published, and return the new version."""
         named = self.tables.versions.get(table.path)
         storage = self.tables._storage(table)
-        with self.tables._failures(table):
+        with storage.failures():
             if named is None:
                 made_by = {} if table in TABLES else KEEP_STATE
                 storage.create(delta_schema(table.arrow(), table.path), table.partitioned_by, made_by)

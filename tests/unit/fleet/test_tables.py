@@ -1,4 +1,4 @@
-"""Runs of a fleet's tables: all or nothing, one after the other, and Delta tables for anybody else."""
+"""Runs of a fleet's tables: all or nothing, one after the other, and Delta tables for other programs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kohort.fleet import tables as fleet_tables
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf
 from kohort.fleet.fold.folded_group import SilverEvent
 from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, RECORDS, STATE_GROUPS, Table
-from kohort.fleet.table_errors import TablesBroken, TablesBusy
-from kohort.fleet.tables import OLD_MANIFEST, Tables
+from kohort.fleet.tables import OLD_MANIFEST, Tables, TablesBusy
+from kohort.spark.tables.table import TableBroken
 
 FRIDAY, SATURDAY = date(2026, 11, 20), date(2026, 11, 21)
 
@@ -88,7 +88,7 @@ def test_another_program_finds_each_table_with_its_history(tmp_path: Path) -> No
     assert [row["group"] for row in strangers(tmp_path, GROUPS, version)] == ["first"]
     earlier = Tables(tmp_path, run=1)
     assert groups_in(earlier, EVENTS) == groups_in(earlier, GROUPS) == ["first"]
-    with pytest.raises(TablesBroken, match=r"has no run 3: 1 to 2 are listed"):
+    with pytest.raises(TableBroken, match=r"has no run 3: 1 to 2 are listed"):
         Tables(tmp_path, run=3)
 
 
@@ -209,7 +209,7 @@ def test_a_storage_that_takes_nothing_is_named(tmp_path: Path, monkeypatch: pyte
         raise OSError("no space left")
 
     commits(monkeypatch, full)
-    with pytest.raises(TablesBroken, match=r"bronze/records: no space left"):
+    with pytest.raises(TableBroken, match=r"bronze/records: no space left"):
         publish(tmp_path, {RECORDS: [{"source": "a", "day": FRIDAY, "bucket": 1}]})
     assert Tables(tmp_path).run == 0
 
@@ -241,7 +241,7 @@ def test_files_that_another_program_joined_are_read_on(tmp_path: Path) -> None:
 def test_tables_of_an_older_version_are_refused(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / OLD_MANIFEST).write_text(json.dumps({"version": 1}))
-    with pytest.raises(TablesBroken, match=r"manifest\.json.*read the log into another directory"):
+    with pytest.raises(TableBroken, match=r"manifest\.json.*read the log into another directory"):
         Tables(tmp_path)
 
 
@@ -249,7 +249,7 @@ def test_a_table_that_is_gone_is_named(tmp_path: Path) -> None:
     tables = publish(tmp_path, {EVENTS: [event("g")]})
     (tmp_path / EVENTS.path).rename(tmp_path / "elsewhere")
     tables.refresh()
-    with pytest.raises(TablesBroken, match="silver/events"):
+    with pytest.raises(TableBroken, match="silver/events"):
         tables.small_rows(EVENTS)
 
 

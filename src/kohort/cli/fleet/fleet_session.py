@@ -21,8 +21,8 @@ from kohort.cli.cluster import no_answer, sentence_of
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import INTERRUPTED, TRACEBACK_VARIABLE, USAGE, CommandFailed
 from kohort.extras import install_command
-from kohort.fleet.table_errors import TablesBroken, TablesBusy
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.spark.tables.table import TableBroken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
     def run(args: argparse.Namespace) -> int:
         try:
             return work(args)
-        except (TablesBroken, TablesBusy) as error:
+        except TableBroken as error:
             raise CommandFailed(str(error)) from error
         except KafkaError as error:
             if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
@@ -66,7 +66,7 @@ def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
 
 
 def opened(args: argparse.Namespace, *, must_hold: bool) -> Tables:
-    """Return the tables that `--tables` names. Raises CommandFailed where there are none, TablesBroken."""
+    """Return the tables that `--tables` names. Raises CommandFailed where there are none, TableBroken."""
     try:
         from kohort.fleet.tables import Tables
 
@@ -177,8 +177,9 @@ def spark_faults() -> Iterator[None]:
     except (Py4JError, PySparkException) as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        lines = f"Spark failed: {first_line(error)} (set {TRACEBACK_VARIABLE}=1 to see where)"
-        raise CommandFailed(lines) from None
+        line = first_line(error)
+        of_table = line.partition(f"{TableBroken.__name__}: ")[2]
+        raise CommandFailed(of_table or f"Spark failed: {line} (set {TRACEBACK_VARIABLE}=1 to see where)") from None
 
 
 def first_line(error: BaseException) -> str:

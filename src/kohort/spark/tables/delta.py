@@ -28,6 +28,7 @@ from kohort.spark.tables.delta_storage import (
     TableNotFoundError,
     commit_files,
     delta_schema,
+    reason_of,
 )
 from kohort.spark.tables.table import Fenced, Offsets, SchemaMismatch, Step, TableBroken, check_steps, most_rows
 
@@ -296,7 +297,7 @@ class DeltaLakeTable:
                 if time.monotonic() > deadline:
                     raise TableBroken(
                         f"{self!r}: others committed first for {CONFLICT_SECONDS:g} s, and no row of the round of group"
-                        f" {group} is in the table: {error}"
+                        f" {group} is in the table: {reason_of(error)}"
                     ) from error
                 missing_columns(self._schema(), rows, repr(self))
                 time.sleep(random.uniform(0, 0.1))
@@ -305,7 +306,7 @@ class DeltaLakeTable:
                 if self._has(mark, before):
                     log.warning("%r has taken a commit of group %s that it reported as failed: %s", self, group, error)
                     return
-                raise TableBroken(f"{self!r} took no rows of group {group}: {error}") from error
+                raise TableBroken(f"{self!r} took no rows of group {group}: {reason_of(error)}") from error
 
     def _has(self, mark: str, version: int) -> bool:
         """Whether a commit after a version has this mark."""

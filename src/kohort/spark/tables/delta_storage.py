@@ -6,8 +6,9 @@ The one module that knows deltalake; it knows no group and no offset. Its object
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from pyarrow import fs
 from kohort.extras import install_command
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter, partition_value
 from kohort.spark.tables.delta_log import MARK, Commit, read_commits
-from kohort.spark.tables.table import SchemaMismatch
+from kohort.spark.tables.table import SchemaMismatch, TableBroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,8 +42,8 @@ __all__ = [
     "commit_files",
     "delta_schema",
     "files_of",
-    "first_line",
     "keep_up",
+    "reason_of",
 ]
 
 REPORT = "file string"
@@ -70,6 +71,14 @@ class DeltaStorage:
     def __post_init__(self) -> None:
         if deltalake is None:
             raise DeltalakeMissing(f"deltalake is not installed: {install_command('delta')}")
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Turn what the storage raises into TableBroken, which names the table and says why."""
+        try:
+            yield
+        except (DeltaError, OSError) as error:
+            raise TableBroken(f"{self.uri}: {reason_of(error)}") from error
 
     # The log
 
@@ -127,7 +136,8 @@ class DeltaStorage:
         """Return the task that writes its rows and yields what it has written."""
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            written = [json.dumps(asdict(each)) for each in self.write(plan, batches)]
+            with self.failures():
+                written = [json.dumps(asdict(each)) for each in self.write(plan, batches)]
             yield pa.RecordBatch.from_pydict({"file": pa.array(written, pa.string())})
 
         return write
@@ -189,11 +199,16 @@ def delta_schema(rows: pa.Schema, name: str) -> Any:
             deltalake.Schema.from_arrow(pa.schema([column]))
         except Exception as error:  # the library has no class for it
             raise SchemaMismatch(
-                f"{name} has no type for the column {column.name}, {column.type}: {first_line(error)}"
+                f"{name} has no type for the column {column.name}, {column.type}: {reason_of(error)}"
             ) from error
     return deltalake.Schema.from_arrow(rows)
 
 
-def first_line(error: Exception) -> str:
-    """Return what an error of the library says, without its stack."""
-    return str(error).partition("\n")[0]
+def reason_of(error: Exception) -> str:
+    """Return what an error of the library says first, and what the storage answered, in one line."""
+    first, *causes = (each.strip() for each in re.sub(r"\x1b\[\d+m", "", str(error)).split("↳"))
+    fault = first.partition("\n")[0].removeprefix("Kernel error -> ")
+    if not causes:
+        return fault
+    answer = re.search("<Message>(.+?)</Message>", causes[-1])
+    return f"{fault}: {answer[1] if answer else causes[-1]}"
