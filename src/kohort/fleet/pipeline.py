@@ -54,7 +54,7 @@ TASKS_PER_CORE = 2
 SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
-    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",  # a job looks at files slower than the driver
     "spark.sql.session.timeZone": "UTC",
 }
 

@@ -101,9 +101,8 @@ def _facts(partition: int, group_id: str, story: Story, now_ms: int, settings: T
         found.take(group, record, fold(group, record))
     found.finish(group)
     tables: dict[str, list[dict[str, Any]]] = {}
-    for batch in found.batches():
-        for row in batch.to_pylist():
-            tables.setdefault(row["what"], []).append(row[row["what"]])
+    for what, batch in found.batches():
+        tables.setdefault(what, []).extend(batch.to_pylist())
     (state,) = tables["state"]
     recent = now_ms - settings.look_back_ms
     events = [each for each in tables.get("event", ()) if each["event"] in EVENTS and each["at_ms"] > recent]
