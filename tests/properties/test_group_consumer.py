@@ -224,7 +224,7 @@ class Heartbeats(RuleBasedStateMachine):
             assert client.owned == set(each(ids_of(member.assigned))) == set(each(member.target))
             assert (client.epoch, member.state) == (group.epoch, MemberState.STABLE)
         wanted = {name for client in self.clients for name in client.names}
-        wanted |= {name for client in self.clients for name in self.world.topics.matching(client.regex)}
+        wanted |= {name for client in self.clients for name in self.world.topics.matching(client.regex, "g")}
         found = [topic for name in wanted if (topic := self.world.topics.topic(name)) is not None]
         read = sorted(partition for client in self.clients for partition in client.owned)
         assert read == sorted((topic.topic_id, number) for topic in found for number in range(topic.partitions))

@@ -245,9 +245,12 @@ class TargetMeasured(GroupCommand):
 
 @dataclass(slots=True)
 class TopicChanged(GroupCommand):
-    """A topic that a member of the group subscribes to was created, grown, deleted, or may now match an expression."""
+    """A topic that a member of the group subscribes to was created, grown, deleted, or may now match an expression.
 
-    topic: str
+    Without a topic it is the rights of members that may have changed.
+    """
+
+    topic: str | None
 
 
 @dataclass(slots=True)

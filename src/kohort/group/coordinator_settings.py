@@ -38,8 +38,11 @@ class TopicImage(Protocol):
         """Return the topic with that id, or None."""
         ...
 
-    def matching(self, regex: str) -> frozenset[str]:
-        """Return the names of topics that a regular expression matches as a whole (RE2). It must be a valid one."""
+    def matching(self, regex: str, group_id: str) -> frozenset[str] | None:
+        """Return the names of topics that a regular expression of a group matches as a whole (RE2).
+
+        It must be a valid one. None: it is not known now which topics the group's members may describe.
+        """
         ...
 
     def regex_error(self, regex: str) -> str | None:
@@ -60,7 +63,7 @@ class NoTopics:
         """Return None."""
         return None
 
-    def matching(self, _regex: str) -> frozenset[str]:
+    def matching(self, _regex: str, _group_id: str) -> frozenset[str]:
         """Return no names."""
         return frozenset()
 

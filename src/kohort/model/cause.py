@@ -29,6 +29,7 @@ class CauseKind(StrEnum):
     SUBSCRIPTION_CHANGED = "subscription_changed"
     PROTOCOL_CHANGED = "protocol_changed"
     TOPIC_METADATA_CHANGED = "topic_metadata_changed"
+    ACLS_CHANGED = "acls_changed"
     PARTITIONS_TO_REVOKE = "partitions_to_revoke"
     STATIC_MEMBER_REPLACED = "static_member_replaced"
     MEMBER_LEFT = "member_left"

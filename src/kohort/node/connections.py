@@ -105,6 +105,8 @@ class Connections:
         self.limit = ConnectionLimit(services.config)
         is_guarded = context.access.authorizer is not None
         self._routes = Routes(services.config.newest_versions, is_guarded=is_guarded)
+        if is_guarded:
+            services.state.acls.on_change.append(lambda _: self._release_all_kept())
         self._known = self._routes.known
         self._touched: dict[Connection, None] = {}
         """Connections with responses to send, or with requests that may go on."""
@@ -337,6 +339,11 @@ class Connections:
         """Have the request that is kept answered, unless it may wait on behind a later one."""
         if connection.kept is not None and not connection.kept(message, self.clock.now_ms):
             connection.kept = None
+
+    def _release_all_kept(self) -> None:
+        """Have every kept request answered: its sender may have lost the right to it, and finds out with the next."""
+        for connection in list(self._open):
+            self._release_kept(connection, None)
 
     def _read(self, request: Request, frame: bytes, position: int) -> Steps[Any]:
         """Decode a request that may be long, and handle it."""

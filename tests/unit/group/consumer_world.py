@@ -52,7 +52,7 @@ class Topics:
     def topic_by_id(self, topic_id: bytes) -> ImageTopic | None:
         return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
-    def matching(self, regex: str) -> frozenset[str]:
+    def matching(self, regex: str, _group_id: str) -> frozenset[str]:
         return frozenset(name for name in self.topics if re.fullmatch(regex, name))
 
     def regex_error(self, regex: str) -> str | None:

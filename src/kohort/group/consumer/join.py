@@ -176,7 +176,7 @@ def regex_effects(
     """Resolve an expression that is new to the group, and forget one that no member uses any more."""
     regex = record.subscribed_topic_regex
     if regex and regex not in group.regexes:
-        topics = tuple(sorted(settings.image.matching(regex)))
+        topics = tuple(sorted(settings.image.matching(regex, group.group_id) or ()))
         resolved = replace(cause, kind=CauseKind.REGEX_RESOLVED)
         yield Append(RegexStored(group.group_id, regex, topics, 0, cause.at_ms, resolved))
     old = before.subscribed_topic_regex
@@ -202,7 +202,8 @@ def hash_after(
     for regex in regexes:
         found.update(regex_topics(group, regex))
     if new:
-        found.update(regex_topics(group, new) if new in group.regexes else settings.image.matching(new))
+        is_known = new in group.regexes
+        found.update(regex_topics(group, new) if is_known else settings.image.matching(new, group.group_id) or ())
     return metadata_hash(found, settings.image)
 
 

@@ -84,7 +84,7 @@ from kohort.group.consumer.exit import (
     expire_session,
     session_timeout_ms,
 )
-from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_hash
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_hash, regex_topics
 from kohort.group.consumer.join import (
     decide_join,
     decide_static_join,
@@ -225,7 +225,10 @@ def decide_measured(group: ConsumerGroup, command: TargetMeasured, now_ms: int, 
 def decide_topic_changed(group: ConsumerGroup, command: TopicChanged, now_ms: int, settings: GroupSettings) -> Effects:
     """See what a change of a topic means to the group."""
     if group.members and not group.is_dead:
-        cause = Cause(CauseKind.TOPIC_METADATA_CHANGED, now_ms, detail=command.topic)
+        if command.topic is None:
+            cause = Cause(CauseKind.ACLS_CHANGED, now_ms)
+        else:
+            cause = Cause(CauseKind.TOPIC_METADATA_CHANGED, now_ms, detail=command.topic)
         yield from _refresh(group, cause, settings)
 
 
@@ -254,14 +257,14 @@ def _refresh(group: ConsumerGroup, cause: Cause, settings: GroupSettings) -> Eff
     names = set(group.subscribers)
     for regex in sorted(group.regex_subscribers):
         stored = group.regexes.get(regex)
-        topics = settings.image.matching(regex) if settings.image.regex_error(regex) is None else frozenset()
+        found = settings.image.matching(regex, group.group_id) if settings.image.regex_error(regex) is None else ()
+        topics = frozenset(regex_topics(group, regex) if found is None else found)
         names |= topics
         if stored is None or topics != set(stored.topics):
             has_changed = True
             resolved = Cause(CauseKind.REGEX_RESOLVED, cause.at_ms, detail=cause.detail)
             version = 0 if stored is None else stored.version + 1
-            found = tuple(sorted(topics))
-            yield Append(RegexStored(group.group_id, regex, found, version, cause.at_ms, resolved))
+            yield Append(RegexStored(group.group_id, regex, tuple(sorted(topics)), version, cause.at_ms, resolved))
     hash_now = metadata_hash(names, settings.image)
     if has_changed or hash_now != group.metadata_hash:
         yield Append(ConsumerGroupStored(group.group_id, group.epoch + 1, hash_now, cause))

@@ -207,6 +207,7 @@ CLAUSES = {
     "leader_rejoined": "leader {who} rejoined{also}",
     "topics_of_member_changed": "{who} joined again because its topics changed{also}",
     "topic_metadata_changed": "topics changed{also}",
+    "acls_changed": "members may describe other topics now",
     "topic_deleted": "a topic was deleted{also}",
     "subscription_changed": "{who} joined again with another subscription{also}",
     "protocol_changed": "{who} offers other assignors{also}",

@@ -72,8 +72,10 @@ class ApiContext:
     def coordinator(self) -> Coordinator:
         """The group coordinator, loaded at start where there are groups, else at first use."""
         from kohort.node.groups.coordinator import Coordinator
+        from kohort.node.groups.expression_rights import ExpressionRights
 
-        coordinator = Coordinator(self.services, self._assignors, self._observer)
+        rights = None if self.access.authorizer is None else ExpressionRights(self.access)
+        coordinator = Coordinator(self.services, self._assignors, self._observer, rights)
         coordinator.start()
         return coordinator
 

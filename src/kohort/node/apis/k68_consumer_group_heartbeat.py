@@ -40,6 +40,10 @@ def consumer_group_heartbeat(
     if message.acceptable_recovery_lag >= 0:
         command.acceptable_recovery_lag = message.acceptable_recovery_lag
 
+    if context.access.authorizer is not None:
+        has_expression = bool(message.subscribed_topic_regex)
+        context.coordinator.note_sender(message.group_id, request.connection, has_expression=has_expression)
+
     def ticket(result: Result) -> None:
         assert isinstance(result, ConsumerHeartbeatResult), "a heartbeat is answered by a heartbeat's result"
         request.reply(_response(result))

@@ -32,8 +32,11 @@ from kohort.group.describe import (
 from kohort.group.events import OffsetCommitted, OffsetsTransactionEnded
 from kohort.group.shard import Shard, apply, followers_of
 from kohort.log.disk import StorageError
+from kohort.model.acl import ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
+from kohort.node.authorization.access import Sender
+from kohort.node.groups.expression_rights import ExpressionRights
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, refusal
 from kohort.node.groups.runtime import GroupObserver, ParkedClassic, ParkedConsumer, Runtime
 from kohort.node.groups.settings_from_config import group_settings
@@ -57,13 +60,18 @@ class Coordinator:
     """All groups of one node. Start it after the node's topics are known."""
 
     def __init__(
-        self, services: Services, assignors: Mapping[str, ServerAssignor], observer: GroupObserver | None
+        self,
+        services: Services,
+        assignors: Mapping[str, ServerAssignor],
+        observer: GroupObserver | None,
+        rights: ExpressionRights | None = None,
     ) -> None:
         self._services = services
+        self._rights = rights
         self._config = services.config
         self._clock = services.clock
         self._topics = services.topics
-        self._image = NodeTopics(services.topics, services.config.broker_rack)
+        self._image = NodeTopics(services.topics, services.config.broker_rack, rights)
         group_config = services.state.group_configs.effective
         self._settings = group_settings(services.config, self._image, assignors, group_config)
         self.partitions: list[OffsetsPartition] = []
@@ -77,6 +85,8 @@ class Coordinator:
     def start(self) -> None:
         """Replay every partition that has a log and take its groups up."""
         self._topics.on_change.append(self._topic_changed)
+        if self._rights is not None:
+            self._services.state.acls.on_change.append(self._acls_changed)
         topic = self._topics.get(OFFSETS_TOPIC)
         if topic is not None:
             self._host(topic)
@@ -256,6 +266,29 @@ class Coordinator:
             for group_id in followers_of(hosted.shard, name):
                 if self._follows(hosted.shard.groups[group_id], name):
                     self.runtime.run(hosted, TopicChanged(group_id, name), None)
+
+    def note_sender(self, group_id: str, sender: Sender, *, has_expression: bool) -> None:
+        """Note with whose rights the expressions of a group are resolved: those of the member that sent one last.
+
+        It is called before each heartbeat of the consumer protocol where there is an authorizer.
+        """
+        if self._rights is None or not self._rights.note(group_id, sender, has_expression=has_expression):
+            return
+        hosted = self.runtime.hosted(group_id)
+        if hosted is not None and hosted.status is Status.ACTIVE:
+            self._resolve_again(hosted, group_id)
+
+    def _acls_changed(self, kinds: frozenset[ResourceType]) -> None:
+        if ResourceType.TOPIC in kinds:
+            for hosted in self.partitions:
+                if hosted.status is Status.ACTIVE:
+                    for group_id in sorted(hosted.shard.groups):
+                        self._resolve_again(hosted, group_id)
+
+    def _resolve_again(self, hosted: OffsetsPartition, group_id: str) -> None:
+        group = hosted.shard.groups.get(group_id)
+        if isinstance(group, ConsumerGroup) and group.regex_subscribers:
+            self.runtime.run(hosted, TopicChanged(group_id, None), None)
 
     def _follows(self, group: ClassicGroup | ConsumerGroup, name: str) -> bool:
         """Whether a topic is one that a consumer group subscribes to, by name or by expression."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from kohort.extras import install_command
 from kohort.group.coordinator_settings import ImageTopic
+from kohort.node.groups.expression_rights import ExpressionRights
 from kohort.node.topics.topic import EVENT_TOPIC, Topic
 from kohort.node.topics.topics import Topics
 
@@ -100,8 +101,9 @@ class NodeTopics:
 
     is_followed = True
 
-    def __init__(self, topics: Topics, rack: str | None) -> None:
+    def __init__(self, topics: Topics, rack: str | None, rights: ExpressionRights | None = None) -> None:
         self._topics = topics
+        self._rights = rights
         self._racks = frozenset((rack,)) if rack else None
         self._seen: dict[str, ImageTopic] = {}
         self._matched: dict[str, _Matched] = {}
@@ -126,8 +128,15 @@ class NodeTopics:
         topic = self._topics.by_id(topic_id)
         return None if topic is None else self.topic(topic.name)
 
-    def matching(self, regex: str) -> frozenset[str]:
-        """Return the names of topics that a valid expression matches as a whole; none for one that is not valid."""
+    def matching(self, regex: str, group_id: str) -> frozenset[str] | None:
+        """Return the names of topics that a group's expression matches as a whole; none for one that is not valid.
+
+        With an authorizer those that the group may not describe are left out; None as long as that is not known.
+        """
+        names = self._matching(regex)
+        return names if self._rights is None else self._rights.describable(group_id, names)
+
+    def _matching(self, regex: str) -> frozenset[str]:
         matched = self._matched.pop(regex, None)
         if matched is None:
             try:
