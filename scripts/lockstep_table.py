@@ -88,7 +88,6 @@ OUTSIDE = (
         "Can be changed while the broker runs.",
         "Is read-only; a group's own setting can be changed.",
     ),
-    ("DescribeConfigs of `listeners`, `advertised.listeners`", "Are lists.", "Are strings: there is one listener."),
     ("DescribeConfigs of `node.id` with synonyms", "Has no default.", "Has the default 1."),
     (
         "DescribeConfigs of `min.insync.replicas`",

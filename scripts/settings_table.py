@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kohort.node.configuration.broker_settings import BROKER, GROUP, TOPIC, Setting, value_text
+from kohort.node.configuration.broker_settings import BROKER, GROUP, LISTENER, TOPIC, Setting, value_text
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 
@@ -62,7 +62,14 @@ def render() -> str:
             HEAD,
             "## Of the broker",
             "",
-            *rows(BROKER.values(), is_own=False),
+            *rows([setting for name, setting in BROKER.items() if name not in LISTENER], is_own=False),
+            "",
+            "## Of a listener",
+            "",
+            "For all listeners, or as `listener.name.NAME.SETTING` for the one of that name (in lower case), which",
+            "goes before the former. `listener.name.NAME.MECHANISM.SETTING` is for one mechanism of SASL there.",
+            "",
+            *rows(LISTENER.values(), is_own=False),
             "",
             "## Of a topic",
             "",

@@ -140,7 +140,9 @@ def test_a_port_in_use_exits_with_one_sentence(tmp_path: Path) -> None:
         (["--port", "70000"], "70000 is not a port: the most is 65535"),
         (["--advertised", "nowhere"], "invalid value 'nowhere' for advertised.listeners"),
         (["--config", "/nowhere/x.properties"], "cannot read /nowhere/x.properties: No such file or directory"),
-        (["--set", "listeners=SSL://:1"], "invalid value 'SSL://:1' for listeners"),
+        (["--set", "listeners=SSL://:1"], "listener SSL is SSL and has no certificate: set ssl.keystore.location"),
+        (["--set", "listeners=SSL//:1"], "invalid value 'SSL//:1' for listeners: expected NAME://HOST:PORT"),
+        (["--set", "listener.name.ssl.ssl.client.auth=none"], "there is none: listeners has plaintext"),
     ],
 )
 def test_a_wrong_option_exits_with_2_and_its_reason(tmp_path: Path, options: list[str], sentence: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import socket
 import time
 from collections.abc import Iterable, Mapping
@@ -13,26 +12,20 @@ from pathlib import Path
 from kohort.broker.descriptors import budget
 from kohort.broker.os_disk import OsDisk
 from kohort.broker.server_assignors import load_assignors
+from kohort.net.listener_tls import listener_tls
+from kohort.net.renewed_context import CertificateError
 from kohort.net.server import Clock, Server
 from kohort.node.configuration.config import Config, ConfigError
+from kohort.node.configuration.listeners import Address, Listener, endpoint, listeners_of
 from kohort.node.node import Node
 
 log = logging.getLogger("kohort.broker")
 
-_LISTENER = re.compile(r"(?:(?:PLAINTEXT|SASL_PLAINTEXT)://)?(\[[0-9a-fA-F:]+\]|[^:/\[\],]*):(\d+)")
 _EVERYWHERE = ("", "0.0.0.0", "::")
 
 
-def parse_address(setting: str, text: str) -> tuple[str, int]:
-    """Return host and port of `PLAINTEXT://HOST:PORT` or `HOST:PORT`. Raises ConfigError."""
-    match = _LISTENER.fullmatch(text.strip())
-    if match is None or int(match[2]) > 65535:
-        raise ConfigError(f"invalid value {text!r} for {setting}: expected PLAINTEXT://HOST:PORT")
-    return match[1].strip("[]"), int(match[2])
-
-
 class Broker:
-    """One broker. `host`, `port` and `advertised` (HOST:PORT) go before the settings of the same meaning.
+    """One broker. `host`, `port` and `advertised` (HOST:PORT) go before the settings of the first listener.
 
     `assignors` are server-side assignors besides those of `group.consumer.assignors`: names, assignors or functions.
     `compatible="kafka-4.3"` switches off what improves on that version of Apache Kafka.
@@ -50,22 +43,30 @@ class Broker:
         compatible: str | None = None,
     ) -> None:
         named = {} if compatible is None else {"kohort.compatible": compatible}
+        if advertised is not None:
+            named["advertised.listeners"] = advertised
         self.config = Config({**(settings or {}), **named})
         self.assignors = load_assignors(self.config.group_consumer_assignors, assignors)
-        listening = parse_address("listeners", self.config.listeners)
-        self._host = listening[0] if host is None else host
-        self._port = listening[1] if port is None else port
-        advertised_text = advertised or self.config.advertised_listeners
-        self._advertised = parse_address("advertised.listeners", advertised_text) if advertised_text else None
+        self.listeners = listeners_of(self.config)
+        """The listeners, the first of them first, with their real ports once the broker has started."""
+        first = self.listeners[0]
+        first.address = (first.address[0] if host is None else host, first.address[1] if port is None else port)
+        self.config.note_static(listeners=_text((each.name, each.address) for each in self.listeners))
         self.data_dir = Path(data_dir)
         self.node: Node | None = None
-        self.address = (self._host, self._port)
-        """Where the broker listens, with the real port once it has started."""
         self._disk = OsDisk(self.data_dir)
         self.server: Server | None = None
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the first listener is, with the real port once the broker has started."""
+        return self.listeners[0].address
+
     async def start(self) -> None:
-        """Replay the data directory and listen. Raises StorageError, also when another broker has it, and OSError."""
+        """Replay the data directory and listen.
+
+        Raises StorageError, also when another broker has it, OSError, and ConfigError for certificates.
+        """
         clock = Clock()
         self._disk.lock()
         descriptors = budget()
@@ -75,19 +76,31 @@ class Broker:
             self.node.connections.limit.derive(descriptors.connections, descriptors.limit)
             self.node.start(clock.now_ms())
             self.server = Server(self.node, clock)
-            port = await self.server.bind(self._host, self._port)
-            self.address = (self._host, port)
-            self.node.context.advertised = self._advertised or (_reachable(self._host), port)
+            self.listeners = self.node.context.listeners
+            for listener in self.listeners:
+                await self._bind(self.server, listener)
             # DescribeConfigs shows what Kafka's server.properties would have.
             self.config.note_static(
                 node_id=str(self.config.node_id),
-                listeners=_listener(self._host, port),
-                advertised_listeners=_listener(*self.node.context.advertised),
+                listeners=_text((each.name, each.address) for each in self.listeners),
+                advertised_listeners=_text((each.name, each.advertised) for each in self.listeners),
+                listener_security_protocol_map=",".join(f"{each.name}:{each.protocol}" for each in self.listeners),
             )
             self.server.serve()
         except BaseException:
             self._disk.close()
             raise
+
+    async def _bind(self, server: Server, listener: Listener) -> None:
+        try:
+            tls = listener_tls(listener) if listener.has_tls else None
+        except CertificateError as error:
+            raise ConfigError(str(error)) from None
+        host = listener.address[0]
+        port = await server.bind(listener, tls)
+        if listener.advertised == listener.address:
+            listener.advertised = (_reachable(host), port)
+        listener.address = (host, port)
 
     async def stop(self) -> None:
         """Close connections and files so that the next start has nothing to recover."""
@@ -110,8 +123,8 @@ def _elapsed_us() -> int:
     return time.perf_counter_ns() // 1_000
 
 
-def _listener(host: str, port: int) -> str:
-    return f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+def _text(endpoints: Iterable[tuple[str, Address]]) -> str:
+    return ",".join(endpoint(name, address) for name, address in endpoints)
 
 
 def _reachable(host: str) -> str:

@@ -18,8 +18,7 @@ from typing import Any
 
 from kohort.broker.broker import Broker
 from kohort.net.event_loop import new_event_loop
-from kohort.node.configuration.broker_settings import BROKER
-from kohort.node.configuration.config import ConfigError, find
+from kohort.node.configuration.config import ConfigError, find_broker_setting
 
 
 class EmbeddedBroker:
@@ -42,12 +41,12 @@ class EmbeddedBroker:
         compatible: str | None = None,
         **settings: Any,
     ) -> None:
-        self._settings = {name.replace("_", "."): _text(value) for name, value in settings.items()}
+        self._settings = {_name(name): _text(value) for name, value in settings.items()}
         if compatible is not None:
             self._settings["kohort.compatible"] = compatible
         for name in self._settings:
             try:
-                find(BROKER, name)
+                find_broker_setting(name)
             except ConfigError as unknown:
                 raise TypeError(f"EmbeddedBroker: {unknown}") from None
         if isinstance(port, bool) or not isinstance(port, int):
@@ -87,7 +86,9 @@ class EmbeddedBroker:
         except BaseException:
             self._end()
             raise
+        # Where it listens is kept for the next start.
         self._port = self.broker.address[1]
+        self._settings["listeners"] = _text(self.broker.config.listeners)
         return self
 
     def stop(self) -> None:
@@ -153,6 +154,11 @@ def _remove(data_dir: str, process: int) -> None:
     """Remove a broker's directory, but not where a process that was forked off ends."""
     if os.getpid() == process:
         shutil.rmtree(data_dir, ignore_errors=True)
+
+
+def _name(argument: str) -> str:
+    """Return the setting that an argument names: with underscores for dots, or as it is where it has dots."""
+    return argument if "." in argument else argument.replace("_", ".")
 
 
 def _text(value: Any) -> str:

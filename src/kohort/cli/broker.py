@@ -87,6 +87,9 @@ def run(args: argparse.Namespace) -> int:
     raise_limit()
     try:
         run_loop(_serve(broker, args.json))
+    except ConfigError as error:
+        print(f"kohort broker: {error}", file=sys.stderr)
+        return 2
     except OSError as error:
         print(f"kohort broker: {_reason(error, broker, args.data)}", file=sys.stderr)
         return 1
@@ -98,14 +101,18 @@ async def _serve(broker: Broker, is_json: bool) -> None:
     import json
 
     from kohort.cli.terminal.interruption import first_signal
+    from kohort.node.configuration.listeners import address_text
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     with first_signal(lambda _number: loop.call_soon_threadsafe(stopped.set)):
         await broker.start()
-        host, port = broker.address
-        address = f"{f'[{host}]' if ':' in host else host}:{port}"
-        ready = json.dumps({"ready": True, "address": address}) if is_json else f"kohort broker ready on {address}"
+        address = address_text(broker.address)
+        listeners = {listener.name: address_text(listener.address) for listener in broker.listeners}
+        others = ", ".join(f"{name} {each}" for name, each in list(listeners.items())[1:])
+        ready = f"kohort broker ready on {address}" + (f" ({others})" if others else "")
+        if is_json:
+            ready = json.dumps({"ready": True, "address": address, "listeners": listeners})
         print(ready, flush=True)
         await stopped.wait()
         await broker.stop()

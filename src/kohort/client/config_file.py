@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
 from kohort.net.sasl import Sasl
+from kohort.wire.jaas import jaas_options
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -158,16 +159,9 @@ def _credentials(properties: Mapping[str, str]) -> Sasl:
     mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
     if mechanism is None:
         raise ValueError("security.protocol is SASL, and there is no sasl.mechanism: PLAIN, SCRAM-SHA-256, …")
-    in_jaas = dict(_jaas_options(properties.get("sasl.jaas.config", "")))
+    in_jaas = dict(jaas_options(properties.get("sasl.jaas.config", "")))
     username = properties.get("sasl.username", in_jaas.get("username"))
     password = properties.get("sasl.password", in_jaas.get("password"))
     if username is None or password is None:
         raise ValueError("SASL needs sasl.username and sasl.password, or a sasl.jaas.config that holds both")
     return Sasl(mechanism, username, password)
-
-
-def _jaas_options(text: str) -> Iterator[tuple[str, str]]:
-    for found in re.finditer(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", text):
-        name, double, single, bare = found.groups()
-        quoted = double if double is not None else single
-        yield name, bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted)

@@ -36,12 +36,13 @@ from kohort.gateway.node_port import NodePort, Pipe, Upstream
 from kohort.gateway.order_follower import OrderFollower
 from kohort.gateway.rebalance_counts import NoStore, RebalanceCounts
 from kohort.gateway.rewritten_cluster import NamesOfNodes, PortsOfNodes, look_at_nodes
-from kohort.gateway.tls_contexts import RenewedContext, broker_context, listener_context
+from kohort.gateway.tls_contexts import broker_context, listener_context
 from kohort.gateway.traffic_counters import TrafficCounters
 from kohort.group.coordinator_settings import GroupSettings, TopicImage
 from kohort.group.events import Event, RoundOpened
 from kohort.group.shard import Shard
 from kohort.model.errors import KafkaError
+from kohort.net.renewed_context import RenewedContext
 from kohort.net.server import Clock
 from kohort.node.configuration.config import Config
 from kohort.node.groups.event_topic import EventStore, EventWriter

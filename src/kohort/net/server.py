@@ -1,4 +1,4 @@
-"""TCP server of a node: accepts sockets, passes bytes in and buffers out, and calls the timers by the clock.
+"""TCP server of a node: accepts sockets, also with TLS, passes bytes in and buffers out, and runs the timers.
 
 Everything runs on one event loop, so the node is never entered twice. What one wake-up brings is served and
 flushed together. A client that does not read is not served further; it costs at most one response of memory.
@@ -9,11 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from kohort.net.byte_stream import write
+from kohort.net.renewed_context import RenewedContext
+from kohort.net.tls_stream import TlsStream
 from kohort.node.client_connection import Connection
+from kohort.node.configuration.listeners import Listener
 from kohort.node.node import Node
 from kohort.wire.codec import Buffer
 
@@ -46,8 +51,17 @@ class Clock:
         return (self._offset_ns + time.monotonic_ns()) // 1_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Port:
+    """The listening socket of one listener. `tls` encrypts its connections."""
+
+    listener: Listener
+    socket: socket.socket
+    tls: RenewedContext | None
+
+
 class Server:
-    """The listening socket of a node and the timers the node asks for."""
+    """The listening sockets of a node and the timers the node asks for."""
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self.node = node
@@ -55,16 +69,18 @@ class Server:
         self.clock = clock
         self.clients: set[Client] = set()
         self._loop = asyncio.get_running_loop()
-        self._socket: socket.socket | None = None
+        self._ports: list[Port] = []
         self._accepted = 0
         """Sockets of clients that are open, those included that are no `Client` yet."""
         self._opening: set[asyncio.Task[None]] = set()
+        self._handshakes: set[TlsStream] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._is_flush_due = False
 
-    async def bind(self, host: str, port: int) -> int:
-        """Take the address, without listening yet, and return the real port. Raises OSError."""
+    async def bind(self, listener: Listener, tls: RenewedContext | None = None) -> int:
+        """Take a listener's address, without listening yet, and return the real port. Raises OSError."""
+        host, port = listener.address
         # A name with several addresses would get another port for each of them when any port will do.
         found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
@@ -78,49 +94,64 @@ class Server:
         except OSError:
             listening.close()
             raise
-        self._socket = listening
+        self._ports.append(Port(listener, listening, tls))
         real: int = listening.getsockname()[1]
         return real
 
     def serve(self) -> None:
-        """Listen on the address that was taken. Raises OSError."""
-        assert self._socket is not None, "bind comes first"
-        self._socket.listen(BACKLOG)
-        self._begin_accepting()
+        """Listen on the addresses that were taken. Raises OSError."""
+        assert self._ports, "bind comes first"
+        for port in self._ports:
+            port.socket.listen(BACKLOG)
+            self._begin_accepting(port)
         self.watch()
 
-    def _begin_accepting(self) -> None:
-        if self._socket is not None:
-            self._loop.add_reader(self._socket.fileno(), self._accept)
+    def _begin_accepting(self, port: Port) -> None:
+        if port in self._ports:
+            self._loop.add_reader(port.socket.fileno(), self._accept, port)
 
-    def _accept(self) -> None:
+    def _accept(self, port: Port) -> None:
         """Take the connections that wait, as many as one turn and `max.connections` allow."""
         for _ in range(ACCEPTS):
-            assert self._socket is not None, "nothing is accepted after the end"
             try:
-                accepted, peer = self._socket.accept()
+                accepted, peer = port.socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
                 log.warning("no connection can be accepted for %g s: %s", NO_DESCRIPTOR_SECONDS, error)
-                self._loop.remove_reader(self._socket.fileno())
-                self._loop.call_later(NO_DESCRIPTOR_SECONDS, self._begin_accepting)
+                self._loop.remove_reader(port.socket.fileno())
+                self._loop.call_later(NO_DESCRIPTOR_SECONDS, self._begin_accepting, port)
                 return
             if not self.node.connections.limit.admits(self._accepted, str(peer[0]), self.clock.now_ms()):
                 accepted.close()
                 continue
             accepted.setblocking(False)
             self._accepted += 1
-            task = self._loop.create_task(self._open(accepted))
+            task = self._loop.create_task(self._open(accepted, str(peer[0]), port))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
 
-    async def _open(self, accepted: socket.socket) -> None:
+    async def _open(self, accepted: socket.socket, host: str, port: Port) -> None:
+        client = Client(self, port.listener)
         try:
-            await self._loop.connect_accepted_socket(lambda: Client(self), accepted)
+            protocol = client if port.tls is None else self._encrypted(client, host, port.tls.renew())
+            await self._loop.connect_accepted_socket(lambda: protocol, accepted)
         except OSError:  # the client has gone already
             accepted.close()
             self._accepted -= 1
+
+    def _encrypted(self, client: Client, host: str, context: ssl.SSLContext) -> TlsStream:
+        """Return the TLS of a client, which is one of ours only when its handshake is complete."""
+
+        def is_over(failure: str | None) -> None:
+            self._handshakes.discard(stream)
+            if failure is not None:
+                self._accepted -= 1
+                log.info("listener %s: no TLS with %s: %s", client.listener.name, host, failure)
+
+        stream = TlsStream(context, client, is_over, self.node.config.kohort_authentication_timeout_ms)
+        self._handshakes.add(stream)
+        return stream
 
     def ended(self, client: Client) -> None:
         """Forget a client whose socket is closed."""
@@ -136,10 +167,12 @@ class Server:
 
     def abandon(self) -> None:
         """Stop listening and forget the timers; connections are left as they are."""
-        if self._socket is not None:
-            self._loop.remove_reader(self._socket.fileno())
-            self._socket.close()
-            self._socket = None
+        for port in self._ports:
+            self._loop.remove_reader(port.socket.fileno())
+            port.socket.close()
+        self._ports.clear()
+        for stream in list(self._handshakes):
+            stream.abort()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -178,13 +211,14 @@ class Server:
 class Client(asyncio.Protocol):
     """One accepted socket."""
 
-    __slots__ = ("_connection", "_server", "_transport")
+    __slots__ = ("_connection", "_server", "_transport", "listener")
 
     _transport: Any
     _connection: Connection
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, listener: Listener) -> None:
         self._server = server
+        self.listener = listener
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -195,7 +229,8 @@ class Client(asyncio.Protocol):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._server.clients.add(self)
         host = peer[0] if peer else "unknown"
-        self._connection = self._server.connections.open(host, self.send, self.close, self.throttle)
+        connections = self._server.connections
+        self._connection = connections.open(host, self.send, self.close, self.throttle, self.listener)
 
     def data_received(self, chunk: bytes) -> None:
         server = self._server

@@ -10,7 +10,7 @@ where a frame before it is still there.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +21,8 @@ from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter
 
 if TYPE_CHECKING:
+    from kohort.node.authentication.logins import Login
+    from kohort.node.configuration.listeners import Listener
     from kohort.node.route import Route
     from kohort.node.timers import NodeClock
 
@@ -124,6 +126,7 @@ class Connection:
     """What the node knows of one client. `send`, `close` and `throttle` are the socket's side of it."""
 
     peer_host: str
+    listener: Listener
     send: Callable[[list[Buffer]], None]
     close: Callable[[str], None]
     throttle: Callable[[bool], None] | None
@@ -134,6 +137,10 @@ class Connection:
     client_id_bytes: bytes | None = None
     client_software: tuple[str, str] = ("unknown", "unknown")
     sasl_mechanism: str | None = None
+    login: Login | None = None
+    """The SASL exchange that is under way."""
+    has_session: bool = False
+    """Whether the client logged in for a limited time, after which it must log in again."""
     principal: Principal = ANONYMOUS
     is_closed: bool = False
     is_paused: bool = False
@@ -153,6 +160,20 @@ class Connection:
     def is_blocked(self) -> bool:
         """Whether no further request may start: one is parked, or the client does not read what we send."""
         return self.is_paused or self.blocker is not None
+
+    @property
+    def login_timer(self) -> Hashable:
+        """The key of the timer that ends a login which takes too long, or has failed."""
+        return "login", self
+
+    @property
+    def session_timer(self) -> Hashable:
+        """The key of the timer that ends the session."""
+        return "session", self
+
+    def end_session(self) -> None:
+        """Let nothing but another login follow."""
+        self.is_authenticated = False
 
     def add_out(self, request: Request) -> None:
         """Put an answered request's response behind those that will leave next."""

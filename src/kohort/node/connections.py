@@ -15,10 +15,12 @@ from typing import Any
 
 from kohort.log.disk import DiskFull, StorageError
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.principal import ANONYMOUS, Principal
 from kohort.node.apis.context import ApiContext
 from kohort.node.apis.routes import Routes
 from kohort.node.client_connection import NO_REPLY, Connection, Request
 from kohort.node.configuration.config import Config
+from kohort.node.configuration.listeners import Listener
 from kohort.node.route import Route
 from kohort.node.step_scheduler import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
 from kohort.wire.apis import Api
@@ -99,6 +101,7 @@ class Connections:
         self._context = context
         self._config = services.config
         self.clock = services.clock
+        self._timers = services.timers
         self._durability = services.durability
         self._steps = services.steps
         self._open: set[Connection] = set()
@@ -130,13 +133,25 @@ class Connections:
         send: Callable[[list[Buffer]], None],
         close: Callable[[str], None],
         throttle: Callable[[bool], None] | None = None,
+        listener: Listener | None = None,
+        principal: Principal = ANONYMOUS,
     ) -> Connection:
-        """Add a new client. `throttle(True)` asks to stop reading from its socket, `throttle(False)` to go on."""
+        """Add a new client. `throttle(True)` asks to stop reading from its socket, `throttle(False)` to go on.
+
+        It came by `listener`, by default the first; `principal` is who it is by its certificate.
+        """
         now_ms = self.clock.now_ms
         splitter = FrameSplitter(self._config.socket_request_max_bytes)
-        connection = Connection(peer_host, send, close, throttle, splitter, not self._context.users, now_ms)
+        listener = listener or self._context.listener
+        connection = Connection(
+            peer_host, listener, send, close, throttle, splitter, not listener.has_sasl, now_ms, principal=principal
+        )
         if self.limit.admits(len(self._open), peer_host, now_ms):
             self._open.add(connection)
+            if not connection.is_authenticated:
+                limit_ms = self._config.kohort_authentication_timeout_ms
+                text = f"no login on listener {listener.name} within {limit_ms} ms"
+                self._timers.arm(connection.login_timer, now_ms + limit_ms, lambda _: self.reject(connection, text))
         else:
             connection.is_closed = True
             connection.close("max.connections is reached")
@@ -209,6 +224,9 @@ class Connections:
         if connection in self._open:
             self._open.discard(connection)
             self.limit.left(len(self._open))
+        if connection.listener.has_sasl:
+            self._timers.disarm(connection.login_timer)
+            self._timers.disarm(connection.session_timer)
         self._touched.pop(connection, None)
         self.behind.pop(connection, None)
 
@@ -315,7 +333,8 @@ class Connections:
             self._refuse_version(connection, api_key, version, correlation_id, frame)
             return
         if not connection.is_authenticated and route.api not in _BEFORE_LOGIN:
-            self.reject(connection, f"{route.api.name} before SASL authentication")
+            when = "after the session ended, without another" if connection.has_session else "before"
+            self.reject(connection, f"{route.api.name} {when} SASL authentication")
             return
         request = Request(self, connection, route, correlation_id, message)
         request.blocks = not is_overtaking

@@ -14,6 +14,8 @@ from kohort.wire.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     ListConfigResourcesRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
 )
 
 TOPIC_TYPE, BROKER_TYPE = 2, 4
@@ -65,9 +67,9 @@ def test_every_setting_is_described_with_type_text_and_source() -> None:
 
 
 def test_a_password_is_never_shown() -> None:
-    desk = Desk(kohort_sasl_plain_users="alice:secret")
-    desk.node.context.users = {}
-    peer = desk.connect()
+    peer = Desk(kohort_sasl_plain_users="alice:secret").connect()
+    peer.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    peer.call(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2)
     (config,) = describe(peer, BROKER_TYPE, "1", "kohort.sasl.plain.users", include_synonyms=True).configs
     assert (config.value, config.is_sensitive, config.synonyms) == (None, True, [])
 

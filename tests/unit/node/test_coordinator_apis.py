@@ -47,7 +47,7 @@ def peer(desk: Desk) -> Peer:
 
 @pytest.mark.parametrize("version", versions(Api.FIND_COORDINATOR))
 def test_every_version_finds_this_node(desk: Desk, version: int) -> None:
-    desk.node.context.advertised = ("here", 1234)
+    desk.node.context.listener.advertised = ("here", 1234)
     answer = desk.connect().call(FindCoordinatorRequest(key="g", coordinator_keys=["g", "h"]), version)
     found = answer.coordinators if version >= 4 else [answer]
     assert [(each.error_code, each.node_id, each.host, each.port) for each in found] == [(0, 1, "here", 1234)] * len(

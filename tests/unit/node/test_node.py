@@ -242,7 +242,7 @@ def test_a_handler_that_fails_answers_unknown_server_error_and_logs_it(
 ) -> None:
     desk = Desk()
     peer = desk.connect()
-    monkeypatch.setattr(desk.node.context, "advertised", None)
+    monkeypatch.setattr(desk.node.context.listener, "advertised", None)
     answer = peer.call(MetadataRequest(topics=[]), 13)
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert peer.closed is None
@@ -259,12 +259,13 @@ def test_without_users_sasl_is_not_expected() -> None:
 
 
 def test_with_users_only_the_right_password_opens_the_connection() -> None:
-    desk = Desk(kohort_sasl_plain_users="alice:secret")
+    desk = Desk(kohort_sasl_plain_users="alice:secret", sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-512")
     peer = desk.connect()
     assert peer.call(ApiVersionsRequest(), 0).error_code == 0
     assert peer.call(SaslAuthenticateRequest(auth_bytes=b"x"), 2).error_code == ErrorCode.ILLEGAL_SASL_STATE
-    refused = peer.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
-    assert (refused.error_code, refused.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ["PLAIN"])
+    refused = peer.call(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
+    assert refused.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert refused.mechanisms == ["PLAIN", "SCRAM-SHA-512"]
     assert peer.call(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
     assert peer.call(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2).error_code == 0
     assert peer.connection.is_authenticated
@@ -275,12 +276,29 @@ def test_with_users_only_the_right_password_opens_the_connection() -> None:
     "token", [b"\0alice\0wrong", b"\0bob\0secret", b"bob\0alice\0secret", b"alice", b"", b"\xff\0\xff\0\xff"]
 )
 def test_a_wrong_token_is_answered_and_the_connection_closed(token: bytes) -> None:
-    peer = Desk(kohort_sasl_plain_users="alice:secret").connect()
+    desk = Desk(kohort_sasl_plain_users="alice:secret")
+    peer = desk.connect()
     peer.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     peer.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+    desk.advance(99)
+    assert peer.answers() == []
+    desk.advance(1)
     (answer,) = peer.answers()
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert peer.closed == "SASL authentication failed"
+    assert "SASL authentication by PLAIN failed on listener PLAINTEXT" in str(peer.closed)
+
+
+def test_a_client_that_does_not_log_in_is_disconnected() -> None:
+    desk = Desk(kohort_sasl_plain_users="alice:secret", kohort_authentication_timeout_ms=5000)
+    silent, known = desk.connect(), desk.connect()
+    known.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    known.call(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2)
+    desk.advance(4999)
+    silent.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    assert silent.closed is None
+    desk.advance(1)
+    assert silent.closed == "no login on listener PLAINTEXT within 5000 ms"
+    assert known.closed is None
 
 
 def test_a_request_before_authentication_closes_the_connection() -> None:

@@ -35,7 +35,7 @@ def delete(name: str | None = None, topic_id: bytes = NO_TOPIC_ID) -> DeleteTopi
 @pytest.mark.parametrize("version", range(14))
 def test_metadata_names_this_broker_as_the_leader_of_everything(version: int) -> None:
     desk = Desk(node_id=7)
-    desk.node.context.advertised = ("broker.example", 9192)
+    desk.node.context.listener.advertised = ("broker.example", 9192)
     desk.create("orders", 2)
     answer = metadata(desk.connect(), "orders", version=version)
     (broker,) = answer.brokers

@@ -7,11 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kohort.assign.server.spec import ServerAssignor
+from kohort.node.authentication.authentication import Authentication
 from kohort.node.authorization.access import Access
 from kohort.node.authorization.acls import Acls
 from kohort.node.authorization.api_checks import Check
 from kohort.node.authorization.authorizer import Authorizer
 from kohort.node.configuration.config import Config
+from kohort.node.configuration.listeners import Listener, listeners_of
 from kohort.node.fetch_sessions import FetchSessions
 from kohort.node.services import Services
 from kohort.wire.apis import Api
@@ -39,15 +41,20 @@ class ApiContext:
         self.topics = services.state.topics
         self.access = Access(services.state.acls, authorizer_of(services.config, services.state.acls))
         """What the sender of a request may do."""
-        self.users = services.config.sasl_users
-        """Passwords by user name; without any, clients need not authenticate."""
-        self.advertised = ("127.0.0.1", 9092)
-        """Host and port for clients, in Metadata and FindCoordinator; set once the port is known."""
+        self.listeners = listeners_of(services.config)
+        """The listeners, the first of them first."""
+        self.timers = services.timers
+        self.authentication = Authentication()
         self.fetch_sessions = FetchSessions(
             services.config.max_incremental_fetch_session_cache_slots, services.random_bytes
         )
         self._assignors = assignors
         self._observer = observer
+
+    @property
+    def listener(self) -> Listener:
+        """The first listener: that of clients that came by no other."""
+        return self.listeners[0]
 
     def find_topic(self, request: Request, check: Check, key: str | bytes) -> Topic:
         """Return the topic of a name or an id. Raises KafkaError, that of the check before it says if a name exists."""

@@ -35,7 +35,7 @@ PartitionT = TypeVar("PartitionT", MetadataResponse.Topic.Partition, _DescribedT
 
 def metadata(context: ApiContext, request: Request, message: MetadataRequest) -> Steps[MetadataResponse]:
     """Answer with the topics that were asked for, each once; an unknown one is created where that is allowed."""
-    host, port = context.advertised
+    host, port = request.connection.listener.advertised
     node_id = context.config.node_id
     response = MetadataResponse(
         brokers=[MetadataResponse.Broker(node_id=node_id, host=host, port=port, rack=context.config.broker_rack)],
@@ -156,7 +156,7 @@ def describe_cluster(context: ApiContext, request: Request, message: DescribeClu
     if message.endpoint_type != _BROKERS:
         text = f"Unsupported endpoint type {message.endpoint_type}"
         raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text)
-    host, port = context.advertised
+    host, port = request.connection.listener.advertised
     node_id = context.config.node_id
     response = DescribeClusterResponse(
         cluster_id=context.state.cluster_id,

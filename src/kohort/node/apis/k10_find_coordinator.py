@@ -34,7 +34,7 @@ def find_coordinator(
         (context.coordinator if message.key_type == _GROUP else context.transactions).ensure_topic()
     except (KafkaError, StorageError) as error:
         return refuse_find_coordinator(message, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error), version)
-    node_id, (host, port) = context.config.node_id, context.advertised
+    node_id, (host, port) = context.config.node_id, request.connection.listener.advertised
     if version < 4:
         return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
     response = FindCoordinatorResponse(coordinators=[])

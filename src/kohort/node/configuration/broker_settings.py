@@ -95,6 +95,8 @@ _CLEANUP = ("delete", "compact")
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMPS = get_args(TimestampType)
 _PROTOCOLS = ("classic", "consumer")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+"""The mechanisms of SASL that a broker can offer."""
 
 
 def _int(
@@ -112,22 +114,74 @@ def _bool(default: bool, doc: str, *, is_dynamic: bool = False, compatible: bool
 
 
 # fmt: off
-class BrokerSettings:
+class ListenerSettings:
+    """The settings that a listener may have of its own: `listener.name.NAME.SETTING` goes before `SETTING`.
+
+    Those of SASL may also be given for one mechanism of it, as `listener.name.NAME.MECHANISM.SETTING`.
+    """
+
+    ssl_keystore_type = Setting[str](STRING, "PEM", "The format of the broker's certificate and key.", choices=("PEM",))
+    ssl_keystore_location = Setting[str | None](STRING, None,
+        "A file with the broker's private key, its certificate and the certificates of authorities between; it is read "
+        "again when it changes.")
+    ssl_keystore_certificate_chain = Setting[str | None](PASSWORD, None,
+        "The same certificates as text, instead of a file.")
+    ssl_keystore_key = Setting[str | None](PASSWORD, None, "The private key as text, instead of a file.")
+    ssl_key_password = Setting[str | None](PASSWORD, None, "The password of the private key.")
+    ssl_truststore_type = Setting[str](STRING, "PEM", "The format of the trusted certificates.", choices=("PEM",))
+    ssl_truststore_location = Setting[str | None](STRING, None,
+        "A file with the certificates of the authorities that sign clients' certificates; it is read again when it "
+        "changes.")
+    ssl_truststore_certificates = Setting[str | None](PASSWORD, None,
+        "The same certificates as text, instead of a file.")
+    ssl_client_auth = Setting[str](STRING, "none",
+        "Whether clients must show a certificate, may, or are not asked for one. A SASL_SSL listener asks for one only "
+        "by a setting of its own, as in Kafka.", choices=("none", "requested", "required"))
+    ssl_enabled_protocols = Setting[Names](LIST, ("TLSv1.2", "TLSv1.3"),
+        "The versions of TLS that clients may speak.", choices=("TLSv1.2", "TLSv1.3"))
+    ssl_principal_mapping_rules = Setting[str](STRING, "DEFAULT",
+        "RULE:PATTERN/REPLACEMENT/[L|U], DEFAULT, …: how the name in a client's certificate becomes its user name.")
+    sasl_enabled_mechanisms = Setting[Names | None](LIST, None,
+        "The mechanisms by which clients log in; when not set, SCRAM, and those that there are users or keys for.",
+        choices=MECHANISMS)
+    sasl_jaas_config = Setting[str | None](PASSWORD, None,
+        'PlainLoginModule required user_NAME="PASSWORD" …; for the mechanism PLAIN of one listener.')
+    connections_max_reauth_ms = _long(0,
+        "How long a client stays logged in before it must log in again (KIP-368); 0: as long as it is connected.", 0)
+    sasl_oauthbearer_jwks_endpoint_url = Setting[str | None](STRING, None,
+        "Where the public keys are that sign tokens: a URL, or file:///PATH of a file that is read again when it "
+        "changes.")
+    sasl_oauthbearer_jwks_endpoint_refresh_ms = _long(3_600_000, "How often the keys of a URL are fetched.", 1)
+    sasl_oauthbearer_expected_audience = Setting[Names | None](LIST, None,
+        "A token must name one of these audiences; any will do when not set.")
+    sasl_oauthbearer_expected_issuer = Setting[str | None](STRING, None,
+        "A token must come from this issuer; any will do when not set.")
+    sasl_oauthbearer_clock_skew_seconds = _int(30, "By how much the clocks of issuer and broker may differ.", 0)
+    sasl_oauthbearer_sub_claim_name = Setting[str](STRING, "sub", "The claim of a token that is the user's name.")
+
+
+class BrokerSettings(ListenerSettings):
     """The settings of the broker."""
 
     # -- this broker
 
     node_id = _int(1, "The number of this broker in Metadata and DescribeCluster.", 0)
     broker_rack = Setting[str | None](STRING, None, "The rack that Metadata reports for this broker.")
-    listeners = Setting[str](STRING, "PLAINTEXT://127.0.0.1:9092",
-        "Where to listen: PLAINTEXT://HOST:PORT, one listener.")
-    advertised_listeners = Setting[str | None](STRING, None,
-        "Where clients shall connect to; the listener itself when not set.")
+    listeners = Setting[Names](LIST, ("PLAINTEXT://127.0.0.1:9092",),
+        "Where to listen: NAME://HOST:PORT, …, with PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or names of your own.")
+    advertised_listeners = Setting[Names | None](LIST, None,
+        "Where clients of each listener shall connect to, NAME://HOST:PORT, …; the listener itself when not set.")
+    listener_security_protocol_map = Setting[Names | None](LIST, None,
+        "NAME:PROTOCOL, …: the security protocols of listeners with names of your own.")
+    inter_broker_listener_name = Setting[str | None](STRING, None, _STORED)
+    sasl_mechanism_inter_broker_protocol = Setting[str | None](STRING, None, _STORED)
     kohort_compatible = Setting[str | None](STRING, None,
         "Behave as that version of Apache Kafka: what improves on it is off, unless its own setting turns it on.",
         choices=(KAFKA_4_3,))
     kohort_sasl_plain_users = Setting[str | None](PASSWORD, None,
-        "NAME:PASSWORD,…: when set, clients must pass SASL/PLAIN.")
+        "NAME:PASSWORD,…: users of the mechanism PLAIN. Where no listener has SASL, all have with it.")
+    kohort_sasl_scram_users = Setting[str | None](PASSWORD, None,
+        "NAME:PASSWORD,…: users of SCRAM that a start creates where they are missing; a stored password stays.")
 
     # -- what clients may do
 
@@ -213,6 +267,10 @@ class BrokerSettings:
         "How many entries the lists of one request may have together; a request with more closes its connection.",
         4096, compatible=INT_MAX)
     connections_max_idle_ms = _long(600_000, "A connection that is idle for so long is closed.", 1)
+    kohort_authentication_timeout_ms = _int(30_000,
+        "How long a client may take for the TLS handshake, and again for its login, before it is disconnected.", 1)
+    connection_failed_authentication_delay_ms = _int(100,
+        "How long a client whose login failed waits for the answer.", 0)
     max_connections = _int(INT_MAX,
         "How many connections are open at once, no more than the limit of open files leaves; others are closed.",
         0, is_dynamic=True)
@@ -366,9 +424,11 @@ class GroupSettings:
 
 
 def _by_name(definitions: type) -> dict[str, Setting[Any]]:
-    return {each.name: each for each in vars(definitions).values() if isinstance(each, Setting)}
+    classes = definitions.__mro__
+    return {each.name: each for cls in classes for each in vars(cls).values() if isinstance(each, Setting)}
 
 
+LISTENER = _by_name(ListenerSettings)
 BROKER = _by_name(BrokerSettings)
 TOPIC = _by_name(TopicSettings)
 GROUP = _by_name(GroupSettings)

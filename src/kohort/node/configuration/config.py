@@ -18,12 +18,15 @@ from kohort.node.configuration.broker_settings import (
     COMPATIBLE,
     GROUP,
     KAFKA_4_3,
+    LISTENER,
+    MECHANISMS,
     NEWEST_VERSIONS,
     TOPIC,
     UNIT_MS,
     BrokerSettings,
     GroupSettings,
     Kind,
+    ListenerSettings,
     Setting,
     TopicSettings,
     Value,
@@ -94,12 +97,25 @@ def find(table: Mapping[str, Setting[Any]], name: str) -> Setting[Any]:
     raise ConfigError(f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
+OF_LISTENER = re.compile(rf"listener\.name\.([^.]+)\.((?:{'|'.join(MECHANISMS)})\.)?(.+)", re.IGNORECASE)
+"""The name of a setting of one listener: the listener's, the mechanism's where it is given, the setting's."""
+
+
+def find_broker_setting(name: str) -> Setting[Any]:
+    """Return the setting of the broker, or of one of its listeners, by that name. Raises ConfigError."""
+    if of_listener := OF_LISTENER.fullmatch(name):
+        return find(LISTENER, of_listener[3])
+    if name == BrokerSettings.sasl_jaas_config.name:
+        raise ConfigError(f"{name} needs a listener and a mechanism: listener.name.LISTENER.plain.{name}")
+    return find(BROKER, name)
+
+
 class Config(BrokerSettings):
     """The broker's settings in force. `newest_versions` bounds the versions of some APIs, by key."""
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
         self.static: dict[str, Value] = {
-            name: parse_value(find(BROKER, name), text) for name, text in (static or {}).items()
+            name: parse_value(find_broker_setting(name), text) for name, text in (static or {}).items()
         }
         self.dynamic: dict[str, Value] = {}
         is_compatible = self.static.get("kohort.compatible") == KAFKA_4_3
@@ -151,12 +167,6 @@ class Config(BrokerSettings):
         return default
 
     @property
-    def sasl_users(self) -> dict[str, str]:
-        """The users of SASL/PLAIN and their passwords; empty when clients need not authenticate."""
-        pairs = (item.partition(":") for item in (self.kohort_sasl_plain_users or "").split(",") if item)
-        return {name.strip(): password for name, _, password in pairs}
-
-    @property
     def super_user_names(self) -> tuple[str, ...]:
         """The texts of the principals that may do everything."""
         return tuple(item.strip() for item in (self.super_users or "").split(";") if item.strip())
@@ -184,8 +194,10 @@ class Config(BrokerSettings):
                 f"group.consumer.session.timeout.ms ({session_ms}) is not above "
                 f"group.consumer.heartbeat.interval.ms ({interval_ms})"
             )
-        if any(":" not in item for item in (self.kohort_sasl_plain_users or "").split(",") if item):
-            raise ConfigError("invalid value for kohort.sasl.plain.users: expected NAME:PASSWORD, separated by commas")
+        self.plain_users = _users("kohort.sasl.plain.users", self.kohort_sasl_plain_users)
+        """The users of SASL/PLAIN and their passwords."""
+        self.scram_users = _users("kohort.sasl.scram.users", self.kohort_sasl_scram_users)
+        """The users of SCRAM that a start creates, and their passwords."""
         for name in self.super_user_names:
             try:
                 Principal.parse(name)
@@ -202,6 +214,40 @@ class Config(BrokerSettings):
         if not low <= own <= high:
             raise ConfigError(f"{own_name} ({own}) is not between {low_name} ({low}) and {high_name} ({high})")
         return low, high
+
+
+def _users(setting: str, text: str | None) -> dict[str, str]:
+    users = {}
+    for item in filter(None, (text or "").split(",")):
+        name, colon, password = item.partition(":")
+        if not (name.strip() and colon):
+            raise ConfigError(f"invalid value for {setting}: expected NAME:PASSWORD, separated by commas")
+        users[name.strip()] = password
+    return users
+
+
+class ListenerConfig(ListenerSettings):
+    """The settings of one listener in force, or of one SASL mechanism there: the listener's own, else the broker's."""
+
+    def __init__(self, broker: Config, listener: str, mechanism: str | None = None) -> None:
+        self.broker = broker
+        self._listener = listener
+        prefix = f"listener.name.{listener.lower()}."
+        self._prefixes = [prefix] if mechanism is None else [f"{prefix}{mechanism.lower()}.", prefix]
+
+    def get(self, name: str) -> Any:
+        """Return the value in force of a setting by Kafka's name."""
+        own = self.own(name)
+        return self.broker.get(name) if own is None else own
+
+    def of_mechanism(self, mechanism: str) -> ListenerConfig:
+        """Return the settings of one mechanism of the listener."""
+        return ListenerConfig(self.broker, self._listener, mechanism)
+
+    def own(self, name: str) -> Any:
+        """Return the value that was given for the listener, or None."""
+        static = self.broker.static
+        return next((static[each + name] for each in self._prefixes if each + name in static), None)
 
 
 class ResourceConfig:

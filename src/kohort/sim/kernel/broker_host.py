@@ -66,7 +66,7 @@ class NodeHost:
         now_ms = self.host.now_ms()
         try:
             node = Node(Config(self.settings), self.disk, self._random.randbytes, now_ms, observer=self)
-            node.context.advertised = self.advertised
+            node.context.listener.advertised = self.advertised
             node.start(now_ms)
         except StorageError as error:
             self.failure = error

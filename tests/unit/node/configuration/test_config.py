@@ -99,7 +99,7 @@ def test_a_read_only_setting_cannot_change_while_the_broker_runs() -> None:
 
 
 def test_sasl_users_are_read_from_one_setting() -> None:
-    assert Config({"kohort.sasl.plain.users": "alice:s:x,bob:t"}).sasl_users == {"alice": "s:x", "bob": "t"}
-    assert Config().sasl_users == {}
+    assert Config({"kohort.sasl.plain.users": "alice:s:x,bob:t"}).plain_users == {"alice": "s:x", "bob": "t"}
+    assert Config().plain_users == {}
     with pytest.raises(ConfigError, match="NAME:PASSWORD"):
         Config({"kohort.sasl.plain.users": "alice"})

@@ -54,7 +54,7 @@ def state(member: GroupMember, group_id: str = "g") -> str:
 def test_offsets_topic_appears_with_the_first_question_for_a_coordinator() -> None:
     desk = Desk(offsets_topic_num_partitions=7)
     peer = desk.connect()
-    desk.node.context.advertised = ("broker.example", 9099)
+    desk.node.context.listener.advertised = ("broker.example", 9099)
     found = find_coordinator(peer)
     assert (found.error_code, found.host, found.port, found.node_id) == (0, "broker.example", 9099, 1)
     topic = desk.node.topics.get("__consumer_offsets")
