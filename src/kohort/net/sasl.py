@@ -6,27 +6,26 @@ OAUTHBEARER is RFC 7628: the credentials include a function that returns a token
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import inspect
 import math
 import secrets
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode, KafkaError, error_for
+from kohort.wire import scram
 from kohort.wire.message import Request
 from kohort.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
 ResponseT = TypeVar("ResponseT")
 
-_DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 REAUTHENTICATION_SHARE = 0.85
 """After which share of a session's lifetime its connection authenticates again: Java's client does so from here on."""
 
-_MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 1_000_000
+_MAX_ITERATIONS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Sasl:
     token: Callable[[], str | Awaitable[str]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        known = ("PLAIN", *_DIGESTS, "OAUTHBEARER")
+        known = ("PLAIN", *scram.DIGESTS, "OAUTHBEARER")
         if self.mechanism not in known:
             raise ValueError(f"SASL mechanism {self.mechanism!r} is not one of {', '.join(known)}")
         for name in ("username", "password"):
@@ -110,28 +109,20 @@ async def _bearer(exchange: Callable[[bytes], Awaitable[bytes]], token: Callable
 
 
 async def _scram(exchange: Callable[[bytes], Awaitable[bytes]], sasl: Sasl, nonce: str) -> None:
-    digest = _DIGESTS[sasl.mechanism]
-    name = sasl.username.replace("=", "=3D").replace(",", "=2C")
-    first = f"n={name},r={nonce}"
-    challenge = (await exchange(f"n,,{first}".encode())).decode()
-    fields = dict(part.split("=", 1) for part in challenge.split(",") if "=" in part)
+    mechanism = sasl.mechanism
+    first = f"n={scram.escape(sasl.username)},r={nonce}"
+    challenge = (await exchange(f"{scram.HEADER}{first}".encode())).decode()
+    given = scram.fields(challenge)
     try:
-        salt, iterations, whole_nonce = b64decode(fields["s"]), int(fields["i"]), fields["r"]
+        salt, iterations, whole_nonce = scram.bytes_of(given["s"]), int(given["i"]), given["r"]
     except (KeyError, ValueError) as cause:
         raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker's SCRAM challenge is malformed") from cause
-    if not whole_nonce.startswith(nonce) or not _MIN_ITERATIONS <= iterations <= _MAX_ITERATIONS:
+    if not whole_nonce.startswith(nonce) or not scram.MIN_ITERATIONS <= iterations <= _MAX_ITERATIONS:
         raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker's SCRAM challenge is not an answer to ours")
-    salted = hashlib.pbkdf2_hmac(digest, sasl.password.encode(), salt, iterations)
-
-    def keyed(key: bytes, text: bytes) -> bytes:
-        return hmac.new(key, text, digest).digest()
-
-    client_key = keyed(salted, b"Client Key")
-    last = f"c=biws,r={whole_nonce}"
-    signed = f"{first},{challenge},{last}".encode()
-    signature = keyed(hashlib.new(digest, client_key).digest(), signed)
-    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-    verdict = (await exchange(f"{last},p={b64encode(proof).decode()}".encode())).decode()
-    expected = b64encode(keyed(keyed(salted, b"Server Key"), signed)).decode()
-    if not hmac.compare_digest(verdict.removeprefix("v=").split(",")[0], expected):
+    salted = scram.salted_password(mechanism, sasl.password, salt, iterations)
+    last = f"c={b64encode(scram.HEADER.encode()).decode()},r={whole_nonce}"
+    signed = f"{first},{challenge},{last}"
+    answer = await exchange(f"{last},p={scram.proof(mechanism, salted, signed)}".encode())
+    expected = scram.Credential.from_salted(mechanism, salted, salt, iterations).signature(signed)
+    if not hmac.compare_digest(answer.decode().removeprefix("v=").split(",")[0], expected):
         raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker does not know this user's password either")

@@ -14,6 +14,7 @@ from kohort.log.disk import Disk, StorageError
 from kohort.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from kohort.model.errors import KafkaError
 from kohort.model.ids import topic_id_text
+from kohort.node.authentication.scram_credentials import ScramCredentials
 from kohort.node.authorization.acls import Acls
 from kohort.node.configuration.broker_settings import LONG_MAX, value_text
 from kohort.node.configuration.config import Config, ConfigError, GroupResourceConfig
@@ -54,6 +55,7 @@ class BrokerState:
         self.topics = Topics(self._storage, self._log, random_bytes)
         self.group_configs = GroupConfigs(config)
         self.acls = Acls()
+        self.scram_credentials = ScramCredentials()
         self.cluster_id = ""
         self._next_producer_id = 0
         self._reserved_producer_id = 0
@@ -74,6 +76,7 @@ class BrokerState:
         entries: list[Entry] = []
         if not self.cluster_id:
             entries.append({"type": "cluster", "id": topic_id_text(self._random_bytes(16))})
+        entries += self.scram_credentials.missing(self._config.scram_users, self._random_bytes)
         epoch = self.epoch + 1 if self.cluster_id else 0
         entries.append({"type": "epoch", "epoch": epoch, "at_ms": now_ms})
         self.write(entries, now_ms)
@@ -156,6 +159,7 @@ class BrokerState:
             ),
             *self.group_configs.entries(now_ms),
             *acl_entries(self.acls, (), now_ms),
+            *self.scram_credentials.entries(),
             *self.topics.entries(now_ms),
         ]
 
@@ -176,6 +180,8 @@ class BrokerState:
                 self.group_configs.apply(entry)
             case "acl":
                 self._apply_acl(entry)
+            case "scram_credential" | "no_scram_credential":
+                self.scram_credentials.apply(entry)
             case _:
                 self.topics.apply(entry)
 

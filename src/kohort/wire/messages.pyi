@@ -1279,6 +1279,52 @@ class SaslAuthenticateResponse(Response):
     auth_bytes: bytes = b""
     session_lifetime_ms: int = 0  # from 1
 
+class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsResponse]):
+    class UserName(Value):
+        name: str = ""
+
+    users: list[UserName] | None = ...
+
+class DescribeUserScramCredentialsResponse(Response):
+    class Result(Value):
+        class CredentialInfo(Value):
+            mechanism: int = 0
+            iterations: int = 0
+
+        user: str = ""
+        error_code: int = 0
+        error_message: str | None = ""
+        credential_infos: list[CredentialInfo] = ...
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = ""
+    results: list[Result] = ...
+
+class AlterUserScramCredentialsRequest(Request[AlterUserScramCredentialsResponse]):
+    class Deletion(Value):
+        name: str = ""
+        mechanism: int = 0
+
+    class Upsertion(Value):
+        name: str = ""
+        mechanism: int = 0
+        iterations: int = 0
+        salt: bytes = b""
+        salted_password: bytes = b""
+
+    deletions: list[Deletion] = ...
+    upsertions: list[Upsertion] = ...
+
+class AlterUserScramCredentialsResponse(Response):
+    class Result(Value):
+        user: str = ""
+        error_code: int = 0
+        error_message: str | None = ""
+
+    throttle_time_ms: int = 0
+    results: list[Result] = ...
+
 class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
     group_id: str = ""
     member_id: str = ""

@@ -44,7 +44,7 @@ class ApiContext:
         self.listeners = listeners_of(services.config)
         """The listeners, the first of them first."""
         self.timers = services.timers
-        self.authentication = Authentication()
+        self.authentication = Authentication(services.state.scram_credentials, services.random_bytes)
         self.fetch_sessions = FetchSessions(
             services.config.max_incremental_fetch_session_cache_slots, services.random_bytes
         )

@@ -1,13 +1,16 @@
 """The server's side of SASL: one exchange of tokens, which ends with the name of a user or fails.
 
-PLAIN is RFC 4616.
+PLAIN is RFC 4616, SCRAM is RFC 5802.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 from hmac import compare_digest
 from typing import NamedTuple, Protocol
+
+from kohort.wire import scram
 
 
 class LoginFailed(Exception):
@@ -46,3 +49,46 @@ class PlainLogin:
         if not is_right or wanted not in ("", name):
             raise LoginFailed("invalid user name or password")
         return b"", User(name)
+
+
+class ScramLogin:
+    """A challenge with a nonce, then the proof that the client knows the password of a stored credential.
+
+    `find` returns the credential of a user, also of one that does not exist: then no proof is right. So a client does
+    not learn which users there are.
+    """
+
+    def __init__(self, find: Callable[[str], scram.Credential], nonce: bytes) -> None:
+        self._find = find
+        self._nonce = b64encode(nonce).decode()
+        self._challenge: tuple[str, scram.Credential, str, str] | None = None
+
+    def step(self, token: bytes) -> tuple[bytes, User | None]:
+        try:
+            text = token.decode()
+            return self._begin(text) if self._challenge is None else self._end(text)
+        except (KeyError, ValueError):  # UnicodeDecodeError, and of base64
+            raise LoginFailed("malformed SCRAM message") from None
+
+    def _begin(self, text: str) -> tuple[bytes, User | None]:
+        flag, wanted, first = text.split(",", 2)
+        given = scram.fields(first)
+        name = scram.unescape(given["n"])
+        if flag != "n" or not given["r"] or not first.startswith("n="):
+            raise LoginFailed("unsupported SCRAM message")
+        if wanted and scram.unescape(wanted.removeprefix("a=")) != name:
+            raise LoginFailed("a user cannot log in as another one")
+        credential = self._find(name)
+        nonce = given["r"] + self._nonce
+        challenge = f"r={nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
+        last = f"c={b64encode(f'{flag},{wanted},'.encode()).decode()},r={nonce}"
+        self._challenge = (name, credential, f"{first},{challenge},{last}", last)
+        return challenge.encode(), None
+
+    def _end(self, text: str) -> tuple[bytes, User | None]:
+        assert self._challenge is not None, "the challenge comes first"
+        name, credential, signed, last = self._challenge
+        before, _, proof = text.rpartition(",p=")
+        if not compare_digest(before.encode(), last.encode()) or not credential.is_proof(scram.bytes_of(proof), signed):
+            raise LoginFailed("invalid user name or password")
+        return f"v={credential.signature(signed)}".encode(), User(name)
