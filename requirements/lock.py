@@ -25,8 +25,20 @@ DEMO = [
 
 SETS = {
     "demo": DEMO,
-    "dev": [*DEMO, "--extra", "iceberg", "--group", "check"],
-    "interop": [*DEMO, "--extra", "iceberg", "--extra", "postgres", "--group", "check", "--group", "interop"],
+    "dev": [*DEMO, "--extra", "iceberg", "--extra", "security", "--group", "check"],
+    "interop": [
+        *DEMO,
+        "--extra",
+        "iceberg",
+        "--extra",
+        "postgres",
+        "--extra",
+        "security",
+        "--group",
+        "check",
+        "--group",
+        "interop",
+    ],
 }
 
 OPTIONS = ["--universal", "--generate-hashes", "--no-header", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]

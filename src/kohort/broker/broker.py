@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kohort.broker.descriptors import budget
+from kohort.broker.json_web_tokens import JsonWebKeys
 from kohort.broker.os_disk import OsDisk
 from kohort.broker.server_assignors import load_assignors
 from kohort.net.listener_tls import listener_tls
@@ -56,6 +58,7 @@ class Broker:
         self.node: Node | None = None
         self._disk = OsDisk(self.data_dir)
         self.server: Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def address(self) -> tuple[str, int]:
@@ -72,7 +75,17 @@ class Broker:
         descriptors = budget()
         self._disk.open_limit = descriptors.files
         try:
-            self.node = Node(self.config, self._disk, os.urandom, clock.now_ms(), self.assignors, _elapsed_us)
+            keys = {each.name: _keys(each) for each in self.listeners if "OAUTHBEARER" in each.mechanisms}
+            self.node = Node(
+                self.config,
+                self._disk,
+                os.urandom,
+                clock.now_ms(),
+                self.assignors,
+                _elapsed_us,
+                claims={name: each.claims for name, each in keys.items()},
+            )
+            self._tasks = [asyncio.create_task(each.keep_fresh()) for each in keys.values()]
             self.node.connections.limit.derive(descriptors.connections, descriptors.limit)
             self.node.start(clock.now_ms())
             self.server = Server(self.node, clock)
@@ -88,8 +101,13 @@ class Broker:
             )
             self.server.serve()
         except BaseException:
+            self._end_tasks()
             self._disk.close()
             raise
+
+    def _end_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
     async def _bind(self, server: Server, listener: Listener) -> None:
         try:
@@ -106,6 +124,7 @@ class Broker:
         """Close connections and files so that the next start has nothing to recover."""
         assert self.server is not None, "the broker runs"
         assert self.node is not None, "the broker runs"
+        self._end_tasks()
         await self.server.stop()
         self.node.stop(self.server.clock.now_ms())
         self._disk.close()
@@ -113,10 +132,18 @@ class Broker:
     def kill(self) -> None:
         """Drop everything as it is, as `kill -9` would: nothing is flushed or sent."""
         assert self.server is not None, "the broker runs"
+        self._end_tasks()
         self.server.abandon()
         for client in list(self.server.clients):
             client.abort()
         self._disk.abandon()
+
+
+def _keys(listener: Listener) -> JsonWebKeys:
+    settings = listener.bearer
+    url = settings.sasl_oauthbearer_jwks_endpoint_url
+    assert url is not None, "a listener that offers OAUTHBEARER has keys"
+    return JsonWebKeys(url, settings.sasl_oauthbearer_jwks_endpoint_refresh_ms)
 
 
 def _elapsed_us() -> int:

@@ -229,8 +229,9 @@ class Client(asyncio.Protocol):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._server.clients.add(self)
         host = peer[0] if peer else "unknown"
+        certificate = transport.get_extra_info("peer_certificate")
         connections = self._server.connections
-        self._connection = connections.open(host, self.send, self.close, self.throttle, self.listener)
+        self._connection = connections.open(host, self.send, self.close, self.throttle, self.listener, certificate)
 
     def data_received(self, chunk: bytes) -> None:
         server = self._server

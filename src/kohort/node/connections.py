@@ -15,7 +15,6 @@ from typing import Any
 
 from kohort.log.disk import DiskFull, StorageError
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.principal import ANONYMOUS, Principal
 from kohort.node.apis.context import ApiContext
 from kohort.node.apis.routes import Routes
 from kohort.node.client_connection import NO_REPLY, Connection, Request
@@ -134,18 +133,16 @@ class Connections:
         close: Callable[[str], None],
         throttle: Callable[[bool], None] | None = None,
         listener: Listener | None = None,
-        principal: Principal = ANONYMOUS,
+        certificate: bytes | None = None,
     ) -> Connection:
         """Add a new client. `throttle(True)` asks to stop reading from its socket, `throttle(False)` to go on.
 
-        It came by `listener`, by default the first; `principal` is who it is by its certificate.
+        It came by `listener`, by default the first; `certificate` is its own, in DER.
         """
         now_ms = self.clock.now_ms
         splitter = FrameSplitter(self._config.socket_request_max_bytes)
         listener = listener or self._context.listener
-        connection = Connection(
-            peer_host, listener, send, close, throttle, splitter, not listener.has_sasl, now_ms, principal=principal
-        )
+        connection = Connection(peer_host, listener, send, close, throttle, splitter, not listener.has_sasl, now_ms)
         if self.limit.admits(len(self._open), peer_host, now_ms):
             self._open.add(connection)
             if not connection.is_authenticated:
@@ -155,6 +152,10 @@ class Connections:
         else:
             connection.is_closed = True
             connection.close("max.connections is reached")
+        try:
+            connection.principal = listener.principal_of(certificate)
+        except ValueError as error:
+            self.reject(connection, str(error))
         return connection
 
     def drop(self, connection: Connection, now_ms: int) -> None:

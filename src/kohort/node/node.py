@@ -14,6 +14,7 @@ from kohort.assign.server.catalog import server_assignors
 from kohort.assign.server.spec import ServerAssignor
 from kohort.log.disk import Disk
 from kohort.node.apis.context import ApiContext
+from kohort.node.authentication.authentication import ClaimsOf
 from kohort.node.broker_state import BrokerState
 from kohort.node.configuration.config import Config
 from kohort.node.connections import Connections
@@ -33,6 +34,7 @@ class Node:
 
     `assignors` are the server-side assignors by name, the default first; without any, those that the setting names.
     `elapsed_us` is a clock of microseconds that measures how long a target takes to compute; without one it took none.
+    `claims` verify the tokens of OAUTHBEARER, by the name of the listener.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Node:
         assignors: Mapping[str, ServerAssignor] | None = None,
         elapsed_us: Callable[[], int] | None = None,
         observer: GroupObserver | None = None,
+        claims: Mapping[str, ClaimsOf] | None = None,
     ) -> None:
         self.config = config
         self.disk = disk
@@ -57,7 +60,7 @@ class Node:
         services = Services(
             config, disk, random_bytes, self.clock, self.timers, self.durability, self._steps, self.state
         )
-        self.context = ApiContext(services, self.assignors, observer)
+        self.context = ApiContext(services, self.assignors, observer, claims or {})
         self.connections = Connections(self.context)
         self.cleaner = LogCleaner(config, self.topics, self.timers)
 

@@ -1279,6 +1279,33 @@ class SaslAuthenticateResponse(Response):
     auth_bytes: bytes = b""
     session_lifetime_ms: int = 0  # from 1
 
+class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
+    class Component(Value):
+        entity_type: str = ""
+        match_type: int = 0
+        match: str | None = ""
+
+    components: list[Component] = ...
+    strict: bool = False
+
+class DescribeClientQuotasResponse(Response):
+    class Entry(Value):
+        class Entity(Value):
+            entity_type: str = ""
+            entity_name: str | None = ""
+
+        class Value(Value):
+            key: str = ""
+            value: float = 0.0
+
+        entity: list[Entity] = ...
+        values: list[Value] = ...
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = ""
+    entries: list[Entry] | None = ...
+
 class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsResponse]):
     class UserName(Value):
         name: str = ""

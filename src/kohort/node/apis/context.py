@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kohort.assign.server.spec import ServerAssignor
-from kohort.node.authentication.authentication import Authentication
+from kohort.node.authentication.authentication import Authentication, ClaimsOf
 from kohort.node.authorization.access import Access
 from kohort.node.authorization.acls import Acls
 from kohort.node.authorization.api_checks import Check
@@ -30,7 +30,11 @@ class ApiContext:
     """The first argument of every handler."""
 
     def __init__(
-        self, services: Services, assignors: Mapping[str, ServerAssignor], observer: GroupObserver | None
+        self,
+        services: Services,
+        assignors: Mapping[str, ServerAssignor],
+        observer: GroupObserver | None,
+        claims: Mapping[str, ClaimsOf],
     ) -> None:
         self.services = services
         self.config = services.config
@@ -44,7 +48,9 @@ class ApiContext:
         self.listeners = listeners_of(services.config)
         """The listeners, the first of them first."""
         self.timers = services.timers
-        self.authentication = Authentication(services.state.scram_credentials, services.random_bytes)
+        self.authentication = Authentication(
+            services.state.scram_credentials, services.random_bytes, services.clock, claims
+        )
         self.fetch_sessions = FetchSessions(
             services.config.max_incremental_fetch_session_cache_slots, services.random_bytes
         )

@@ -25,7 +25,7 @@ from kohort.wire.messages import (
 def sasl_handshake(context: ApiContext, request: Request, message: SaslHandshakeRequest) -> SaslHandshakeResponse:
     """Begin a login by the mechanism, the first or another one."""
     connection = request.connection
-    offered = list(connection.listener.mechanisms) if connection.listener.has_sasl else []
+    offered = list(connection.listener.mechanisms)
     if not offered or (connection.is_authenticated and not connection.has_session):
         raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
     if message.mechanism not in offered:

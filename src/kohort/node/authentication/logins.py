@@ -1,20 +1,25 @@
 """The server's side of SASL: one exchange of tokens, which ends with the name of a user or fails.
 
-PLAIN is RFC 4616, SCRAM is RFC 5802.
+PLAIN is RFC 4616, SCRAM RFC 5802, OAUTHBEARER RFC 7628.
 """
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kohort.wire import scram
 
 
 class LoginFailed(Exception):
     """The client is not who it claims to be, or breaks the rules of the mechanism. The text holds no secret."""
+
+
+Claims = Mapping[str, Any]
+"""What a token states, by the names of JSON."""
 
 
 class User(NamedTuple):
@@ -92,3 +97,77 @@ class ScramLogin:
         if not compare_digest(before.encode(), last.encode()) or not credential.is_proof(scram.bytes_of(proof), signed):
             raise LoginFailed("invalid user name or password")
         return f"v={credential.signature(signed)}".encode(), User(name)
+
+
+_BEARER = re.compile(r"n,(?:a=([^,]*))?,\x01(?:[^\x01]+\x01)*?auth=Bearer +([^\x01]+)\x01(?:[^\x01]+\x01)*\x01", re.I)
+_REFUSED = b'{"status":"invalid_token"}'
+
+
+class BearerLogin:
+    """A token, whose signature `claims_of` verifies (it raises ValueError), and of whose claims `user_of` makes a user.
+
+    A refusal is sent as JSON, which the client acknowledges before the login fails.
+    """
+
+    def __init__(self, claims_of: Callable[[str], Claims], user_of: Callable[[Claims], User]) -> None:
+        self._claims_of = claims_of
+        self._user_of = user_of
+        self._refusal: LoginFailed | None = None
+
+    def step(self, token: bytes) -> tuple[bytes, User | None]:
+        if self._refusal is not None:
+            raise self._refusal
+        try:
+            found = _BEARER.fullmatch(token.decode())
+            if found is None:
+                raise LoginFailed("malformed OAUTHBEARER message")
+            user = self._user_of(self._claims_of(found[2]))
+            if found[1] and scram.unescape(found[1]) != user.name:
+                raise LoginFailed("a user cannot log in as another one")
+        except ValueError as error:
+            self._refusal = LoginFailed(str(error))
+        except LoginFailed as error:
+            self._refusal = error
+        else:
+            return b"", user
+        return _REFUSED, None
+
+
+class ClaimRules:
+    """What the claims of a token must be: who issued it, for which audiences, when, and which of them is the user."""
+
+    def __init__(self, issuer: str | None, audiences: Sequence[str], skew_ms: int, user_claim: str) -> None:
+        self._issuer = issuer
+        self._audiences = frozenset(audiences)
+        self._skew_ms = skew_ms
+        self._user_claim = user_claim
+
+    def user(self, claims: Claims, now_ms: int) -> User:
+        """Return the user of a token whose signature is right. Raises LoginFailed."""
+        expires_ms = _time_ms(claims, "exp")
+        if expires_ms is None:
+            raise LoginFailed("the token never expires (it has no claim exp)")
+        if now_ms >= expires_ms + self._skew_ms:
+            raise LoginFailed("the token has expired")
+        for name in ("nbf", "iat"):
+            if (since_ms := _time_ms(claims, name)) is not None and now_ms < since_ms - self._skew_ms:
+                raise LoginFailed(f"the token is not valid yet (claim {name})")
+        if self._issuer is not None and claims.get("iss") != self._issuer:
+            raise LoginFailed("the token is from another issuer")
+        stated = claims.get("aud")
+        audiences = {each for each in (stated if isinstance(stated, list) else [stated]) if isinstance(each, str)}
+        if self._audiences and not self._audiences & audiences:
+            raise LoginFailed("the token is for another audience")
+        user = claims.get(self._user_claim)
+        if not isinstance(user, str) or not user.strip():
+            raise LoginFailed(f"the token names no user (claim {self._user_claim})")
+        return User(user, expires_ms + self._skew_ms)
+
+
+def _time_ms(claims: Claims, name: str) -> int | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+        raise LoginFailed(f"the token's claim {name} is no time")
+    return int(value * 1000)

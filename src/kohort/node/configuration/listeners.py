@@ -9,8 +9,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kohort.model.principal import ANONYMOUS, Principal
 from kohort.node.configuration.broker_settings import MECHANISMS
 from kohort.node.configuration.config import OF_LISTENER, Config, ConfigError, ListenerConfig
+from kohort.node.configuration.principal_mapping import PrincipalMapping
+from kohort.wire.distinguished_names import subject
 from kohort.wire.jaas import jaas_options
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -28,6 +31,7 @@ class Listener:
     address: Address
     settings: ListenerConfig = field(repr=False)
     advertised: Address
+    mapping: PrincipalMapping = field(repr=False)
 
     @property
     def has_tls(self) -> bool:
@@ -42,6 +46,8 @@ class Listener:
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """The mechanisms by which clients may log in."""
+        if not self.has_sasl:
+            return ()
         if (enabled := self.settings.sasl_enabled_mechanisms) is not None:
             return enabled
         is_ready = {"PLAIN": bool(self.plain_users), "OAUTHBEARER": self.bearer.sasl_oauthbearer_jwks_endpoint_url}
@@ -60,6 +66,12 @@ class Listener:
     def bearer(self) -> ListenerConfig:
         """The settings of OAUTHBEARER."""
         return self.settings.of_mechanism("OAUTHBEARER")
+
+    def principal_of(self, certificate: bytes | None) -> Principal:
+        """Return who a client is by its certificate (DER), before any login. Raises ValueError."""
+        if certificate is None or self.has_sasl:
+            return ANONYMOUS
+        return Principal("User", self.mapping.name(subject(certificate)))
 
     @property
     def client_auth(self) -> str:
@@ -93,13 +105,16 @@ def listeners_of(config: Config) -> tuple[Listener, ...]:
         raise ConfigError(f"advertised.listeners names {', '.join(sorted(strange))}, which listeners does not")
     protocols = _protocols(config, bound)
     _check_names(config, bound)
-    found = tuple(
-        Listener(name, protocols[name], address, ListenerConfig(config, name), advertised.get(name, address))
-        for name, address in bound.items()
-    )
-    for listener in found:
-        _check_mechanisms(listener)
-    return found
+    found = []
+    for name, address in bound.items():
+        settings = ListenerConfig(config, name)
+        try:
+            mapping = PrincipalMapping(settings.ssl_principal_mapping_rules)
+        except ValueError as error:
+            raise ConfigError(f"invalid value for ssl.principal.mapping.rules: {error}") from None
+        found.append(Listener(name, protocols[name], address, settings, advertised.get(name, address), mapping))
+        _check_mechanisms(found[-1])
+    return tuple(found)
 
 
 def _endpoints(setting: str, texts: Iterable[str], default: str = "PLAINTEXT") -> dict[str, Address]:
@@ -141,8 +156,6 @@ def _protocols(config: Config, names: Iterable[str]) -> dict[str, str]:
 
 def _check_mechanisms(listener: Listener) -> None:
     """Raise ConfigError where a listener offers a mechanism by which no client can log in."""
-    if not listener.has_sasl:
-        return
     if "PLAIN" in listener.mechanisms and not listener.plain_users:
         raise ConfigError(
             f"listener {listener.name} offers PLAIN and has no users: set kohort.sasl.plain.users, or"

@@ -70,7 +70,7 @@ def described(peer: Peer, *users: str) -> dict[str, tuple[int, list[tuple[int, i
     names = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in users] or None
     results = peer.call(DescribeUserScramCredentialsRequest(users=names), 0).results
     return {
-        each.user: (each.error_code, [(info.mechanism, info.iterations) for info in each.credential_infos])
+        each.user: (each.error_code, [(one.mechanism, one.iterations) for one in each.credential_infos])
         for each in results
     }
 
