@@ -30,6 +30,7 @@ OPTIONAL_HOMES = {
     "pyiceberg": "src/kohort/spark/tables/iceberg.py",
     "psycopg": "src/kohort/spark/tables/postgres_connection.py",
     "prometheus_client": "src/kohort/client/prometheus.py",
+    "cryptography": "src/kohort/broker/certificates.py",
     "jwt": "src/kohort/broker/json_web_tokens.py",
 }
 """The one module that may name an optional package."""

@@ -9,9 +9,9 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kohort.broker.descriptors import budget
-from kohort.broker.json_web_tokens import JsonWebKeys
 from kohort.broker.os_disk import OsDisk
 from kohort.broker.server_assignors import load_assignors
 from kohort.net.listener_tls import listener_tls
@@ -20,6 +20,9 @@ from kohort.net.server import Clock, Server
 from kohort.node.configuration.config import Config, ConfigError
 from kohort.node.configuration.listeners import Address, Listener, endpoint, listeners_of
 from kohort.node.node import Node
+
+if TYPE_CHECKING:
+    from kohort.broker.json_web_tokens import JsonWebKeys
 
 log = logging.getLogger("kohort.broker")
 
@@ -140,6 +143,8 @@ class Broker:
 
 
 def _keys(listener: Listener) -> JsonWebKeys:
+    from kohort.broker.json_web_tokens import JsonWebKeys
+
     settings = listener.bearer
     url = settings.sasl_oauthbearer_jwks_endpoint_url
     assert url is not None, "a listener that offers OAUTHBEARER has keys"

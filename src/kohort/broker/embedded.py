@@ -12,13 +12,17 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kohort.broker.broker import Broker
 from kohort.net.event_loop import new_event_loop
 from kohort.node.configuration.config import ConfigError, find_broker_setting
+
+if TYPE_CHECKING:
+    from kohort.broker.secured_listener import ClientSettings, SecuredListener
 
 
 class EmbeddedBroker:
@@ -27,8 +31,10 @@ class EmbeddedBroker:
     Settings are Kafka's, with underscores for dots: `group_initial_rebalance_delay_ms=0`. Without `data_dir` the
     broker uses a directory of its own, which `stop` removes. `assignors` are server-side assignors besides the built-in
     ones: names, assignors or functions of a GroupSpec. `compatible="kafka-4.3"` switches off what improves on that
-    version of Apache Kafka. Its methods block for milliseconds and work inside a running event loop too. Raises
-    TypeError for a setting that does not exist, ConfigError for a value that it cannot have.
+    version of Apache Kafka. With `security_protocol`, and `sasl_mechanism` and `users` for SASL, its listener has
+    certificates and users of its own; `client_settings`, `java_properties` and `librdkafka_settings` are for clients.
+    Its methods block for milliseconds and work inside a running event loop too. Raises TypeError for a setting that
+    does not exist, ConfigError for a value that it cannot have.
     """
 
     def __init__(
@@ -39,9 +45,17 @@ class EmbeddedBroker:
         port: int = 0,
         assignors: Iterable[object] = (),
         compatible: str | None = None,
+        security_protocol: str | None = None,
+        sasl_mechanism: str | None = None,
+        users: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         self._settings = {_name(name): _text(value) for name, value in settings.items()}
+        self._secured: SecuredListener | None = None
+        if security_protocol is not None:
+            self._secure(security_protocol, sasl_mechanism, users, host)
+        elif sasl_mechanism is not None or users is not None:
+            raise TypeError("EmbeddedBroker: sasl_mechanism and users need security_protocol='SASL_SSL' or its kin")
         if compatible is not None:
             self._settings["kohort.compatible"] = compatible
         for name in self._settings:
@@ -67,6 +81,45 @@ class EmbeddedBroker:
     def bootstrap_servers(self) -> str:
         """HOST:PORT for clients; known once the broker has started."""
         return f"{self.broker.address[0]}:{self.broker.address[1]}"
+
+    def _secure(self, protocol: str, mechanism: str | None, users: Mapping[str, str] | None, host: str) -> None:
+        """Have one listener with TLS, a login, or both."""
+        from kohort.broker.secured_listener import SecuredListener
+
+        if "listeners" in self._settings:
+            raise TypeError("EmbeddedBroker: give either listeners or security_protocol")
+        self._files = tempfile.TemporaryDirectory(prefix="kohort-security-")
+        client_auth = self._settings.pop("ssl.client.auth", "none")
+        self._secured = SecuredListener(Path(self._files.name), protocol, mechanism, users, (host,), client_auth)
+        self._settings = {**self._secured.settings, **self._settings, "listeners": f"{protocol}://{host}:0"}
+
+    @property
+    def security(self) -> SecuredListener:
+        """The certificates, users and tokens of a broker that was given a `security_protocol`."""
+        if self._secured is None:
+            raise TypeError("this EmbeddedBroker was given no security_protocol")
+        return self._secured
+
+    @property
+    def client_settings(self) -> ClientSettings:
+        """Arguments of `Consumer`, `Producer` and `Admin`, with what they need to log in."""
+        if self._secured is None:
+            return {"bootstrap_servers": self.bootstrap_servers}
+        return self._secured.client_settings(self.bootstrap_servers)
+
+    @property
+    def java_properties(self) -> dict[str, str]:
+        """The same for Java's clients and Kafka's command line tools."""
+        if self._secured is None:
+            return {"bootstrap.servers": self.bootstrap_servers}
+        return self._secured.java_properties(self.bootstrap_servers)
+
+    @property
+    def librdkafka_settings(self) -> dict[str, Any]:
+        """The same for librdkafka, as confluent-kafka takes them."""
+        if self._secured is None:
+            return {"bootstrap.servers": self.bootstrap_servers}
+        return self._secured.librdkafka_settings(self.bootstrap_servers)
 
     @property
     def is_running(self) -> bool:

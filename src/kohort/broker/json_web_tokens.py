@@ -133,6 +133,18 @@ class JsonWebKeys:
 _SIGNATURE_ONLY = {f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")}
 
 
+def jwks(key: Any) -> dict[str, Any]:
+    """Return a JWKS with the public part of a key on the curve P-256."""
+    public = jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    return {"keys": [{**public, "kid": "test", "use": "sig", "alg": "ES256"}]}
+
+
+def signed_token(key: Any, claims: Mapping[str, Any]) -> str:
+    """Return a token that such a key signs."""
+    made: str = jwt.encode(dict(claims), key, algorithm="ES256", headers={"kid": "test"})
+    return made
+
+
 def _fetch(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
         content: bytes = answer.read(1 << 20)
