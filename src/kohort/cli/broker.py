@@ -20,6 +20,7 @@ _EXAMPLES = """
 kohort broker --data /var/lib/kohort
 kohort broker --data ./kohort --port 9092 --set num.partitions=12 --set group.initial.rebalance.delay.ms=0
 kohort broker --data ./kohort --config server.properties
+kohort broker --data ./kohort --set 'kohort.sasl.scram.users=ann:${env:PASSWORD}' --set listeners=SASL_SSL://:9093 ...
 kohort broker --data ./kohort --assignor billing.assignors:by_hand
 """
 
@@ -38,7 +39,14 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="the port, 0 for any (default: that of listeners)",
     )
     add("--advertised", metavar="HOST:PORT", help="where clients shall connect to")
-    add("--set", metavar="NAME=VALUE", action="append", default=[], type=setting, help="one setting")
+    add(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=setting,
+        help="one setting; ${env:VARIABLE} in it, as in a file, is that environment variable",
+    )
     add("--config", metavar="FILE", type=Path, help="settings from a .properties or .toml file")
     add(
         "--compatible",
@@ -69,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(message)s")
     try:
         settings = read_settings(args.config) if args.config is not None else {}
-        settings.update(args.set)
+        settings.update(_given(args.set))
         if args.assignor:
             sys.path.insert(0, "")  # as `python -m` does; a console script starts without it
         broker = Broker(
@@ -94,6 +102,33 @@ def run(args: argparse.Namespace) -> int:
         print(f"kohort broker: {_reason(error, broker, args.data)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _given(options: list[tuple[str, str]]) -> dict[str, str]:
+    """Return the settings of the command line. Raises ConfigError."""
+    from kohort.node.configuration.broker_settings import Kind
+    from kohort.node.configuration.config import find_broker_setting
+
+    settings = {}
+    for name, text in options:
+        settings[name] = value = _with_variables(name, text)
+        if value == text and find_broker_setting(name).kind is Kind.PASSWORD:
+            print(
+                f"kohort broker: warning: every user of this machine can read {name} in the list of processes: set it"
+                f" in a file for --config, or as --set '{name}=${{env:VARIABLE}}'",
+                file=sys.stderr,
+            )
+    return settings
+
+
+def _with_variables(name: str, text: str) -> str:
+    from kohort.client.config_file import with_variables
+    from kohort.node.configuration.config import ConfigError
+
+    try:
+        return with_variables(text)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 async def _serve(broker: Broker, is_json: bool) -> None:
@@ -145,7 +180,7 @@ def read_settings(path: Path) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".toml":
-            return dict(_flat("", tomllib.loads(text)))
+            return {name: _with_variables(name, value) for name, value in _flat("", tomllib.loads(text))}
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -158,7 +193,7 @@ def read_settings(path: Path) -> dict[str, str]:
         name, separator, value = line.partition("=" if "=" in line else ":")
         if not separator:
             raise ConfigError(f"{path}:{at}: expected KEY=VALUE, found {line!r}")
-        settings[name.strip()] = value.strip()
+        settings[name.strip()] = _with_variables(name.strip(), value.strip())
     return settings
 
 

@@ -73,8 +73,13 @@ def read_properties(text: str) -> dict[str, str]:
         name, equals, value = line.partition("=")
         if not equals:
             raise ValueError(f"{line.split()[0]!r}… is no line of the form name=value")
-        found[name.strip()] = re.sub(r"\$\{env:(\w+)\}", _variable, value.strip())
+        found[name.strip()] = with_variables(value.strip())
     return found
+
+
+def with_variables(value: str) -> str:
+    """Return a value with `${env:NAME}` replaced by the environment variable. Raises ValueError where there is none."""
+    return re.sub(r"\$\{env:(\w+)\}", _variable, value)
 
 
 def _variable(mark: re.Match[str]) -> str:
