@@ -109,16 +109,14 @@ def test_a_file_without_keys_is_refused_at_the_start(tmp_path: Path, text: str |
 def test_keys_are_fetched_from_a_url() -> None:
     fetched = threading.Event()
 
-    class Issuer(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(jwks(("one", KEY)).encode())
-            fetched.set()
+    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(jwks(("one", KEY)).encode())
+        fetched.set()
 
-        def log_message(self, *_: Any) -> None: ...
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Issuer) as server:
+    issuer = type("Issuer", (http.server.BaseHTTPRequestHandler,), {"do_GET": answer, "log_message": print})
+    with http.server.HTTPServer(("127.0.0.1", 0), issuer) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
