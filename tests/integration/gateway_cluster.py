@@ -38,7 +38,7 @@ class GatewayCluster:
         """Let Metadata and FindCoordinator show the gateway's address, as they do on the gateway's listener."""
         node = self.broker.broker.node
         assert node is not None, "the broker runs"
-        node.context.advertised = ("127.0.0.1", self.gateway_port)
+        node.context.listener.advertised = ("127.0.0.1", self.gateway_port)
 
 
 def free_port() -> int:

@@ -456,6 +456,26 @@ CASES = (
         3,
         {(ALTER, CLUSTER): CLUSTER_FAILED},
     ),
+    Case(
+        "DescribeUserScramCredentials",
+        m.DescribeUserScramCredentialsRequest(users=None),
+        0,
+        {(DESCRIBE, CLUSTER): CLUSTER_FAILED},
+    ),
+    Case(
+        "AlterUserScramCredentials",
+        m.AlterUserScramCredentialsRequest(
+            deletions=[m.AlterUserScramCredentialsRequest.Deletion(name="zoe", mechanism=1)]
+        ),
+        0,
+        {(ALTER, CLUSTER): CLUSTER_FAILED},
+    ),
+    Case(
+        "DescribeClientQuotas",
+        m.DescribeClientQuotasRequest(components=[]),
+        1,
+        {(DESCRIBE_CONFIGS, CLUSTER): CLUSTER_FAILED},
+    ),
 )
 
 LISTS = frozenset({Api.METADATA, Api.LIST_GROUPS, Api.LIST_TRANSACTIONS, Api.DESCRIBE_CLUSTER})
