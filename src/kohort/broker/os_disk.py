@@ -272,6 +272,19 @@ class OsDisk:
             raise StorageError(error.errno, "another broker uses this directory", str(self.root)) from None
         self._lock = descriptor
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether a running broker has the root, ours or Apache Kafka's, which locks the same file by other means."""
+        mode = "rb" if self._is_read_only else "rb+"
+        with suppress(FileNotFoundError), (self.root / ".lock").open(mode) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                if file.writable():
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
     def unlock(self) -> None:
         """Give the root back."""
         if self._lock >= 0:

@@ -1,5 +1,7 @@
 """`kohort log check PATH…` and `kohort log export PATH…`: the segment files of `__consumer_offsets`.
 
+`verify` and `repair` are in `log_files`.
+
 `check` finds records at which some version of Apache Kafka would fail to load the log; it reads a batch at a time and
 exits with 1 where it finds any. `export` prints the records as lines of JSON, which `kohort fleet` reads again; keys
 and values are hex, so that no byte is lost.
@@ -14,6 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kohort.cli import log_files
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
 from kohort.cli.terminal.options import add_json, verb
@@ -38,7 +41,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `log` and its verbs to the command line."""
-    parser = verbs.add_parser("log", help="check the log of a coordinator's groups, or export it")
+    parser = verbs.add_parser("log", help="verify, repair, check or export log files")
     inner = parser.add_subparsers(metavar="VERB", required=True)
     summary = "check whether Apache Kafka can load a log of groups (__consumer_offsets), and where it would fail"
     check = verb(inner, "check", summary, run=run_check, examples=EXAMPLES)
@@ -47,6 +50,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     summary = "print the records of a log of groups as lines of JSON, key and value as hex, for `kohort fleet`"
     export = verb(inner, "export", summary, run=run_export, examples=EXPORT_EXAMPLES)
     export.add_argument("--json", action="store_true", help="lines of JSON, which is what it prints anyway")
+    log_files.register(inner)
     for each in (check, export):
         each.add_argument(
             "paths", metavar="PATH", nargs="+", type=Path, help="a data directory, a partition's, a segment"

@@ -3,7 +3,7 @@
 `partition.metadata` and `leader-epoch-checkpoint` are Kafka's own. `log-start-offset-checkpoint` and
 `cleaner-offset-checkpoint` have Kafka's form but lie in the partition's directory. `clean-shutdown` is ours: it holds
 what the last segment was when the log was closed, and is removed before the log changes, so that a start that finds it
-may skip recovery.
+may skip recovery. `lost-offsets` is written by `kohort log repair`: first and last offset of each gap that is known.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 LOG_START_OFFSET = "log-start-offset-checkpoint"
 CLEANER_OFFSET = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = "clean-shutdown"
+LOST_OFFSETS = "lost-offsets"
 
 UNDEFINED = (-1, -1)
 
@@ -38,12 +39,13 @@ def read_topic_id(disk: Disk, directory: str) -> bytes:
         return NO_TOPIC_ID
 
 
-def _write_rows(disk: Disk, path: str, rows: list[str], *, durable: bool) -> None:
+def write_rows(disk: Disk, path: str, rows: list[str], *, durable: bool) -> None:
+    """Replace a checkpoint. Raises StorageError."""
     replace_file(disk, path, "\n".join(["0", str(len(rows)), *rows, ""]).encode(), durable=durable)
 
 
-def _read_rows(disk: Disk, path: str) -> list[list[int]]:
-    """Return the rows of a checkpoint. Raises ValueError when it is malformed."""
+def read_rows(disk: Disk, path: str) -> list[list[int]]:
+    """Return the rows of numbers of a checkpoint. Raises StorageError, and ValueError when it is malformed."""
     version, count, *rows = read_file(disk, path).decode().split("\n")
     if int(version) != 0 or int(count) > len(rows):
         raise ValueError(f"{path} is no checkpoint of version 0")
@@ -52,13 +54,13 @@ def _read_rows(disk: Disk, path: str) -> list[list[int]]:
 
 def write_offset(disk: Disk, directory: str, name: str, offset: int, *, durable: bool) -> None:
     """Remember one offset: where the log starts, or up to where it was cleaned."""
-    _write_rows(disk, f"{directory}/{name}", [str(offset)], durable=durable)
+    write_rows(disk, f"{directory}/{name}", [str(offset)], durable=durable)
 
 
 def read_offset(disk: Disk, directory: str, name: str) -> int:
     """Return a remembered offset; 0 where there is none."""
     try:
-        return max(_read_rows(disk, f"{directory}/{name}")[0][0], 0)
+        return max(read_rows(disk, f"{directory}/{name}")[0][0], 0)
     except (StorageError, ValueError, IndexError):
         return 0
 
@@ -74,12 +76,12 @@ class CleanShutdown(NamedTuple):
 
     def write(self, disk: Disk, directory: str) -> None:
         """Write the file. It need not be durable: without it a log is recovered, which is only slower."""
-        _write_rows(disk, f"{directory}/{CLEAN_SHUTDOWN}", [" ".join(map(str, self))], durable=False)
+        write_rows(disk, f"{directory}/{CLEAN_SHUTDOWN}", [" ".join(map(str, self))], durable=False)
 
     @classmethod
     def read(cls, disk: Disk, directory: str) -> CleanShutdown | None:
         try:
-            return cls(*_read_rows(disk, f"{directory}/{CLEAN_SHUTDOWN}")[0])
+            return cls(*read_rows(disk, f"{directory}/{CLEAN_SHUTDOWN}")[0])
         except (StorageError, ValueError, IndexError, TypeError):
             return None
 
@@ -96,7 +98,7 @@ class LeaderEpochs:
     def load(self) -> None:
         """Read the file; one that is missing or malformed counts as empty."""
         try:
-            rows = _read_rows(self._disk, f"{self._directory}/{LEADER_EPOCHS}")
+            rows = read_rows(self._disk, f"{self._directory}/{LEADER_EPOCHS}")
             self._entries = sorted((epoch, start) for epoch, start in rows)
         except (StorageError, ValueError):
             self._entries = []
@@ -136,5 +138,5 @@ class LeaderEpochs:
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:
         rows = [f"{epoch} {start}" for epoch, start in entries]
-        _write_rows(self._disk, f"{self._directory}/{LEADER_EPOCHS}", rows, durable=self._durable)
+        write_rows(self._disk, f"{self._directory}/{LEADER_EPOCHS}", rows, durable=self._durable)
         self._entries = entries  # not before: a full disk must leave memory and file alike

@@ -11,21 +11,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from kohort.log.batch_search import is_sound, next_sound_batch
 from kohort.log.disk import Disk, StorageError, replace_file
 from kohort.log.producer_state import Producers, ProducerSnapshots
 from kohort.log.segment import Segment, segment_name
-from kohort.wire.compression import Buffer
 from kohort.wire.record_batches import (
-    HEADER_SIZE,
     BatchHeader,
     CorruptBatch,
     Marker,
-    check_batch,
     read_header,
     read_marker,
 )
-
-_MAGIC_POSITION = 16
 
 
 class DamagedLog(StorageError):
@@ -94,7 +90,7 @@ def recover(
     set_aside = None
     lost_records, lost_to = _lost(view, end, end_offset)
     if end < size:
-        if _has_batch(bytes(view[end:])):
+        if next_sound_batch(segment.log.read, end, size) is not None:
             if strict:
                 raise DamagedLog(file, end, "no whole batch, and sound ones behind it")
             set_aside = f"{directory}/{segment_name(segment.base_offset, '.log.cut')}"
@@ -150,7 +146,7 @@ def _scan(
         following = position + header.size
         if following > size or header.base_offset < end_offset or header.last_offset_delta < 0:
             break
-        if _is_sound(view[position:following]):
+        if is_sound(view[position:following]):
             for other, at in doubtful:
                 segment.note(other, at)
             corrupt += len(doubtful)
@@ -163,26 +159,3 @@ def _scan(
             doubtful.append((header, position))
         position = following
     return end, end_offset, corrupt
-
-
-def _is_sound(batch: Buffer) -> bool:
-    try:
-        check_batch(batch)
-    except CorruptBatch:
-        return False
-    return True
-
-
-def _has_batch(content: bytes) -> bool:
-    """Whether a sound batch lies anywhere in bytes that do not begin with one."""
-    at = content.find(b"\x02", _MAGIC_POSITION)
-    while 0 <= at <= len(content) - HEADER_SIZE + _MAGIC_POSITION:
-        start = at - _MAGIC_POSITION
-        try:
-            header = read_header(content, start)
-            if start + header.size <= len(content) and _is_sound(memoryview(content)[start : start + header.size]):
-                return True
-        except CorruptBatch:
-            pass
-        at = content.find(b"\x02", at + 1)
-    return False

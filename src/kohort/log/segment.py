@@ -65,6 +65,14 @@ def aborted_bytes(several: Iterable[AbortedTransaction]) -> bytes:
     return b"".join(_ABORTED.pack(_ABORTED_VERSION, *each) for each in several)
 
 
+def parse_aborted(content: bytes, path: str) -> list[AbortedTransaction]:
+    """Return the aborted transactions of a `.txnindex` file. Raises StorageError where it holds something else."""
+    rows = [] if len(content) % _ABORTED.size else list(_ABORTED.iter_unpack(content))
+    if len(rows) * _ABORTED.size != len(content) or any(row[0] or not row[2] <= row[3] for row in rows):
+        raise StorageError(errno.EIO, "is no index of aborted transactions", path)
+    return [AbortedTransaction(*row[1:]) for row in rows]
+
+
 class OffsetIndex:
     """Entries (last offset of a batch relative to the segment, position of that batch), both growing."""
 
@@ -314,13 +322,7 @@ class Segment:
 
     def _load_aborted(self) -> list[AbortedTransaction]:
         path = self._stem + ABORTED_SUFFIX
-        if not self._disk.exists(path):
-            return []
-        content = read_file(self._disk, path)
-        rows = [] if len(content) % _ABORTED.size else list(_ABORTED.iter_unpack(content))
-        if len(rows) * _ABORTED.size != len(content) or any(row[0] or not row[2] <= row[3] for row in rows):
-            raise StorageError(errno.EIO, "is no index of aborted transactions", path)
-        return [AbortedTransaction(*row[1:]) for row in rows]
+        return parse_aborted(read_file(self._disk, path), path) if self._disk.exists(path) else []
 
     # -- indexes
 
