@@ -76,6 +76,8 @@ class ClassicMember(MemberBase):
         self.sync: effects.Sync | None = None
         self.is_sync_repeated = False
         self.is_prepared = False
+        self.is_passed_by = False
+        """Whether the group has formed another generation, which the answer to a JoinGroup under way has to name."""
         self.joined_topics: tuple[str, ...] = ()
         self.matches: Callable[[str], bool] | None = None
         self.received = Assignment()
@@ -232,8 +234,7 @@ class ClassicMember(MemberBase):
         """The group no longer knows this generation, or this member at all."""
         member_id = self.identity.member_id if error is ErrorCode.ILLEGAL_GENERATION else NO_IDENTITY.member_id
         self.identity = Identity(NO_GENERATION, member_id)
-        self.is_prepared = False
-        self.is_leader = False
+        self.is_prepared = self.is_passed_by = self.is_leader = False
         self.session.end()
 
     def leave(self, reason: str) -> bool:
@@ -309,7 +310,8 @@ class ClassicMember(MemberBase):
                         f"offset commit failed since {ALREADY_REBALANCING}" if is_commit else ALREADY_REBALANCING
                     )
             case ErrorCode.ILLEGAL_GENERATION if self.state is State.JOINING:
-                pass  # the generation that this member waits for has formed: the answer to its JoinGroup says which
+                # The generation that this member waits for has formed: the answer to its JoinGroup says which.
+                self.is_passed_by = True
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
                 self.forget(error)
                 self.request_rejoin(f"encountered {error.name} from {request} response")
@@ -419,6 +421,7 @@ class ClassicMember(MemberBase):
                     # Else it is the leader of before, and what it has assigned from is still to be compared.
                     self.snapshot = None
                 self.identity = Identity(answer.generation, answer.member_id)
+                self.is_passed_by = False
                 self.protocol_name = answer.protocol_name
                 self.is_leader = answer.leader == answer.member_id
                 self.session.open(now_ms)
@@ -555,6 +558,10 @@ class ClassicMember(MemberBase):
             self.is_rejoin_forced = False
         if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             self.forget(error)
+        elif self.is_passed_by and self.owned and error in MOVED:
+            # Its leader may have given away what this member, static and not back in time, had joined without.
+            self.forget(ErrorCode.ILLEGAL_GENERATION)
+            self.do(effects.Rediscover(error))
         elif error in MOVED:
             self.do(effects.Rediscover(error))
         elif error not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):

@@ -61,6 +61,13 @@ def test_sound_log_has_no_findings(disk: Disk) -> None:
     assert partitions_of(disk) == [DIRECTORY]
 
 
+def test_logs_of_topics_with_dots_are_found_among_files(disk: Disk) -> None:
+    disk.make_directory("orders.v1-0")
+    disk.open(f"orders.v1-0/{0:020d}.log", create=True).close()
+    disk.open("recovery-point-offset-checkpoint", create=True).close()
+    assert partitions_of(disk) == ["orders.v1-0"]
+
+
 def test_log_that_was_not_closed_has_no_findings(disk: Disk) -> None:
     filled(disk, closed=False)
     assert found_in(disk) == []

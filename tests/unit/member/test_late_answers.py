@@ -71,6 +71,25 @@ def test_rebalance_in_progress_for_a_member_that_joins_changes_nothing(make: Cal
     assert script.member.identity == Identity(1, "m")
 
 
+def test_member_whose_group_went_on_while_its_join_was_lost_has_lost_its_partitions() -> None:
+    script = cooperative()
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.commit_answered(ErrorCode.ILLEGAL_GENERATION)
+    script.join_failed(ErrorCode.NETWORK_EXCEPTION)
+    script.wait(1_000)
+    assert script.callbacks() == [(LOST, TWO)]
+    assert script.member.identity == Identity(-1, "m")
+
+
+def test_member_whose_join_was_lost_keeps_its_partitions_while_its_generation_is_accepted() -> None:
+    script = cooperative()
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.commit_answered(ErrorCode.NONE)
+    script.join_failed(ErrorCode.NETWORK_EXCEPTION)
+    assert script.member.owned == TWO
+    assert script.member.identity == Identity(1, "m")
+
+
 @either
 def test_a_commit_or_heartbeat_that_the_next_generation_overtook_takes_nothing_from_a_member_that_joins(
     make: Callable[..., Script],
