@@ -236,6 +236,9 @@ class StandstillChecker(Checker):
         """Note how long it took to join, or to leave."""
         if request not in _ANSWERS:
             return
+        if self._faults.has_vanished_connection(member.name):
+            # If the request leaves on that connection, its time-out is the first sign; so the round may wait for it.
+            self._ended_us[member.group_id] = self.now_us
         found = self._rounds.get(member.group_id)
         if found is not None:
             found.joined(member.name, self.now_us)

@@ -27,9 +27,12 @@ class FaultsSeen(Checker):
         super().__init__()
         self._until_us: dict[tuple[str, str], int] = {}
         """By kind (`cluster`, `slow`, `member`, `topic`) and subject."""
+        self._vanished: set[str] = set()
 
     def fault(self, name: str, subject: str, detail: str) -> None:
         """Note a fault, or the answer to what an operator asked for: it takes effect by then."""
+        if name == "vanish":
+            self._vanished.add(subject)
         kind = _KINDS.get(name.removesuffix(" answered"))
         if kind is None:
             return
@@ -57,6 +60,10 @@ class FaultsSeen(Checker):
         """Whether a member was cut off, frozen or meddled with."""
         process = name.partition(".")[0]  # a second membership of one process is named NAME.2
         return self._until_us.get(("member", process), NEVER) >= since_us
+
+    def has_vanished_connection(self, name: str) -> bool:
+        """Whether a connection of a member vanished at any time: it learns of that when it sends there next."""
+        return name.partition(".")[0] in self._vanished
 
     def is_any_member_disturbed(self, since_us: int) -> bool:
         """Whether any member was."""

@@ -146,6 +146,16 @@ def test_a_round_that_waits_for_a_member_which_was_killed_or_cut_off_is_not_judg
         assert world.script.times(STANDSTILL_BOUNDED) == 0
 
 
+def test_a_round_that_waits_for_a_join_on_a_vanished_connection_is_not_judged() -> None:
+    for vanished, times in (("b", 0), ("", 1)):
+        world = Round()
+        if vanished:
+            world.see.fault("vanish", vanished, "")
+        world.passes(60 * SECOND_US)
+        world.stands_still(INTERVAL_MS * 1000)
+        assert world.script.times(STANDSTILL_BOUNDED) == times
+
+
 def test_a_round_that_waits_for_a_static_member_whose_user_does_not_poll_is_not_judged() -> None:
     def waits(is_leaving: bool) -> int:
         world = Round()
