@@ -1,7 +1,5 @@
 """`kohort log check PATH…` and `kohort log export PATH…`: the segment files of `__consumer_offsets`.
 
-`verify` and `repair` are in `log_files`.
-
 `check` finds records at which some version of Apache Kafka would fail to load the log; it reads a batch at a time and
 exits with 1 where it finds any. `export` prints the records as lines of JSON, which `kohort fleet` reads again; keys
 and values are hex, so that no byte is lost.
@@ -16,7 +14,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import log_files
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
 from kohort.cli.terminal.options import add_json, verb
@@ -39,10 +36,8 @@ kohort log export __consumer_offsets-7/00000000000000000000.log | jq .offset
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `log` and its verbs to the command line."""
-    parser = verbs.add_parser("log", help="verify, repair, check or export log files")
-    inner = parser.add_subparsers(metavar="VERB", required=True)
+def register(inner: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the two verbs to those of `kohort log`."""
     summary = "check whether Apache Kafka can load a log of groups (__consumer_offsets), and where it would fail"
     check = verb(inner, "check", summary, run=run_check, examples=EXAMPLES)
     check.add_argument("--kafka", metavar="VERSION", type=version, help="only what this version fails to load")
@@ -50,7 +45,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     summary = "print the records of a log of groups as lines of JSON, key and value as hex, for `kohort fleet`"
     export = verb(inner, "export", summary, run=run_export, examples=EXPORT_EXAMPLES)
     export.add_argument("--json", action="store_true", help="lines of JSON, which is what it prints anyway")
-    log_files.register(inner)
     for each in (check, export):
         each.add_argument(
             "paths", metavar="PATH", nargs="+", type=Path, help="a data directory, a partition's, a segment"
