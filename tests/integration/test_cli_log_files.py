@@ -15,10 +15,10 @@ COUNT = 200
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def broker_directory(tmp_path: Path) -> Path:
     """The directory of a broker that took records and was stopped."""
-    folder = tmp_path / "data"
-    with EmbeddedBroker(folder) as broker:
+    directory = tmp_path / "broker"
+    with EmbeddedBroker(directory) as broker:
         with Admin(broker.bootstrap_servers) as admin:
             admin.create_topic("orders", partitions=1)
         with Producer(broker.bootstrap_servers) as producer:
@@ -26,7 +26,7 @@ def data(tmp_path: Path) -> Path:
                 producer.send("orders", b"order %d" % number)
                 if number % 10 == 9:
                     producer.flush()
-    return folder
+    return directory
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def commands(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypa
     return Commands("127.0.0.1:1", capfdbinary, tmp_path, monkeypatch)
 
 
-def segment(data: Path) -> Path:
-    return data / "orders-0" / "00000000000000000000.log"
+def segment(folder: Path) -> Path:
+    return folder / "orders-0" / "00000000000000000000.log"
 
 
 def damage(file: Path, text: bytes) -> None:
@@ -44,8 +44,8 @@ def damage(file: Path, text: bytes) -> None:
     file.write_bytes(content[:at] + b"#" + content[at + 1 :])
 
 
-def consumed(data: Path) -> list[bytes]:
-    with EmbeddedBroker(data) as broker:
+def consumed(folder: Path) -> list[bytes]:
+    with EmbeddedBroker(folder) as broker:
         settings = {"bootstrap_servers": broker.bootstrap_servers, "group_id": "all", "auto_offset_reset": "earliest"}
         with Consumer("orders", **settings) as consumer:
             found: list[bytes] = []
@@ -54,41 +54,43 @@ def consumed(data: Path) -> list[bytes]:
             return found
 
 
-def test_sound_directory_has_no_findings(data: Path, commands: Commands) -> None:
-    outcome = commands("log", "verify", str(data))
+def test_sound_directory_has_no_findings(broker_directory: Path, commands: Commands) -> None:
+    outcome = commands("log", "verify", str(broker_directory))
     assert (outcome.status, outcome.out) == (0, "")
     assert "every byte is sound" in outcome.err
-    assert commands("log", "repair", str(data), "--json").json["is_sound"] is True
+    assert commands("log", "repair", str(broker_directory), "--json").json["is_sound"] is True
 
 
-def test_damaged_record_is_named_repaired_and_only_its_batch_is_lost(data: Path, commands: Commands) -> None:
-    damage(segment(data), b"order 55")
-    outcome = commands("log", "verify", str(data))
+def test_damaged_record_is_named_repaired_and_only_its_batch_is_lost(
+    broker_directory: Path, commands: Commands
+) -> None:
+    damage(segment(broker_directory), b"order 55")
+    outcome = commands("log", "verify", str(broker_directory))
     assert outcome.status == 1
-    assert outcome.out.startswith(f"{segment(data)}: damaged batch at byte ")
+    assert outcome.out.startswith(f"{segment(broker_directory)}: damaged batch at byte ")
     assert "the CRC of the batch is wrong; offset" in outcome.out
-    before = segment(data).read_bytes()
-    dry = commands("log", "repair", str(data), "--dry-run")
+    before = segment(broker_directory).read_bytes()
+    dry = commands("log", "repair", str(broker_directory), "--dry-run")
     assert dry.status == 1
     assert "bytes out of the file, and keep them in" in dry.out
     assert "nothing was changed" in dry.err
-    assert segment(data).read_bytes() == before
-    (finding,) = commands("log", "verify", str(data / "orders-0"), "--json").json["findings"]
-    repaired = commands("log", "repair", str(data), "--json")
+    assert segment(broker_directory).read_bytes() == before
+    (finding,) = commands("log", "verify", str(folder / "orders-0"), "--json").json["findings"]
+    repaired = commands("log", "repair", str(broker_directory), "--json")
     assert (repaired.status, repaired.json["left"]) == (0, [])
-    assert commands("log", "verify", str(data)).status == 0
+    assert commands("log", "verify", str(broker_directory)).status == 0
     lost = range(finding["first_offset"], finding["last_offset"] + 1)
     assert 55 in lost
-    assert consumed(data) == [b"order %d" % number for number in range(COUNT) if number not in lost]
+    assert consumed(broker_directory) == [b"order %d" % number for number in range(COUNT) if number not in lost]
 
 
-def test_running_broker_is_verified_but_not_repaired(data: Path, commands: Commands) -> None:
-    damage(segment(data), b"order 55")
-    with EmbeddedBroker(data):
-        outcome = commands("log", "verify", str(data))
+def test_running_broker_is_verified_but_not_repaired(broker_directory: Path, commands: Commands) -> None:
+    damage(segment(broker_directory), b"order 55")
+    with EmbeddedBroker(broker_directory):
+        outcome = commands("log", "verify", str(broker_directory))
         assert outcome.status == 1
         assert "a broker uses this directory" in outcome.err
-        refused = commands("log", "repair", str(data))
+        refused = commands("log", "repair", str(broker_directory))
     assert (refused.status, refused.out) == (2, "")
     assert "stop it, then repair" in refused.err
 

@@ -1,15 +1,8 @@
-"""The command `kohort log`: files of logs, verified and repaired; logs of groups, checked and exported."""
+"""The command `kohort log`: files of logs are verified and repaired, logs of groups checked and exported.
 
-from __future__ import annotations
+`log_files` has the former, `group_logs` the latter.
+"""
 
-import argparse
+from kohort.cli.log.log_commands import register
 
-from kohort.cli.log import group_logs, log_files
-
-
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `log` and its verbs to the command line."""
-    parser = verbs.add_parser("log", help="verify, repair, check or export log files")
-    inner = parser.add_subparsers(metavar="VERB", required=True)
-    log_files.register(inner)
-    group_logs.register(inner)
+__all__ = ["register"]
