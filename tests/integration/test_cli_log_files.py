@@ -75,7 +75,7 @@ def test_damaged_record_is_named_repaired_and_only_its_batch_is_lost(
     assert "bytes out of the file, and keep them in" in dry.out
     assert "nothing was changed" in dry.err
     assert segment(broker_directory).read_bytes() == before
-    (finding,) = commands("log", "verify", str(folder / "orders-0"), "--json").json["findings"]
+    (finding,) = commands("log", "verify", str(broker_directory / "orders-0"), "--json").json["findings"]
     repaired = commands("log", "repair", str(broker_directory), "--json")
     assert (repaired.status, repaired.json["left"]) == (0, [])
     assert commands("log", "verify", str(broker_directory)).status == 0
