@@ -68,6 +68,8 @@ class Request:
     is_parked: bool = False
     is_long: bool = False
     """Whether it took more than one turn of the event loop."""
+    frame_bytes: int = 0
+    """Size of a request that is worked on in steps, which keeps it in memory."""
     work: Steps[Any] | None = None
     """What is to be done for it in further turns."""
     blocks: bool = True
@@ -155,6 +157,16 @@ class Connection:
     backlog: deque[bytes | Request] = field(default_factory=deque)
     """Frames to be served in their turn, and requests that overtook frames among them: their answers keep the order."""
     backlog_bytes: int = 0
+    held: int = 0
+    """Bytes of its requests that `RequestMemory` knows of."""
+    is_over_share: bool = False
+    """Whether it is not read because it holds more than its share of that memory."""
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes of its requests in memory: of a frame that is not whole, of those that wait, of one under way."""
+        blocker = self.blocker
+        return self.splitter.held + self.backlog_bytes + (0 if blocker is None else blocker.frame_bytes)
 
     @property
     def is_blocked(self) -> bool:
@@ -201,13 +213,13 @@ class Connection:
         return frames
 
     def update_throttle(self) -> None:
-        """Ask the socket to stop or to go on reading, by how many frames wait."""
+        """Ask the socket to stop or to go on reading, by how many frames wait and how much memory they take."""
         if self.throttle is None:
             return
         if self.is_throttled:
-            if not self.backlog:
+            if not self.backlog and not self.is_over_share:
                 self.is_throttled = False
                 self.throttle(False)
-        elif len(self.backlog) > BACKLOG_FRAMES or self.backlog_bytes > BACKLOG_BYTES:
+        elif self.is_over_share or len(self.backlog) > BACKLOG_FRAMES or self.backlog_bytes > BACKLOG_BYTES:
             self.is_throttled = True
             self.throttle(True)

@@ -20,6 +20,7 @@ from kohort.node.apis.routes import Routes
 from kohort.node.client_connection import NO_REPLY, Connection, Request
 from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import Listener
+from kohort.node.request_memory import RequestMemory
 from kohort.node.route import Route
 from kohort.node.step_scheduler import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
 from kohort.wire.apis import Api
@@ -39,6 +40,7 @@ SEND_BYTES = 64 << 10
 OVERTAKING_BYTES = 16 << 10
 """A larger request waits for those before it: it would be decoded twice."""
 
+_NAMES = {int(api): api.name for api in Api}
 _BEFORE_LOGIN = frozenset({Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
 
 _HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
@@ -105,6 +107,7 @@ class Connections:
         self._steps = services.steps
         self._open: set[Connection] = set()
         self.limit = ConnectionLimit(services.config)
+        self.memory = RequestMemory(services.config, services.clock, services.timers, self.reject)
         is_guarded = context.access.authorizer is not None
         self._routes = Routes(services.config.newest_versions, is_guarded=is_guarded)
         if is_guarded:
@@ -140,8 +143,10 @@ class Connections:
         It came by `listener`, by default the first; `certificate` is its own, in DER.
         """
         now_ms = self.clock.now_ms
-        splitter = FrameSplitter(self._config.socket_request_max_bytes)
-        listener = listener or self._context.listener
+        config, listener = self._config, listener or self._context.listener
+        splitter = FrameSplitter(
+            config.sasl_server_max_receive_size if listener.has_sasl else config.socket_request_max_bytes
+        )
         connection = Connection(peer_host, listener, send, close, throttle, splitter, not listener.has_sasl, now_ms)
         if self.limit.admits(len(self._open), peer_host, now_ms):
             self._open.add(connection)
@@ -193,6 +198,8 @@ class Connections:
             self._put_back(connection, frames)
         else:
             self._serve(connection, frames)
+        if connection.held or connection.splitter.held or connection.backlog_bytes:
+            self.memory.update(connection, connection.request_bytes)
         if self._touched or self._durability.woken:
             self.settle()
 
@@ -222,6 +229,7 @@ class Connections:
             if request.dropped is not None:
                 request.dropped()
         connection.outstanding.clear()
+        self.memory.forget(connection)
         if connection in self._open:
             self._open.discard(connection)
             self.limit.left(len(self._open))
@@ -249,6 +257,8 @@ class Connections:
                 connection.send_out()
             if connection.backlog and not connection.is_blocked:
                 self._serve(connection, connection.take_backlog())
+            if connection.held:
+                self.memory.update(connection, connection.request_bytes)
             if connection.is_throttled:
                 connection.update_throttle()
 
@@ -319,6 +329,9 @@ class Connections:
         return route.overtakes(self._context, blocker, message, version)
 
     def _dispatch(self, connection: Connection, frame: bytes, *, is_overtaking: bool = False) -> None:
+        was_in = connection.is_authenticated
+        if not was_in and not self._may_precede_login(connection, frame):
+            return
         try:
             api_key, version, correlation_id, length = _HEAD(frame)
             route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)
@@ -333,15 +346,14 @@ class Connections:
         if route is None:
             self._refuse_version(connection, api_key, version, correlation_id, frame)
             return
-        if not connection.is_authenticated and route.api not in _BEFORE_LOGIN:
-            when = "after the session ended, without another" if connection.has_session else "before"
-            self.reject(connection, f"{route.api.name} {when} SASL authentication")
-            return
         request = Request(self, connection, route, correlation_id, message)
         request.blocks = not is_overtaking
         if not is_short:
+            request.frame_bytes = len(frame)
             request.work = self._read(request, frame, position)
         response = self._handle(request)
+        if not was_in and connection.is_authenticated:
+            connection.splitter.limit = self._config.socket_request_max_bytes
         if response is None:
             response = request.response
         if response is None or response is UNFINISHED:
@@ -354,6 +366,16 @@ class Connections:
                 self._postpone(request)
         elif response is not NO_REPLY and not connection.is_closed:
             self._respond(request, response)
+
+    def _may_precede_login(self, connection: Connection, frame: bytes) -> bool:
+        """Whether a frame is of an API that is served before the login; else its connection is closed, unread."""
+        api_key = int.from_bytes(frame[:2], "big", signed=True)
+        if api_key in _BEFORE_LOGIN:
+            return True
+        name = _NAMES.get(api_key, f"API key {api_key}")
+        when = "after the session ended, without another" if connection.has_session else "before"
+        self.reject(connection, describe_foreign_protocol(frame) or f"{name} {when} SASL authentication")
+        return False
 
     def _release_kept(self, connection: Connection, message: Any) -> None:
         """Have the request that is kept answered, unless it may wait on behind a later one."""
@@ -411,6 +433,8 @@ class Connections:
         self._go_on(request)
 
     def _postpone(self, request: Request) -> None:
+        if not request.is_long and request.frame_bytes:
+            self.memory.update(request.connection, request.connection.request_bytes)
         request.is_long = True
         self._steps.waiting.append(partial(self._go_on, request))
 

@@ -121,15 +121,22 @@ class FrameSplitter:
     its length is seen; after an error the splitter must be thrown away with its connection.
     """
 
-    __slots__ = ("_head", "_limit", "_missing", "_pieces")
+    __slots__ = ("_head", "_missing", "_pieces", "held", "limit")
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
+        self.held = 0
+        """How many bytes there are of a frame that is not whole."""
         self._head = b""
         """The first bytes of a length, up to three."""
         self._pieces: list[bytearray | memoryview] = []
         self._missing = 0
         """How many bytes the frame in `_pieces` lacks."""
+
+    @property
+    def frame_bytes(self) -> int:
+        """The size of the frame that is not whole."""
+        return self.held + self._missing
 
     def feed(self, chunk: Buffer) -> list[bytes]:
         """Take bytes as they came; return the frames now whole. Raises `FrameTooLarge`, `MalformedMessage`."""
@@ -143,15 +150,15 @@ class FrameSplitter:
                 return frames
             frames.append(b"".join((*self._pieces, memoryview(chunk)[:position])))
             self._pieces.clear()
-            self._missing = 0
+            self._missing = self.held = 0
         elif self._head:
             chunk = self._head + bytes(chunk)
             self._head = b""
         end = len(chunk)
         while end - position >= 4:
             (length,) = _LENGTH.unpack_from(chunk, position)
-            if not 0 <= length <= self._limit:
-                raise bad_length(length, self._limit)
+            if not 0 <= length <= self.limit:
+                raise bad_length(length, self.limit)
             stop = position + 4 + length
             if stop > end:
                 self._missing = stop - end
@@ -165,9 +172,13 @@ class FrameSplitter:
 
     def _keep(self, piece: Buffer) -> None:
         """Hold a piece of a frame: a large one as it is, so that a large frame is copied once, when it is whole."""
+        self.held += len(piece)
         if len(piece) >= _WORTH_A_BUFFER:
             view = memoryview(piece)
-            self._pieces.append(view if type(view.obj) is bytes else memoryview(bytes(piece)))
+            whole = view.obj
+            # A view of a small part would keep the rest in memory too.
+            is_most = type(whole) is bytes and 2 * len(piece) >= len(whole)
+            self._pieces.append(view if is_most else memoryview(bytes(piece)))
         elif self._pieces and type(self._pieces[-1]) is bytearray:
             self._pieces[-1] += piece  # one by one they would take more memory than the frame
         else:

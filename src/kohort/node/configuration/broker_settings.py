@@ -263,6 +263,12 @@ class BrokerSettings(ListenerSettings):
     # -- requests
 
     socket_request_max_bytes = _int(104_857_600, "The largest request; a larger one closes its connection.", 1)
+    queued_max_request_bytes = Setting[int](LONG, 134_217_728,
+        "How much memory requests that are not whole, wait, or are worked on take on all connections together, shared "
+        "fairly: a connection that holds more than is left is not read until there is more, and one large request at a "
+        "time is let through. -1: no limit.", -1, LONG_MAX, compatible=-1)
+    sasl_server_max_receive_size = _int(524_288,
+        "The largest request before the login, where there is one; a larger one closes its connection.", 1)
     kohort_request_max_entries = _int(20_000,
         "How many entries the lists of one request may have together; a request with more closes its connection.",
         4096, compatible=INT_MAX)
