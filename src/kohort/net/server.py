@@ -19,6 +19,7 @@ from kohort.net.renewed_context import RenewedContext
 from kohort.net.tls_stream import TlsStream
 from kohort.node.client_connection import Connection
 from kohort.node.configuration.listeners import Listener
+from kohort.node.connection_limit import ConnectionCounts
 from kohort.node.node import Node
 from kohort.wire.codec import Buffer
 
@@ -70,7 +71,7 @@ class Server:
         self.clients: set[Client] = set()
         self._loop = asyncio.get_running_loop()
         self._ports: list[Port] = []
-        self._accepted = 0
+        self._accepted = ConnectionCounts()
         """Sockets of clients that are open, those included that are no `Client` yet."""
         self._opening: set[asyncio.Task[None]] = set()
         self._handshakes: set[TlsStream] = set()
@@ -112,33 +113,42 @@ class Server:
 
     def _accept(self, port: Port) -> None:
         """Take the connections that wait, as many as one turn and `max.connections` allow."""
+        limit = self.node.connections.limit
         for _ in range(ACCEPTS):
+            if delay_ms := limit.creation_delay_ms(self.clock.now_ms()):
+                self._pause_accepting(port, delay_ms / 1000)
+                return
             try:
                 accepted, peer = port.socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
                 log.warning("no connection can be accepted for %g s: %s", NO_DESCRIPTOR_SECONDS, error)
-                self._loop.remove_reader(port.socket.fileno())
-                self._loop.call_later(NO_DESCRIPTOR_SECONDS, self._begin_accepting, port)
+                self._pause_accepting(port, NO_DESCRIPTOR_SECONDS)
                 return
-            if not self.node.connections.limit.admits(self._accepted, str(peer[0]), self.clock.now_ms()):
+            host = str(peer[0])
+            if not limit.admits(self._accepted, host, self.clock.now_ms()):
                 accepted.close()
                 continue
             accepted.setblocking(False)
-            self._accepted += 1
-            task = self._loop.create_task(self._open(accepted, str(peer[0]), port))
+            limit.created()
+            self._accepted.add(host)
+            task = self._loop.create_task(self._open(accepted, host, port))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
 
+    def _pause_accepting(self, port: Port, seconds: float) -> None:
+        self._loop.remove_reader(port.socket.fileno())
+        self._loop.call_later(seconds, self._begin_accepting, port)
+
     async def _open(self, accepted: socket.socket, host: str, port: Port) -> None:
-        client = Client(self, port.listener)
+        client = Client(self, host, port.listener)
         try:
             protocol = client if port.tls is None else self._encrypted(client, host, port.tls.renew())
             await self._loop.connect_accepted_socket(lambda: protocol, accepted)
         except OSError:  # the client has gone already
             accepted.close()
-            self._accepted -= 1
+            self._accepted.remove(host)
 
     def _encrypted(self, client: Client, host: str, context: ssl.SSLContext) -> TlsStream:
         """Return the TLS of a client, which is one of ours only when its handshake is complete."""
@@ -146,7 +156,7 @@ class Server:
         def is_over(failure: str | None) -> None:
             self._handshakes.discard(stream)
             if failure is not None:
-                self._accepted -= 1
+                self._accepted.remove(host)
                 log.info("listener %s: no TLS with %s: %s", client.listener.name, host, failure)
 
         stream = TlsStream(context, client, is_over, self.node.config.kohort_authentication_timeout_ms)
@@ -156,7 +166,7 @@ class Server:
     def ended(self, client: Client) -> None:
         """Forget a client whose socket is closed."""
         self.clients.discard(client)
-        self._accepted -= 1
+        self._accepted.remove(client.host)
 
     async def stop(self) -> None:
         """Stop listening and close every connection after what it still has to send."""
@@ -211,27 +221,26 @@ class Server:
 class Client(asyncio.Protocol):
     """One accepted socket."""
 
-    __slots__ = ("_connection", "_server", "_transport", "listener")
+    __slots__ = ("_connection", "_server", "_transport", "host", "listener")
 
     _transport: Any
     _connection: Connection
 
-    def __init__(self, server: Server, listener: Listener) -> None:
+    def __init__(self, server: Server, host: str, listener: Listener) -> None:
         self._server = server
+        self.host = host
         self.listener = listener
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
-        peer = transport.get_extra_info("peername")
         raw = transport.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._server.clients.add(self)
-        host = peer[0] if peer else "unknown"
         certificate = transport.get_extra_info("peer_certificate")
-        connections = self._server.connections
-        self._connection = connections.open(host, self.send, self.close, self.throttle, self.listener, certificate)
+        open_one = self._server.connections.open
+        self._connection = open_one(self.host, self.send, self.close, self.throttle, self.listener, certificate)
 
     def data_received(self, chunk: bytes) -> None:
         server = self._server

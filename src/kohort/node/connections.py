@@ -18,8 +18,8 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.apis.routes import Routes
 from kohort.node.client_connection import NO_REPLY, Connection, Request
-from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import Listener
+from kohort.node.connection_limit import ConnectionCounts, ConnectionLimit
 from kohort.node.request_memory import RequestMemory
 from kohort.node.route import Route
 from kohort.node.step_scheduler import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
@@ -45,54 +45,6 @@ _BEFORE_LOGIN = frozenset({Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHEN
 
 _HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 
-QUIET_MS = 60_000
-"""How long the same limit is not logged again."""
-
-
-class ConnectionLimit:
-    """`max.connections`, or what the process's limit of open files leaves, if that is less."""
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._for_clients: int | None = None
-        self._open_files = 0
-        self._refused = 0
-        self._logged_ms: int | None = None
-
-    def derive(self, for_clients: int, open_files: int) -> None:
-        """Take no more than `for_clients` of the `open_files` that the process may have."""
-        self._for_clients, self._open_files = for_clients, open_files
-
-    @property
-    def most(self) -> int:
-        """How many connections may be open."""
-        most = self._config.max_connections
-        return most if self._for_clients is None else min(most, self._for_clients)
-
-    def admits(self, count: int, peer_host: str, now_ms: int) -> bool:
-        """Whether one more connection is taken where `count` are open."""
-        most = self.most
-        if count < most:
-            return True
-        self._refused += 1
-        if self._logged_ms is None or now_ms - self._logged_ms >= QUIET_MS:
-            self._logged_ms = now_ms
-            name, advice = f"max.connections ({most})", ""
-            if most != self._config.max_connections:
-                name = f"max.connections ({most}, which the limit of {self._open_files} open files leaves)"
-                advice = "; a higher `ulimit -n` allows more"
-            log.warning(
-                "%s is reached: closed the connection from %s, %d refused so far; new ones are taken when others end%s",
-                name, peer_host, self._refused, advice,
-            )  # fmt: skip
-        return False
-
-    def left(self, count: int) -> None:
-        """Note that a connection has ended and `count` are open now."""
-        if self._refused and count < self.most:
-            log.info("connections are taken again: %d of %d are open, %d were refused", count, self.most, self._refused)
-            self._refused = 0
-
 
 class Connections:
     """The open connections of one node, and the requests on them."""
@@ -107,6 +59,7 @@ class Connections:
         self._steps = services.steps
         self._open: set[Connection] = set()
         self.limit = ConnectionLimit(services.config)
+        self._counts = ConnectionCounts()
         self.memory = RequestMemory(services.config, services.clock, services.timers, self.reject)
         is_guarded = context.access.authorizer is not None
         self._routes = Routes(services.config.newest_versions, is_guarded=is_guarded)
@@ -148,15 +101,16 @@ class Connections:
             config.sasl_server_max_receive_size if listener.has_sasl else config.socket_request_max_bytes
         )
         connection = Connection(peer_host, listener, send, close, throttle, splitter, not listener.has_sasl, now_ms)
-        if self.limit.admits(len(self._open), peer_host, now_ms):
+        if self.limit.admits(self._counts, peer_host, now_ms):
             self._open.add(connection)
+            self._counts.add(peer_host)
             if not connection.is_authenticated:
                 limit_ms = self._config.kohort_authentication_timeout_ms
                 text = f"no login on listener {listener.name} within {limit_ms} ms"
                 self._timers.arm(connection.login_timer, now_ms + limit_ms, lambda _: self.reject(connection, text))
         else:
             connection.is_closed = True
-            connection.close("max.connections is reached")
+            connection.close("a limit of connections is reached")
         try:
             connection.principal = listener.principal_of(certificate)
         except ValueError as error:
@@ -232,7 +186,8 @@ class Connections:
         self.memory.forget(connection)
         if connection in self._open:
             self._open.discard(connection)
-            self.limit.left(len(self._open))
+            self._counts.remove(connection.peer_host)
+            self.limit.left(self._counts)
         if connection.listener.has_sasl:
             self._timers.disarm(connection.login_timer)
             self._timers.disarm(connection.session_timer)

@@ -52,7 +52,8 @@ class Setting(Generic[ValueT]):
 
     `choices` are its values, or the items that a list may have; any where there are none. `is_dynamic`: it can change
     while the broker runs. `compatible` is another default, where `kohort.compatible` is `kafka-4.3`. `broker_names`, of
-    a topic's or a group's setting, are the broker's settings that give its default: the first that is set wins.
+    a topic's or a group's setting, are the broker's settings that give its default: the first that is set wins. Each
+    item of a list matches `pattern`, if there is one, which the beginning of the text explains.
     """
 
     kind: Kind
@@ -65,6 +66,7 @@ class Setting(Generic[ValueT]):
     is_dynamic: bool = False
     compatible: ValueT | None = None
     broker_names: Names = ()
+    pattern: str = ""
     name: str = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
@@ -280,6 +282,12 @@ class BrokerSettings(ListenerSettings):
     max_connections = _int(INT_MAX,
         "How many connections are open at once, no more than the limit of open files leaves; others are closed.",
         0, is_dynamic=True)
+    max_connections_per_ip = _int(INT_MAX,
+        "How many connections are open at once from one address; others are closed.", 0, is_dynamic=True)
+    max_connections_per_ip_overrides = Setting[Names](LIST, (),
+        "ADDRESS:NUMBER,…: the same for single addresses.", is_dynamic=True, pattern=r".+:\d{1,9}")
+    max_connection_creation_rate = _int(INT_MAX,
+        "How many connections are accepted in a second; others wait.", 1, is_dynamic=True)
     fetch_max_bytes = _int(57_671_680, "The most that one Fetch answers, its first batch excepted.", 1024)
     max_incremental_fetch_session_cache_slots = _int(1000, "Fetch sessions (KIP-227) kept at most.", 0)
     max_request_partition_size_limit = _int(2000, "Partitions in one DescribeTopicPartitions answer.", 1)
@@ -366,7 +374,8 @@ class BrokerSettings(ListenerSettings):
     offsets_topic_segment_bytes = _int(104_857_600, "Segment size of __consumer_offsets.", 1)
     offsets_topic_replication_factor = _int(1, "Replication factor of __consumer_offsets; one broker holds one.", 1, 1)
     kohort_offsets_load_ignore = Setting[Names](LIST, (),
-        "PARTITION@OFFSET,…: records of __consumer_offsets to go on without where they cannot be read.")
+        "PARTITION@OFFSET,…: records of __consumer_offsets to go on without where they cannot be read.",
+        pattern=r"\d+@\d+")
     transaction_state_log_num_partitions = _int(50, "Partitions of __transaction_state, when it is created.", 1)
     transaction_state_log_segment_bytes = _int(104_857_600, "Segment size of __transaction_state.", 1)
     transaction_state_log_replication_factor = _int(1,

@@ -68,6 +68,8 @@ def parse_value(setting: Setting[Any], text: str) -> Value:
             items = tuple(item.strip() for item in text.split(",") if item.strip())
             if setting.choices and not (items and set(items) <= set(setting.choices)):
                 raise _refusal(setting, text)
+            if setting.pattern and not all(re.fullmatch(setting.pattern, item, re.ASCII) for item in items):
+                raise _refusal(setting, text)
             return items
     for value in (text, text.lower()):
         if not setting.choices or value in setting.choices:
@@ -77,6 +79,8 @@ def parse_value(setting: Setting[Any], text: str) -> Value:
 
 def _refusal(setting: Setting[Any], text: str) -> ConfigError:
     expected = setting.kind.noun
+    if setting.pattern:
+        expected = f"{setting.doc.partition(',…')[0]}, …"
     if setting.choices:
         expected += f" of {', '.join(setting.choices)}" if setting.kind is Kind.LIST else ""
         if setting.kind is Kind.STRING:
@@ -176,9 +180,15 @@ class Config(BrokerSettings):
         places = (item.partition("@") for item in self.kohort_offsets_load_ignore)
         return frozenset(int(offset) for number, _, offset in places if int(number) == partition)
 
+    def max_connections_of(self, host: str) -> int:
+        """Return how many connections an address may have."""
+        return self._connections_of_hosts.get(host, self.max_connections_per_ip)
+
     def _refresh(self) -> None:
         for name in BROKER:
             self.__dict__[name.replace(".", "_")] = self.get(name)
+        places = (item.rpartition(":") for item in self.max_connections_per_ip_overrides)
+        self._connections_of_hosts = {host: int(count) for host, _, count in places}
 
     def _check(self) -> None:
         low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
@@ -203,8 +213,6 @@ class Config(BrokerSettings):
                 Principal.parse(name)
             except ValueError as error:
                 raise ConfigError(f"invalid value for super.users: {error}, separated by semicolons") from error
-        if not all(re.fullmatch(r"\d+@\d+", place, re.ASCII) for place in self.kohort_offsets_load_ignore):
-            raise ConfigError("invalid value for kohort.offsets.load.ignore: expected PARTITION@OFFSET, …")
 
     def bounds_of(self, name: str) -> tuple[int, int]:
         """Return from where to where a group's own setting works. Raises ConfigError if the broker's is outside."""
