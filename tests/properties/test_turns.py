@@ -261,3 +261,17 @@ def test_the_retention_of_all_logs_is_enforced_in_short_turns(desk: Desk) -> Non
         turns.append(lines_of(lambda: desk.node.flush(desk.clock.now_ms())))
     assert len(turns) >= 10
     assert max(turns) <= LONGEST_TURN
+
+
+def test_an_answer_of_a_hundred_thousand_entries_is_sent_in_few_buffers(desk: Desk) -> None:
+    desk.create("wide", 50_000)
+    peer = desk.connect()
+    sent: list[int] = []
+    peer.connection.send = lambda buffers: sent.append(len(buffers))
+    desk.flushes_by_hand = True
+    frame = peer.frame(MetadataRequest(topics=None), 9)[0]
+    assert longest_turn(desk, frame) <= LONGEST_TURN
+    peer.feed(frame)
+    while desk.node.needs_flush:
+        desk.node.flush(desk.clock.now_ms())
+    assert sum(sent) < 50_000 // 100

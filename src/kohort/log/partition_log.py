@@ -9,7 +9,7 @@ append remains.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
@@ -82,6 +82,11 @@ class PartitionLog:
         self.failure: StorageError | None = None
         """Why the log takes no appends until it is opened again; None as long as it does."""
         self.cleaner = Cleaner(self, disk, self._segments, self._snapshots)
+        self.report: Callable[[str], None] | None = None
+        """Takes a sentence about damage that a read finds."""
+        self._missing: set[int] = set()
+        """Where offsets are missing that were reported."""
+        self._segments.on_jump = self._jumped
 
     # -- opening and closing
 
@@ -113,7 +118,11 @@ class PartitionLog:
         if checkpoints.PARTITION_METADATA in names:
             topic_id = checkpoints.read_topic_id(self._disk, self.directory)
             if NO_TOPIC_ID not in (topic_id, self.topic_id) and topic_id != self.topic_id:
-                text = f"the files belong to topic id {topic_id_text(topic_id)}, not {topic_id_text(self.topic_id)}"
+                text = (
+                    f"the files belong to topic id {topic_id_text(topic_id)}, not {topic_id_text(self.topic_id)}: the "
+                )
+                text += "metadata log was lost or shortened, or they are another broker's; put the folder "
+                text += "__kohort_metadata-0 back from a copy, or move these files away"
                 raise StorageError(errno.EINVAL, text, self.directory)
             self.topic_id = topic_id if self.topic_id == NO_TOPIC_ID else self.topic_id
         if checkpoints.LEADER_EPOCHS in names:
@@ -347,6 +356,17 @@ class PartitionLog:
             raise OffsetOutOfRange(f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}")
         is_log_end = limit == self.log_end_offset
         return self._segments.read(offset, limit, max_bytes, is_log_end=is_log_end, at_least_one=at_least_one)
+
+    def _jumped(self, offset: int, following: int) -> None:
+        """Report offsets that no segment holds, unless a cleaner may have removed them."""
+        is_cleaned = self.config.compacts or self.cleaner.first_dirty > 0
+        if is_cleaned or offset in self._missing or self.report is None:
+            return
+        self._missing.add(offset)
+        self.report(
+            f"{self.directory}: no segment has the offsets {offset} to {following - 1}, a file is missing: readers go "
+            f"on at {following}; put the segment back from a copy while the broker is stopped"
+        )
 
     def aborted_transactions(self, offset: int, views: Sequence[memoryview]) -> list[AbortedTransaction]:
         """Return the aborted transactions of which records are in `views`, what was read from `offset` on.

@@ -6,7 +6,7 @@ Only `Segments` adds and removes a segment.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple, overload
 
 from kohort.log.disk import Disk, StorageError
@@ -33,6 +33,8 @@ class Segments(Sequence[Segment]):
         self.bases: list[int] = []
         self._ends: dict[int, tuple[Segment, int]] = {}
         """Where recent reads ended: offset to the position where the batch that holds it begins, or will begin."""
+        self.on_jump: Callable[[int, int], None] | None = None
+        """Called when a read goes on in a later segment, behind where it should: both offsets."""
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -146,9 +148,12 @@ class Segments(Sequence[Segment]):
 
     def _find(self, offset: int) -> tuple[Segment, int] | None:
         """Return where the batch lies that holds `offset`, or the first one after it."""
+        expected = self._segments[self.at(offset)]
         for segment in self._segments[self.at(offset) :]:
             step = segment.find(offset)
             if step is not None:
+                if segment is not expected and step.base_offset > offset and self.on_jump is not None:
+                    self.on_jump(offset, step.base_offset)
                 return segment, step.position
         return None
 

@@ -81,6 +81,7 @@ class BrokerState:
         entries.append({"type": "epoch", "epoch": epoch, "at_ms": now_ms})
         self.write(entries, now_ms)
         self.topics.remove_leftovers()
+        self.topics.report_strays()
         self.shorten(now_ms)
 
     @property

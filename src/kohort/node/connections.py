@@ -34,6 +34,8 @@ _HEADER = Struct(">hhih")
 _HEAD, _HEAD_BYTES = _HEADER.unpack_from, _HEADER.size
 _REPLY_HEAD = Struct(">ii").pack
 _JOIN_BYTES = 16 << 10
+_MOST_PARTS = 256
+"""A response in more buffers is sent in fewer: each costs the socket more than its copy."""
 SEND_BYTES = 64 << 10
 """Responses of one batch of requests leave together up to this size; then the client must keep up."""
 
@@ -421,9 +423,9 @@ class Connections:
         if request.connection.is_closed:
             return
         if request.is_long and request.response is not NO_REPLY:
-            parts: list[Buffer] = [b""]
+            parts: list[Buffer] = []
             steps = request.route.gather_in_steps(request.response, parts)
-            self._steps.waiting.append(partial(self._write_on, request, steps, parts))
+            self._steps.waiting.append(partial(self._write_on, request, steps, parts, [b""]))
             return
         self._write(request)
         self._release(request)
@@ -444,17 +446,22 @@ class Connections:
             connection.add_out(outstanding.popleft())
         self._touched[connection] = None
 
-    def _write_on(self, request: Request, steps: Steps[None], parts: list[Buffer]) -> None:
+    def _write_on(self, request: Request, steps: Steps[None], parts: list[Buffer], written: list[Buffer]) -> None:
+        """Encode on, a turn's `parts` at a time, which are joined: millions of small ones cannot be sent."""
         if request.connection.is_closed:
             return
         try:
-            if self._steps.do(steps) is UNFINISHED:
-                self._steps.waiting.append(partial(self._write_on, request, steps, parts))
-                return
+            outcome = self._steps.do(steps)
         except Exception:
             self._fail_to_write(request)
             return
-        _frame(request, parts)
+        if parts:
+            written += join_small(parts)
+            parts.clear()
+        if outcome is UNFINISHED:
+            self._steps.waiting.append(partial(self._write_on, request, steps, parts, written))
+            return
+        _frame(request, written)
         self._release(request)
 
     def _refuse_version(
@@ -513,7 +520,7 @@ def _frame(request: Request, parts: list[Buffer]) -> None:
     if size < _JOIN_BYTES:
         request.buffers = [b"".join(parts)]
     else:
-        request.buffers = join_small(parts) if request.is_long else parts
+        request.buffers = join_small(parts) if len(parts) > _MOST_PARTS else parts
 
 
 def _malformed(request: Request, error: Exception) -> str:

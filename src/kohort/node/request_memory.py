@@ -94,8 +94,8 @@ class RequestMemory:
         if self._logged_ms is None or now_ms - self._logged_ms >= QUIET_MS:
             self._logged_ms = now_ms
             log.warning(
-                "the requests of all connections hold %d bytes, queued.max.request.bytes is %d: %s, which holds %d, is "
-                "not read until there is more memory; so it was %d times by now",
+                "the requests of all connections hold %d bytes, queued.max.request.bytes is %d: %s, which holds %d, "
+                "is not read until there is more memory; so it was %d times by now",
                 self.held, limit, connection.peer_host, connection.held, self.waits,
             )  # fmt: skip
 

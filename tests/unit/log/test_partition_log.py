@@ -294,3 +294,34 @@ def test_a_flush_reaches_the_segments_that_were_rolled_since_the_last_one() -> N
     log.flush()
     disk.lose_unflushed()
     assert [row.offset for row in everything(open_log(disk))] == list(range(total))
+
+
+def test_a_missing_segment_in_the_middle_is_reported_once_and_read_past(disk: Disk) -> None:
+    log = open_log(disk)
+    fill(log)
+    total = log.log_end_offset
+    log.close()
+    bases = [int(name[:20]) for name in names(disk, ".log")]
+    disk.remove(f"{DIRECTORY}/{bases[1]:020d}.log")
+    log = open_log(disk)
+    found: list[str] = []
+    log.report = found.append
+    for _ in range(2):
+        assert [row.offset for row in everything(log)] == [*range(bases[1]), *range(bases[2], total)]
+    assert found == [
+        f"{DIRECTORY}: no segment has the offsets {bases[1]} to {bases[2] - 1}, a file is missing: readers go on at"
+        f" {bases[2]}; put the segment back from a copy while the broker is stopped"
+    ]
+
+
+def test_what_a_cleaner_may_have_removed_is_not_missing(disk: Disk) -> None:
+    log = open_log(disk, replace(SMALL, cleanup_policy="compact"))
+    fill(log)
+    log.close()
+    bases = [int(name[:20]) for name in names(disk, ".log")]
+    disk.remove(f"{DIRECTORY}/{bases[1]:020d}.log")
+    log = open_log(disk, replace(SMALL, cleanup_policy="compact"))
+    found: list[str] = []
+    log.report = found.append
+    assert everything(log)
+    assert found == []

@@ -199,3 +199,32 @@ def test_alter_configs_names_the_whole_set_and_what_it_omits_is_removed() -> Non
     assert replace(TOPIC_TYPE, "orders", retention_ms="soon") == ErrorCode.INVALID_CONFIG
     assert replace(TOPIC_TYPE, "nothing", retention_ms="5000") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert value_of(peer, TOPIC_TYPE, "orders", "retention.ms") == ("6000", 1)
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("retention.ms", "1", "cannot be set"),
+        ("retention.bytes", "1", "cannot be set"),
+        ("cleanup.policy", "delete", "is compact"),
+        ("cleanup.policy", "compact,delete", "is compact"),
+        ("max.message.bytes", "100", "needs"),
+        ("segment.bytes", "1024", "needs"),
+        ("message.timestamp.type", "LogAppendTime", "cannot be set"),
+    ],
+)
+def test_a_coordinators_topic_is_not_altered_so_that_its_state_is_lost(
+    topic: str, name: str, value: str, reason: str
+) -> None:
+    desk = Desk()
+    desk.node.coordinator.ensure_topic()
+    desk.node.context.transactions.ensure_topic()
+    peer = desk.connect()
+    result = alter(peer, TOPIC_TYPE, topic, (name, SET, value))
+    assert result.error_code == ErrorCode.INVALID_CONFIG
+    assert topic in (result.error_message or "")
+    assert reason in (result.error_message or "")
+    assert alter(peer, TOPIC_TYPE, topic, ("segment.bytes", SET, "10485760")).error_code == 0
+    assert alter(peer, TOPIC_TYPE, topic, ("min.cleanable.dirty.ratio", SET, "0.1")).error_code == 0
+    assert alter(peer, TOPIC_TYPE, topic, ("cleanup.policy", DELETE, None)).error_code == ErrorCode.INVALID_CONFIG

@@ -6,10 +6,12 @@ import logging
 import re
 
 import pytest
-from tests.unit.node.desk import Desk
+from tests.unit.node.desk import Desk, batch, only, produce
+from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
 from tests.unit.node.test_broker_state import state
 
 from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode
 from kohort.node.metadata_log import DIRECTORY
 
 LOG = f"{DIRECTORY}/00000000000000000000.log"
@@ -89,3 +91,58 @@ def test_damage_before_sound_entries_stops_a_start_and_changes_nothing() -> None
         with pytest.raises(StorageError, match=r"damaged at byte .*put the file back from a copy, or move the folder"):
             Desk(desk.disk, desk.clock)
         assert desk.disk.files[LOG].content == before
+
+
+def without_metadata(desk: Desk) -> Desk:
+    """Return a node on the same disk, whose metadata log was lost."""
+    desk.node.stop(desk.clock.now_ms())
+    desk.disk.remove_directory(DIRECTORY)
+    return Desk(desk.disk, desk.clock, **desk.settings)
+
+
+def test_groups_survive_the_loss_of_the_metadata_log(caplog: pytest.LogCaptureFixture) -> None:
+    desk = group_desk()
+    members = stable_group(desk, 2)
+    assert members[0].commit(0, 5) == 0
+    topic_id = desk.node.topics.find("__consumer_offsets").topic_id
+    with caplog.at_level(logging.WARNING):
+        after = without_metadata(desk)
+        after.create("payments", 1)
+        member = GroupMember(after, group_id="other")
+        member.enter()
+    assert after.node.topics.find("__consumer_offsets").topic_id == topic_id
+    assert after.node.coordinator.describe("g") is not None
+    assert committed(after.connect()) == 5
+    assert any("__consumer_offsets is not in the metadata log, which was lost" in line for line in caplog.messages)
+
+
+def test_offsets_of_more_partitions_than_there_shall_be_are_refused_with_the_remedy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk = group_desk(offsets_topic_num_partitions=50)
+    stable_group(desk, 1)
+    desk.settings["offsets_topic_num_partitions"] = 1
+    after = without_metadata(desk)
+    member = GroupMember(after)
+    assert member.peer.call(member.join_request(), 9).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "set their former number" in caplog.text
+
+
+def test_folders_without_an_entry_in_the_metadata_log_are_reported_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk = Desk()
+    for name in ("orders", "payments"):
+        desk.create(name)
+        desk.connect().call(produce(name, batch(b"x")), 9)
+    with caplog.at_level(logging.WARNING):
+        after = without_metadata(desk)
+    [line] = caplog.messages
+    assert line.startswith("folders of 2 topics have no entry in the metadata log")
+    assert "orders, payments;" in line
+    assert "put the folder __kohort_metadata-0 back from a copy, or move these folders away" in line
+    after.create("invoices")
+    after.create("orders")
+    answer = only(after.connect().call(produce("orders", batch(b"x")), 9))
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "put the folder __kohort_metadata-0 back from a copy" in answer.error_message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -64,6 +65,19 @@ def test_metadata_creates_a_missing_topic_only_where_broker_and_client_allow_it(
     assert len(metadata(peer, "older", version=3, create_missing=False).topics[0].partitions) == 3
     closed = Desk(auto_create_topics_enable="false").connect()
     assert metadata(closed, "new").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_one_request_creates_no_more_topics_than_there_may_be(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk(kohort_auto_create_topics_max=5)
+    peer = desk.connect()
+    with caplog.at_level(logging.WARNING):
+        found = metadata(peer, *(f"new-{at}" for at in range(8))).topics
+    assert [topic.error_code for topic in found] == [0] * 5 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3
+    assert caplog.messages == [
+        "topic new-5 is not created by the request that names it: there are 5 topics, and"
+        " kohort.auto.create.topics.max is 5; create it yourself, or raise the setting"
+    ]
+    assert peer.call(create("by-hand"), 7).topics[0].error_code == 0
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "Übung", "x" * 250])

@@ -142,6 +142,7 @@ def _create(context: ApiContext, request: Request, message: MetadataRequest, nam
     if not (allowed and context.config.auto_create_topics_enable) or name in INTERNAL:
         context.topics.check_new(name, 1, {})
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    context.topics.check_automatic(name)
     # Kafka answers LEADER_NOT_AVAILABLE while its controller works; here the topic is there at once.
     return context.topics.create(name, context.config.num_partitions, {}, request.now_ms)
 

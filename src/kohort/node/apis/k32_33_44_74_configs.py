@@ -33,6 +33,7 @@ from kohort.node.configuration.config import (
 )
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
+from kohort.node.topics.internal_topics import check_internal
 from kohort.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -77,6 +78,8 @@ class Resource(NamedTuple):
             draft.alter(name, text)
         if isinstance(draft, GroupResourceConfig):
             draft.check()
+        elif isinstance(draft, TopicConfig) and changes:
+            check_internal(self.name, draft)
 
     def alter(self, context: ApiContext, changes: Changes, now_ms: int) -> None:
         """Make changes that were checked."""

@@ -198,6 +198,9 @@ class BrokerSettings(ListenerSettings):
     # -- topics
 
     auto_create_topics_enable = _bool(True, "Whether Metadata creates topics that clients ask for.")
+    kohort_auto_create_topics_max = _int(2000,
+        "How many topics there may be for Metadata to create another one; CreateTopics always may.",
+        0, is_dynamic=True, compatible=INT_MAX)
     delete_topic_enable = _bool(True, "Whether DeleteTopics may delete.")
     num_partitions = _int(1, "Partitions of a topic that is created without a number.", 1, 100_000, is_dynamic=True)
     default_replication_factor = _int(1, "Replication factor of created topics; one broker holds one.", 1, 1)
@@ -320,12 +323,20 @@ class BrokerSettings(ListenerSettings):
     kohort_group_events = _bool(True,
         "Whether what happens to groups is written to __kohort_group_events, from which `kohort explain` reads.",
         compatible=False)
+    kohort_group_events_retention_bytes = _long(268_435_456,
+        "How many bytes of events are kept: retention.bytes of __kohort_group_events, when it is created.", -1)
     kohort_extensions = _bool(True,
         "Whether fields of ours are offered and sent in Kafka's messages, as tagged fields that others skip.",
         compatible=False)
     kohort_group_sync_hold_ms = _int(1000,
         "How long members wait for their assignment while others must revoke and rejoin; 0 never lets them wait.",
         0, compatible=0)
+    kohort_groups_max = _int(100_000,
+        "How many groups there may be; a member or a commit of another one gets POLICY_VIOLATION.",
+        1, is_dynamic=True, compatible=INT_MAX)
+    kohort_group_member_max_bytes = _int(1_048_576,
+        "How many bytes a member may send about itself, the metadata of all its protocols together or the names of its "
+        "topics; one that sends more gets POLICY_VIOLATION.", 1024, is_dynamic=True, compatible=INT_MAX)
     group_max_size = _int(INT_MAX, "How many members a classic group may have.", 1)
     group_consumer_session_timeout_ms = _int(45_000,
         "A member of a consumer group that sends no heartbeat for so long is evicted; a group's own setting goes "

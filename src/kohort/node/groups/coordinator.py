@@ -37,6 +37,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
 from kohort.node.authorization.access import Sender
 from kohort.node.groups.expression_rights import ExpressionRights
+from kohort.node.groups.group_limits import GroupLimits
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, refusal
 from kohort.node.groups.runtime import GroupObserver, ParkedClassic, ParkedConsumer, Runtime
 from kohort.node.groups.settings_from_config import group_settings
@@ -79,6 +80,7 @@ class Coordinator:
         self._places: dict[str, OffsetsPartition] = {}
         self._empty = Shard(self._settings)
         self.runtime = Runtime(services, self.partitions, observer)
+        self._limits = GroupLimits(services.config, services.clock, self.partitions)
 
     # -- life
 
@@ -98,15 +100,13 @@ class Coordinator:
 
     def ensure_topic(self) -> Topic:
         """Return `__consumer_offsets`, created if there is none. Raises KafkaError, StorageError."""
-        topic = self._topics.get(OFFSETS_TOPIC)
-        if topic is None:
-            configs = {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(self._config.offsets_topic_segment_bytes),
-            }
-            partitions = self._config.offsets_topic_num_partitions
-            topic = self._topics.create(OFFSETS_TOPIC, partitions, configs, self._clock.now_ms)
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self._config.offsets_topic_segment_bytes),
+        }
+        partitions = self._config.offsets_topic_num_partitions
+        topic = self._topics.ensure_internal(OFFSETS_TOPIC, partitions, configs, self._clock.now_ms)
         if not self.partitions:
             self._host(topic)
         return topic
@@ -130,6 +130,10 @@ class Coordinator:
         """Decide a command; `ticket` gets the result, at once or when the group comes to it."""
         hosted = self._active(command, ticket)
         if hosted is None:
+            return
+        is_known = type(command) is CommitOffsets and command.group_id in hosted.shard.groups
+        if not is_known and not self._limits.admits(hosted, command):
+            ticket(refusal(command, ErrorCode.POLICY_VIOLATION))
             return
         if type(command) is CommitOffsets and command.producer is None:
             self.runtime.gather(hosted, command, ticket)
@@ -159,6 +163,10 @@ class Coordinator:
         hosted = self._places.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             hosted = self._active(command, ticket)
+        is_joining = command.member_epoch == 0 or command.subscribed_topic_names is not None
+        if is_joining and hosted and not self._limits.admits(hosted, command):
+            ticket(refusal(command, ErrorCode.POLICY_VIOLATION))
+            return None
         return self.runtime.consumer_heartbeat(hosted, command, ticket) if hosted else None
 
     def partition_of(self, group_id: str) -> int:

@@ -65,6 +65,7 @@ wait for the JSON otherwise."""
 _BATCH_EVENTS = 500
 _MOST_WAITING = 20_000
 _MOST_UNNAMED = 10_000
+_LEAST_SEGMENT, _MOST_SEGMENT = 1 << 20, 1 << 26
 _ABOUT_ALL = (RoundOpened, GenerationFormed, GroupLoaded)
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -89,12 +90,16 @@ class EventTopic:
 
     names_wait_ms = 0
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, retention_bytes: int = -1) -> None:
         self._topics = topics
+        self._configs: dict[str, str] = {}
+        if retention_bytes >= 0:  # what goes is whole segments
+            segment_bytes = max(_LEAST_SEGMENT, min(_MOST_SEGMENT, retention_bytes // 8))
+            self._configs = {"retention.bytes": str(retention_bytes), "segment.bytes": str(segment_bytes)}
 
     def append(self, records: list[Record], now_ms: int) -> None:
         """Append a batch. Raises StorageError or KafkaError."""
-        topic = self._topics.get(EVENT_TOPIC) or self._topics.create(EVENT_TOPIC, 1, {}, now_ms)
+        topic = self._topics.ensure_internal(EVENT_TOPIC, 1, self._configs, now_ms)
         topic.partitions[0].append([encode_batch(records)], now_ms)
 
     def topic_name(self, topic_id: bytes) -> str | None:

@@ -114,7 +114,10 @@ class Runtime:
         self._is_rousing = False
         self._has_changed = False
         """Whether something happened to a group that its kept heartbeats have not been asked about."""
-        self._events = EventWriter(timers, EventTopic(services.topics)) if config.kohort_group_events else None
+        self._events = None
+        if config.kohort_group_events:
+            store = EventTopic(services.topics, config.kohort_group_events_retention_bytes)
+            self._events = EventWriter(timers, store)
 
     def stop(self) -> None:
         """Write the last events; parked requests die with their connections."""

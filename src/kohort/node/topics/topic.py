@@ -109,6 +109,7 @@ class Partition:
             self._log = PartitionLog.open(
                 storage.disk, self.directory, self._configure(), storage.clock.now_ms, topic_id=topic_id
             )
+            self._log.report = log.error
             if self._log.recovery is not None and (sentence := self._log.recovery.sentence):
                 log.warning("recovered %s after it was not closed: %s", self.directory, sentence)
         return self._log

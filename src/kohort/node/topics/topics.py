@@ -7,21 +7,32 @@ since the partition was created.
 
 from __future__ import annotations
 
+import errno
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 
+from kohort.log import checkpoints
+from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.ids import NO_TOPIC_ID
+from kohort.model.ids import NO_TOPIC_ID, topic_id_text
 from kohort.node.configuration.config import ConfigError, TopicConfig
-from kohort.node.metadata_log import Entry, MetadataLog
-from kohort.node.topics.topic import Partition, Storage, Topic
+from kohort.node.metadata_log import DIRECTORY, Entry, MetadataLog
+from kohort.node.topics.topic import INTERNAL, Partition, Storage, Topic
+
+log = logging.getLogger("kohort.node")
 
 MAX_NAME = 249
 MAX_PARTITIONS = 100_000
 CREATION_STEPS = 32
 """What the creation, growth or deletion of a topic counts in a turn of the event loop."""
 
+QUIET_MS = 60_000
+"""How long it is not logged again that topics are not created."""
+
+_LISTED = 10
+_FOLDER = re.compile(r"([a-zA-Z0-9._-]+)-\d+")
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -40,6 +51,7 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
         self._deleted: set[str] = set()
+        self._uncreated_logged_ms: int | None = None
         self.on_change: list[Callable[[str], None]] = []
 
     # -- asking
@@ -97,14 +109,62 @@ class Topics:
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
-    def create(self, name: str, partitions: int, configs: Mapping[str, str], now_ms: int) -> Topic:
+    def create(
+        self, name: str, partitions: int, configs: Mapping[str, str], now_ms: int, *, topic_id: bytes | None = None
+    ) -> Topic:
         """Create a topic and return it. Raises KafkaError, and StorageError when it cannot be written down."""
         self.check_new(name, partitions, configs)
-        entry: Entry = {"type": "topic", "name": name, "id": self._new_id().hex(), "partitions": partitions}
+        text = (topic_id or self._new_id()).hex()
+        entry: Entry = {"type": "topic", "name": name, "id": text, "partitions": partitions}
         self._clear(name, 0, partitions)
         self._write([{**entry, "configs": dict(configs), "epoch": self._storage.epoch, "at_ms": now_ms}], now_ms)
         self._changed(name)
         return self._topics[name]
+
+    def ensure_internal(self, name: str, partitions: int, configs: Mapping[str, str], now_ms: int) -> Topic:
+        """Return an internal topic, created if there is none. Raises KafkaError, StorageError.
+
+        Folders that it has left where the metadata log was lost or shortened are taken up, under their own id: clients
+        cannot delete such a topic, so what they hold is as it was.
+        """
+        topic = self._topics.get(name)
+        if topic is not None:
+            return topic
+        topic_id, highest = self._stored(name)
+        if topic_id is None:
+            return self.create(name, partitions, configs, now_ms)
+        if highest >= partitions:
+            text = (
+                f"the folder has {highest + 1} partitions or more, and is to have {partitions}; set their former number"
+            )
+            raise StorageError(errno.EINVAL, text, f"{name}-{highest}")
+        log.warning(
+            "%s is not in the metadata log, which was lost or shortened, but has folders: it is taken up again with %d "
+            "partitions, under their topic id %s", name, partitions, topic_id_text(topic_id),
+        )  # fmt: skip
+        return self.create(name, partitions, configs, now_ms, topic_id=topic_id)
+
+    def _stored(self, name: str) -> tuple[bytes | None, int]:
+        """Return the id that all folders of a topic have, None if there is none, and the highest partition."""
+        disk = self._storage.disk
+        indexes = [int(text) for each in disk.list("") if (text := each.removeprefix(f"{name}-")).isdecimal()]
+        ids = {checkpoints.read_topic_id(disk, f"{name}-{index}") for index in indexes} - {NO_TOPIC_ID}
+        return ids.pop() if len(ids) == 1 else None, max(indexes, default=-1)
+
+    def check_automatic(self, name: str) -> None:
+        """Raise KafkaError when such a topic may not be created because a client asked for it."""
+        self.check_new(name, 1, {})
+        most, now_ms = self._config.kohort_auto_create_topics_max, self._storage.clock.now_ms
+        if len(self._topics) < most:
+            return
+        if self._uncreated_logged_ms is None or now_ms - self._uncreated_logged_ms >= QUIET_MS:
+            self._uncreated_logged_ms = now_ms
+            log.warning(
+                "topic %s is not created by the request that names it: there are %d topics, and "
+                "kohort.auto.create.topics.max is %d; create it yourself, or raise the setting",
+                name, len(self._topics), most,
+            )  # fmt: skip
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def grow(self, topic: Topic, partitions: int, now_ms: int) -> None:
         """Give a topic more partitions."""
@@ -176,6 +236,20 @@ class Topics:
         for directory in sorted(self._deleted - existing):
             self._storage.disk.remove_directory(directory)
         self._deleted.clear()
+
+    def report_strays(self) -> None:
+        """Log which topics have folders and no entry in the metadata log."""
+        existing = {partition.directory for topic in self._topics.values() for partition in topic.partitions}
+        strays = set(self._storage.disk.list("")) - existing - {DIRECTORY}
+        found = (match[1] for each in strays if (match := _FOLDER.fullmatch(each)))
+        names = sorted(set(found) - self._topics.keys() - INTERNAL)
+        if names:
+            log.warning(
+                "folders of %d topics have no entry in the metadata log, which was lost or shortened, or lie here by "
+                "mistake: %s%s; they are not served, and topics of these names cannot be used: put the folder "
+                "__kohort_metadata-0 back from a copy, or move these folders away",
+                len(names), ", ".join(names[:_LISTED]), ", …" if len(names) > _LISTED else "",
+            )  # fmt: skip
 
     def close(self) -> None:
         """Flush and close every open log."""

@@ -84,15 +84,13 @@ class TransactionCoordinator:
 
     def ensure_topic(self) -> Topic:
         """Return `__transaction_state`, created if there is none. Raises KafkaError, StorageError."""
-        topic = self._services.topics.get(TRANSACTION_TOPIC)
-        if topic is None:
-            configs = {
-                "cleanup.policy": "compact",
-                "compression.type": "uncompressed",
-                "segment.bytes": str(self._config.transaction_state_log_segment_bytes),
-            }
-            partitions = self._config.transaction_state_log_num_partitions
-            topic = self._services.topics.create(TRANSACTION_TOPIC, partitions, configs, self._clock.now_ms)
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "segment.bytes": str(self._config.transaction_state_log_segment_bytes),
+        }
+        partitions = self._config.transaction_state_log_num_partitions
+        topic = self._services.topics.ensure_internal(TRANSACTION_TOPIC, partitions, configs, self._clock.now_ms)
         if not self.partitions:
             self._host(topic)
         return topic

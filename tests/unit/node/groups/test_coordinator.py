@@ -383,3 +383,11 @@ def test_log_holds_the_group_created_and_each_generation_formed_and_synced() -> 
     desk = group_desk()
     stable_group(desk)
     assert [record.key for record in group_records(desk)] == [b"\x00\x02\x00\x01g"] * 3
+
+
+def test_topic_of_events_is_bounded_by_bytes() -> None:
+    desk = group_desk(kohort_group_events_retention_bytes=8 << 20)
+    stable_group(desk, 1)
+    events(desk)
+    topic = desk.node.topics.find("__kohort_group_events")
+    assert (topic.config.retention_bytes, topic.config.segment_bytes) == (8 << 20, 1 << 20)
