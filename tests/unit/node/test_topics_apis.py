@@ -80,6 +80,46 @@ def test_one_request_creates_no_more_topics_than_there_may_be(caplog: pytest.Log
     assert peer.call(create("by-hand"), 7).topics[0].error_code == 0
 
 
+def test_one_request_creates_ten_thousand_partitions_at_most_as_in_kafka() -> None:
+    desk = Desk()
+    peer = desk.connect()
+    topics = [create(name, count).topics[0] for name, count in (("a", 9000), ("b", 1001), ("c", 1000))]
+    answer = peer.call(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
+    assert [topic.error_code for topic in answer.topics] == [0, ErrorCode.POLICY_VIOLATION, 0]
+    assert "Excessively large number of partitions per request" in answer.topics[1].error_message
+    grown = peer.call(
+        CreatePartitionsRequest(topics=[CreatePartitionsRequest.Topic(name="a", count=19_001, assignments=None)]), 2
+    )
+    assert grown.results[0].error_code == ErrorCode.POLICY_VIOLATION
+    grown = peer.call(
+        CreatePartitionsRequest(topics=[CreatePartitionsRequest.Topic(name="a", count=19_000, assignments=None)]), 2
+    )
+    assert grown.results[0].error_code == 0
+
+
+def test_all_topics_together_have_no_more_partitions_than_they_may_but_groups_go_on() -> None:
+    desk = Desk(kohort_partitions_max=10)
+    peer = desk.connect()
+    assert peer.call(create("a", 7), 7).topics[0].error_code == 0
+    refused = peer.call(create("b", 4), 7).topics[0]
+    assert (refused.error_code, refused.error_message) == (
+        ErrorCode.POLICY_VIOLATION,
+        "The broker has 7 partitions; kohort.partitions.max is 10.",
+    )
+    for count, error in ((11, ErrorCode.POLICY_VIOLATION), (10, 0)):
+        grown = peer.call(
+            CreatePartitionsRequest(topics=[CreatePartitionsRequest.Topic(name="a", count=count, assignments=None)]), 2
+        )
+        assert grown.results[0].error_code == error
+    assert metadata(peer, "new").topics[0].error_code == ErrorCode.POLICY_VIOLATION
+    assert desk.node.coordinator.ensure_topic().name == "__consumer_offsets"
+    desk = desk.restart()
+    desk.node.topics.delete(desk.node.topics.find("a"), desk.clock.now_ms())
+    assert desk.connect().call(create("b", 10), 7).topics[0].error_code == ErrorCode.POLICY_VIOLATION
+    desk.node.state.alter_broker([("kohort.partitions.max", "60")], desk.clock.now_ms())
+    assert desk.connect().call(create("b", 10), 7).topics[0].error_code == 0
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "Übung", "x" * 250])
 def test_a_topic_name_that_kafka_refuses_is_refused(name: str) -> None:
     peer = Desk().connect()

@@ -38,6 +38,7 @@ def create_topics(context: ApiContext, request: Request, message: CreateTopicsRe
     may_create_all = access.allows(sender, api_checks.CREATE_TOPICS_CLUSTER)
     names = Counter(topic.name for topic in message.topics)
     results = {}
+    budget = _Budget()
     for topic in message.topics:
         yield 1
         try:
@@ -45,7 +46,7 @@ def create_topics(context: ApiContext, request: Request, message: CreateTopicsRe
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if not may_create_all:
                 access.require(sender, api_checks.CREATE_TOPICS_TOPIC, topic.name)
-            results[topic.name] = _create(context, request, topic, message.validate_only)
+            results[topic.name] = _create(context, request, topic, budget, message.validate_only)
             yield CREATION_STEPS
         except (KafkaError, StorageError) as error:
             result = results[topic.name] = CreateTopicsResponse.Topic(name=topic.name)
@@ -53,8 +54,26 @@ def create_topics(context: ApiContext, request: Request, message: CreateTopicsRe
     return CreateTopicsResponse(topics=list(results.values()))
 
 
+class _Budget:
+    """The partitions that one request may create, as many as in Kafka: they are made in one turn of the event loop."""
+
+    def __init__(self) -> None:
+        self._left = MOST_PARTITIONS
+
+    def spend(self, partitions: int) -> None:
+        """Take partitions. Raises KafkaError where there are not so many left."""
+        if partitions > self._left:
+            text = f"Excessively large number of partitions per request: more than {MOST_PARTITIONS}."
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
+        self._left -= partitions
+
+
+MOST_PARTITIONS = 10_000
+"""Partitions that one request may create (Kafka's MAX_RECORDS_PER_USER_OP)."""
+
+
 def _create(
-    context: ApiContext, request: Request, topic: CreateTopicsRequest.Topic, validate_only: bool
+    context: ApiContext, request: Request, topic: CreateTopicsRequest.Topic, budget: _Budget, validate_only: bool
 ) -> CreateTopicsResponse.Topic:
     partitions = _partitions(context, topic)
     if topic.name in INTERNAL:
@@ -64,6 +83,7 @@ def _create(
         names = ",".join(config.name for config in topic.configs if config.value is None)
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
     context.topics.check_new(topic.name, partitions, configs)
+    budget.spend(partitions)
     result = CreateTopicsResponse.Topic(name=topic.name, error_message=None)
     may_see = context.access.allows(request.connection, api_checks.CREATE_TOPICS_CONFIGS, topic.name)
     if may_see:
@@ -173,20 +193,23 @@ def create_partitions(
     """Grow each topic on its own."""
     names = Counter(asked.name for asked in message.topics)
     results = {}
+    budget = _Budget()
     for asked in message.topics:
         result = results[asked.name] = CreatePartitionsResponse.Result(name=asked.name)
         yield 1
         try:
             if names[asked.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
-            _grow(context, request, asked, message.validate_only)
+            _grow(context, request, asked, budget, message.validate_only)
             yield CREATION_STEPS
         except (KafkaError, StorageError) as error:
             set_error(result, error)
     return CreatePartitionsResponse(results=list(results.values()))
 
 
-def _grow(context: ApiContext, request: Request, asked: CreatePartitionsRequest.Topic, validate_only: bool) -> None:
+def _grow(
+    context: ApiContext, request: Request, asked: CreatePartitionsRequest.Topic, budget: _Budget, validate_only: bool
+) -> None:
     topic = context.find_topic(request, api_checks.CREATE_PARTITIONS_TOPIC, asked.name)
     has = len(topic.partitions)
     if asked.count <= has or asked.count > MAX_PARTITIONS:
@@ -201,6 +224,8 @@ def _grow(context: ApiContext, request: Request, asked: CreatePartitionsRequest.
             text = f"Attempted to add {asked.count - has} partition(s), but {len(asked.assignments)} were assigned."
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
         _check_replicas(context, asked.assignments)
+    budget.spend(asked.count - has)
+    context.topics.check_room(asked.count - has)
     if not validate_only:
         context.topics.grow(topic, asked.count, request.now_ms)
 

@@ -198,6 +198,9 @@ class BrokerSettings(ListenerSettings):
     # -- topics
 
     auto_create_topics_enable = _bool(True, "Whether Metadata creates topics that clients ask for.")
+    kohort_partitions_max = _int(100_000,
+        "How many partitions all topics may have together; a topic beyond it gets POLICY_VIOLATION.",
+        1, is_dynamic=True, compatible=INT_MAX)
     kohort_auto_create_topics_max = _int(2000,
         "How many topics there may be for Metadata to create another one; CreateTopics always may.",
         0, is_dynamic=True, compatible=INT_MAX)

@@ -50,6 +50,7 @@ class Topics:
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
+        self._partition_count = 0
         self._deleted: set[str] = set()
         self._uncreated_logged_ms: int | None = None
         self.on_change: list[Callable[[str], None]] = []
@@ -104,6 +105,8 @@ class Topics:
         if not 0 < partitions <= MAX_PARTITIONS:
             text = f"Number of partitions was set to {partitions}; it must be from 1 to {MAX_PARTITIONS}."
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
+        if name not in INTERNAL:
+            self.check_room(partitions)
         try:
             TopicConfig(self._config, configs)
         except ConfigError as error:
@@ -120,6 +123,13 @@ class Topics:
         self._write([{**entry, "configs": dict(configs), "epoch": self._storage.epoch, "at_ms": now_ms}], now_ms)
         self._changed(name)
         return self._topics[name]
+
+    def check_room(self, partitions: int) -> None:
+        """Raise KafkaError when the broker may not have so many partitions more."""
+        most = self._config.kohort_partitions_max
+        if self._partition_count + partitions > most:
+            text = f"The broker has {self._partition_count} partitions; kohort.partitions.max is {most}."
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
 
     def ensure_internal(self, name: str, partitions: int, configs: Mapping[str, str], now_ms: int) -> Topic:
         """Return an internal topic, created if there is none. Raises KafkaError, StorageError.
@@ -203,12 +213,17 @@ class Topics:
                 self._topics[name] = self._by_id[topic.topic_id] = topic
                 self._collisions[_collision_key(name)] = name
                 topic.extend(entry["partitions"], entry["epoch"])
+                self._partition_count += len(topic.partitions)
             case "grow":
-                self._topics[entry["name"]].extend(entry["partitions"], entry["epoch"])
+                topic = self._topics[entry["name"]]
+                self._partition_count -= len(topic.partitions)
+                topic.extend(entry["partitions"], entry["epoch"])
+                self._partition_count += len(topic.partitions)
             case "delete":
                 topic = self._topics.pop(entry["name"])
                 del self._by_id[topic.topic_id]
                 del self._collisions[_collision_key(topic.name)]
+                self._partition_count -= len(topic.partitions)
                 self._deleted.update(partition.directory for partition in topic.partitions)
             case "topic_config":
                 self._topics[entry["topic"]].config.alter(entry["name"], entry["value"])
