@@ -28,6 +28,7 @@ OPTIONAL_HOMES = {
     "shtab": "src/kohort/cli/completion.py",
     "deltalake": "src/kohort/spark/tables/delta_storage.py",
     "pyiceberg": "src/kohort/spark/tables/iceberg.py",
+    "urllib3": "src/kohort/spark/schemas/registry.py",
     "psycopg": "src/kohort/spark/tables/postgres_connection.py",
     "prometheus_client": "src/kohort/client/prometheus.py",
     "cryptography": "src/kohort/broker/certificates.py",

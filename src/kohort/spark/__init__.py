@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from kohort.spark.into_table import exactly_once, for_each_batch
     from kohort.spark.java import JavaMissing
     from kohort.spark.rows.rounds import OffsetRange, Round
+    from kohort.spark.schemas.bad_record import Reason
+    from kohort.spark.schemas.decoded_column import decode
+    from kohort.spark.schemas.registry import RegistryUnavailable, SchemaUnknown
     from kohort.spark.source.data_source import register
     from kohort.spark.spark_session import SparkMissing, build
     from kohort.spark.topics.transactional_topic import TransactionalTopic
@@ -22,10 +25,14 @@ __all__ = [
     "GroupStream",
     "JavaMissing",
     "OffsetRange",
+    "Reason",
+    "RegistryUnavailable",
     "Round",
+    "SchemaUnknown",
     "SparkMissing",
     "TransactionalTopic",
     "build",
+    "decode",
     "exactly_once",
     "for_each_batch",
     "register",
@@ -36,6 +43,9 @@ _NAMES_IN = {
     "kohort.spark.into_table": "exactly_once for_each_batch",
     "kohort.spark.java": "JavaMissing",
     "kohort.spark.rows.rounds": "OffsetRange Round",
+    "kohort.spark.schemas.bad_record": "Reason",
+    "kohort.spark.schemas.decoded_column": "decode",
+    "kohort.spark.schemas.registry": "RegistryUnavailable SchemaUnknown",
     "kohort.spark.source.data_source": "register",
     "kohort.spark.spark_session": "SparkMissing build",
     "kohort.spark.topics.transactional_topic": "TransactionalTopic",

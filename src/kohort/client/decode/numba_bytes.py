@@ -49,6 +49,18 @@ def numbers_at(context: Any, address: Any) -> Any:  # noqa: ARG001
     return _pointer(numba.types.int64)
 
 
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def floats_at(context: Any, address: Any) -> Any:  # noqa: ARG001
+    """Return the pointer to the float32 at an address."""
+    return _pointer(numba.types.float32)
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def doubles_at(context: Any, address: Any) -> Any:  # noqa: ARG001
+    """Return the pointer to the float64 at an address."""
+    return _pointer(numba.types.float64)
+
+
 def _pointer(kind: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
@@ -76,3 +88,28 @@ def varint(source: Any, at: int, end: int) -> tuple[int, int]:
             return ((value >> 1) & _63_BITS) ^ -(value & 1), at + 1
         shift += 7
     return 0, -1
+
+
+@compiled()
+def is_utf8(source: Any, at: int, end: int) -> bool:
+    """Return whether bytes are UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF."""
+    while at < end:
+        first = source[at]
+        if first < 0x80:
+            at += 1
+            continue
+        if first < 0xC2 or first > 0xF4:
+            return False
+        more = 1 if first < 0xE0 else 2 if first < 0xF0 else 3
+        if end - at <= more:
+            return False
+        second = source[at + 1]
+        low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
+        high = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
+        if second < low or second > high:
+            return False
+        for index in range(2, more + 1):
+            if source[at + index] & 0xC0 != 0x80:
+                return False
+        at += more + 1
+    return True

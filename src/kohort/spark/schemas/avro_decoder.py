@@ -1,0 +1,191 @@
+"""Avro values of one writer's schema to an Arrow array by the reader's: a program and its buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from kohort.spark.schemas.avro_columns import BOOLEAN, LIST, NUMBER, STRUCT, TEXT, Column, ColumnSet
+from kohort.spark.schemas.avro_machine import (
+    DATA,
+    DATA_LENGTH,
+    DATA_ROOM,
+    FAULTS,
+    LENGTH,
+    PARENT,
+    ROOM,
+    STATE_WIDTH,
+    STORE,
+    UNREADABLE,
+    VALID,
+    VALUE_WIDTH,
+    VALUES,
+    decode_records,
+)
+from kohort.spark.schemas.avro_program import Program, compile_program
+from kohort.spark.schemas.avro_schema import Avro, Enum
+
+np: Any = numpy
+
+_LEAST_ROOM = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """The bytes of records: a binary Arrow array, which rows of it, and how many bytes come before each value."""
+
+    values: pa.BinaryArray
+    rows: Any
+    skip: int
+
+
+class AvroReader:
+    """A reader's schema, and the decoders for it. Raises ValueError for a schema that no column can have."""
+
+    def __init__(self, schema: Avro) -> None:
+        self.schema = schema
+        self.columns = _deep(lambda: ColumnSet(schema))
+        self.type: pa.DataType = self.columns.root.type
+
+    def decoder(self, writer: Avro) -> AvroDecoder:
+        """Return the decoder of a writer's schema. Raises Unreadable."""
+        return AvroDecoder(_deep(lambda: compile_program(writer, self.columns, self.schema)), self.columns)
+
+
+class AvroDecoder:
+    """Decodes records of one writer's schema."""
+
+    def __init__(self, program: Program, columns: ColumnSet) -> None:
+        self._program = program
+        self._columns = columns
+        self._constants = np.frombuffer(program.constants + b"\0", np.uint8)
+
+    def decode(self, payloads: Payloads) -> tuple[pa.Array, dict[int, str]]:
+        """Return one value for each row, and what is wrong by its place where a row is none: null there."""
+        count = len(payloads.rows)
+        rows = np.ascontiguousarray(payloads.rows, np.int64)
+        _, ends, content = payloads.values.buffers()
+        first_end = ends.address + 4 * payloads.values.offset
+        faults, places = np.zeros(count + 1, np.uint8), np.zeros(count + 1, np.int32)
+        slots = np.zeros(self._program.lists + 1, np.int64)
+        buffers = _Buffers(self._columns, count, _size(payloads.values) + _LEAST_ROOM)
+        code, tables = self._program.code.buffer_info()[0], self._program.tables.buffer_info()[0]
+        done, columns = 0, len(self._columns.all)
+        while done < count:
+            done, column, more = decode_records(
+                *(code, tables, self._constants.ctypes.data, buffers.state.ctypes.data, columns),
+                *(slots.ctypes.data, len(slots), content.address if content is not None else 0, first_end),
+                *(payloads.skip, rows.ctypes.data, done, count, faults.ctypes.data, places.ctypes.data),
+            )
+            if column >= 0:
+                buffers.grow(column, more)
+        wrong = {int(each): self._fault(int(faults[each]), int(places[each])) for each in np.flatnonzero(faults)}
+        return buffers.array(self._columns.root, faults[:count] == 0 if wrong else None), wrong
+
+    def _fault(self, fault: int, place: int) -> str:
+        if fault >= UNREADABLE:
+            return self._program.failures[fault - UNREADABLE]
+        paths = self._program.paths
+        where = paths[place] if 0 <= place < len(paths) else "value"
+        return FAULTS[fault] if fault == 7 else f"{where}: {FAULTS[fault]}"
+
+
+class _Buffers:
+    """The buffers of columns while records are decoded."""
+
+    def __init__(self, columns: ColumnSet, rows: int, size: int) -> None:
+        self._columns = columns
+        self._arrays: list[dict[int, Any]] = [{} for _ in columns.all]
+        self.state = np.zeros(len(columns.all) * STATE_WIDTH, np.int64)
+        for column in columns.all:
+            mine = self._of(column)
+            mine[STORE], mine[VALUE_WIDTH], mine[PARENT] = column.store, _width(column), column.parent
+            room = rows if column.parent < 0 else _LEAST_ROOM
+            self._allocate(column, VALUES, (room + 1) * max(_width(column), 1))
+            self._allocate(column, VALID, room + 1)
+            mine[ROOM] = room
+            if column.store in (TEXT, LIST):
+                self._arrays[column.number][VALUES][:4] = 0
+            if column.store == TEXT:
+                self._allocate(column, DATA, size // 4 + _LEAST_ROOM)
+                mine[DATA_ROOM] = size // 4 + _LEAST_ROOM
+
+    def grow(self, number: int, more: int) -> None:
+        """Double a column's room: its bytes for `more` of them, or its items if that is negative."""
+        column = self._columns.all[number]
+        mine = self._of(column)
+        if more < 0:
+            room = 2 * int(mine[ROOM])
+            self._allocate(column, VALUES, (room + 1) * max(_width(column), 1))
+            self._allocate(column, VALID, room + 1)
+            mine[ROOM] = room
+        else:
+            room = 2 * int(mine[DATA_ROOM]) + more
+            self._allocate(column, DATA, room)
+            mine[DATA_ROOM] = room
+
+    def array(self, column: Column, valid: Any = None) -> pa.Array:
+        """Return a column as an Arrow array; `valid` are the rows of the root that are sound."""
+        mine, arrays = self._of(column), self._arrays[column.number]
+        length = int(mine[LENGTH])
+        if valid is not None:
+            valid = valid & (arrays[VALID][:length] != 0) if column.is_nullable else valid
+        elif column.is_nullable:
+            valid = arrays[VALID][:length]
+        mask = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        if column.store == STRUCT:
+            parts = [self.array(each) for each in column.members]
+            return pa.Array.from_buffers(column.type, length, [mask], children=parts)
+        width = _width(column)
+        if column.store == BOOLEAN:
+            bits = np.packbits(arrays[VALUES][:length], bitorder="little")
+            return pa.Array.from_buffers(column.type, length, [mask, pa.py_buffer(bits)])
+        values = pa.py_buffer(arrays[VALUES][: (length + (column.store != NUMBER)) * width])
+        if column.store == TEXT:
+            content = pa.py_buffer(arrays[DATA][: int(mine[DATA_LENGTH])])
+            return pa.Array.from_buffers(column.type, length, [mask, values, content])
+        if column.store == LIST:
+            parts = [self.array(each) for each in column.members]
+            if pa.types.is_map(column.type):
+                entry = pa.struct([column.type.key_field, column.type.item_field])
+                parts = [pa.Array.from_buffers(entry, len(parts[0]), [None], children=parts)]
+            return pa.Array.from_buffers(column.type, length, [mask, values], children=parts)
+        if isinstance(column.avro, Enum):
+            symbols = pa.array(column.avro.symbols, pa.string())
+            numbers = pa.Array.from_buffers(pa.int32(), length, [mask, values])
+            return pa.DictionaryArray.from_arrays(numbers, symbols).cast(pa.string())
+        return pa.Array.from_buffers(column.type, length, [mask, values])
+
+    def _of(self, column: Column) -> Any:
+        return self.state[column.number * STATE_WIDTH : (column.number + 1) * STATE_WIDTH]
+
+    def _allocate(self, column: Column, which: int, size: int) -> None:
+        new = np.empty(size, np.uint8)
+        old = self._arrays[column.number].get(which)
+        if old is not None:
+            new[: len(old)] = old
+        self._arrays[column.number][which] = new
+        self._of(column)[which] = new.ctypes.data
+
+
+def _width(column: Column) -> int:
+    """Return the bytes of a value, or of an end."""
+    return 1 if column.store == BOOLEAN else 4 if column.store in (TEXT, LIST) else column.width
+
+
+def _size(values: pa.BinaryArray) -> int:
+    _, ends, _ = values.buffers()
+    found = np.frombuffer(ends, np.int32)
+    return int(found[values.offset + len(values)] - found[values.offset])
+
+
+def _deep(work: Callable[[], Any]) -> Any:
+    """Return what `work` returns. Raises ValueError where named types are nested too deeply for Python's stack."""
+    try:
+        return work()
+    except RecursionError:
+        raise ValueError("an Avro schema is nested too deeply") from None

@@ -1,0 +1,61 @@
+"""Bad records: why a record's bytes are no value, as a column beside the value and as a word for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+
+class Reason(StrEnum):
+    """Why a record is bad."""
+
+    NOT_WIRE_FORMAT = "not_wire_format"
+    """It does not begin with a zero byte and the id of a schema."""
+    UNKNOWN_SCHEMA = "unknown_schema"
+    """The registry has no schema with its id."""
+    INCOMPATIBLE_SCHEMA = "incompatible_schema"
+    """The reader's schema cannot read what its writer's schema describes."""
+    BROKEN_VALUE = "broken_value"
+    """Its bytes do not follow its schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """One bad record: its place among the decoded values, the reason, a sentence, and the id of its schema or -1."""
+
+    place: int
+    reason: Reason
+    message: str
+    schema_id: int = -1
+
+
+ERROR = pa.struct(
+    [("reason", pa.string()), ("message", pa.string()), ("schema_id", pa.int32()), ("bytes", pa.binary())]
+)
+"""The column beside values; null where the value is sound. `bytes` are those of the bad record."""
+
+ERROR_COLUMN = "struct<reason: string, message: string, schema_id: int, bytes: binary>"
+
+
+def error_column(values: pa.BinaryArray, bad: list[BadRecord]) -> pa.StructArray:
+    """Return `ERROR` for each of the decoded values."""
+    if not bad:
+        return pa.nulls(len(values), ERROR)
+    found = pa.array(
+        [
+            {
+                "reason": each.reason.value,
+                "message": each.message,
+                "schema_id": each.schema_id if each.schema_id >= 0 else None,
+                "bytes": values[each.place].as_py(),
+            }
+            for each in bad
+        ],
+        ERROR,
+    )
+    places = [None] * len(values)
+    for number, each in enumerate(bad):
+        places[each.place] = number  # type: ignore[call-overload]
+    return found.take(pa.array(places, pa.int32()))

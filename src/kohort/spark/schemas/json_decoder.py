@@ -1,0 +1,169 @@
+"""JSON values to an Arrow array: many at a time by Arrow's reader, and one by one where some of them are broken.
+
+Arrow's reader takes lines. Before it sees a value, the value is checked to be one object, so that no value can become
+two rows, or a part of another's.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy
+import pyarrow as pa
+import pyarrow.json
+
+from kohort.client.decode.numba_bytes import bytes_at, compiled, is_utf8, numbers_at
+from kohort.spark.schemas.json_columns import has_map
+from kohort.spark.schemas.wire_format import spans
+
+np: Any = numpy
+
+NOT_AN_OBJECT = "it is not one JSON object in UTF-8, with at most 256 levels inside"
+MOST_DEPTH = 256
+"""Brackets around a value: Arrow's reader calls itself for each, and would end the process by its stack."""
+
+_BLOCK_BYTES = 1 << 20
+
+
+@compiled()
+def _mark_objects(source_at: int, starts_at: int, ends_at: int, count: int, lines_at: int, sound_at: int) -> int:
+    """Copy each value that is one object, by its brackets, as a line; return the bytes of all lines.
+
+    Line breaks inside become blanks. Whether an object is JSON is the parser's matter.
+    """
+    source, lines, sound = bytes_at(source_at), bytes_at(lines_at), bytes_at(sound_at)
+    starts, stops = numbers_at(starts_at), numbers_at(ends_at)
+    used = 0
+    for row in range(count):
+        begin = used
+        depth, closed, in_text, is_object = 0, False, False, True
+        at, end = starts[row], stops[row]
+        seen = np.uint8(0)
+        while at < end:
+            byte = source[at]
+            seen |= byte
+            if in_text:
+                if byte == 0x5C:  # a backslash
+                    lines[used] = byte
+                    used += 1
+                    at += 1
+                    if at >= end:
+                        break
+                    byte = source[at]
+                    seen |= byte
+                elif byte == 0x22:  # a quotation mark
+                    in_text = False
+                if byte < 0x20:
+                    is_object = False
+                    break
+            elif byte == 0x20 or byte == 0x09 or byte == 0x0A or byte == 0x0D:
+                byte = np.uint8(0x20)
+            elif closed:
+                is_object = False
+                break
+            elif byte == 0x7B or byte == 0x5B:
+                if (depth == 0 and byte != 0x7B) or depth >= MOST_DEPTH:
+                    is_object = False
+                    break
+                depth += 1
+            elif byte == 0x7D or byte == 0x5D:
+                depth -= 1
+                if depth <= 0:
+                    closed = True
+                    if depth < 0:
+                        is_object = False
+                        break
+            elif depth == 0:
+                is_object = False
+                break
+            elif byte == 0x22:
+                in_text = True
+            lines[used] = byte
+            used += 1
+            at += 1
+        if is_object and closed and (seen < 0x80 or is_utf8(source, starts[row], end)):
+            lines[used] = 0x0A
+            used += 1
+            sound[row] = 1
+        else:
+            used = begin
+            sound[row] = 0
+    return used
+
+
+class JsonDecoder:
+    """Decodes JSON objects to a struct."""
+
+    def __init__(self, kind: pa.StructType) -> None:
+        self.type = kind
+        self._options = pyarrow.json.ParseOptions(
+            explicit_schema=pa.schema(list(kind)), unexpected_field_behavior="ignore"
+        )
+        self._has_map = has_map(kind)
+
+    def decode(self, values: pa.BinaryArray, rows: Any, skip: int) -> tuple[pa.Array, dict[int, str]]:
+        """Return one value for each of the rows, and what is wrong by its place where it is none: null there."""
+        starts, ends = spans(values)
+        starts, ends = np.ascontiguousarray(starts[rows] + skip), np.ascontiguousarray(ends[rows])
+        lines = np.empty(int((ends - starts).sum()) + len(rows) + 1, np.uint8)
+        sound = np.zeros(len(rows) + 1, np.uint8)
+        used = _mark_objects(
+            *(values.buffers()[2].address if len(rows) else 0, starts.ctypes.data, ends.ctypes.data, len(rows)),
+            *(lines.ctypes.data, sound.ctypes.data),
+        )
+        places = np.flatnonzero(sound[: len(rows)])
+        wrong = {int(place): NOT_AN_OBJECT for place in np.flatnonzero(sound[: len(rows)] == 0)}
+        text = lines[:used].tobytes()
+        parts = self._parts(text, places, wrong)
+        found = pa.concat_arrays([part for part, _ in parts]) if parts else pa.nulls(0, self.type)
+        if not wrong:
+            return found, wrong
+        order = np.full(len(rows), -1, np.int64)
+        if parts:
+            order[np.concatenate([where for _, where in parts])] = np.arange(len(found))
+        return found.take(pa.array(order, mask=order < 0)), wrong
+
+    def _parts(self, text: bytes, places: Any, wrong: dict[int, str]) -> list[tuple[pa.Array, Any]]:
+        """Return arrays with the places of their values; what cannot be parsed is added to `wrong`.
+
+        Lines that fail together are parsed by halves.
+        """
+        if not len(places):
+            return []
+        try:
+            return [(self._parsed(text, len(places)), places)]
+        except (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError) as error:
+            if len(places) == 1:
+                wrong[int(places[0])] = _sentence(error)
+                return []
+        middle = len(places) // 2
+        cut = _after_line(text, middle)
+        return self._parts(text[:cut], places[:middle], wrong) + self._parts(text[cut:], places[middle:], wrong)
+
+    def _parsed(self, text: bytes, count: int) -> pa.Array:
+        if self._has_map:
+            objects = [json.loads(line) for line in text.splitlines()]
+            return pa.array(objects, self.type)
+        table = pyarrow.json.read_json(
+            io.BytesIO(text),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, len(text) + 1)),
+            parse_options=self._options,
+        )
+        if table.num_rows != count:
+            raise ValueError(NOT_AN_OBJECT)
+        columns = [pa.concat_arrays(table[name].chunks) for name in self.type.names]
+        return pa.StructArray.from_arrays(columns, fields=list(self.type))
+
+
+def _after_line(text: bytes, lines: int) -> int:
+    at = 0
+    for _ in range(lines):
+        at = text.index(b"\n", at) + 1
+    return at
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return f"it does not parse: {text.removeprefix('JSON parse error: ')[:200]}"

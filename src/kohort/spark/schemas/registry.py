@@ -1,0 +1,310 @@
+"""Client of a schema registry: the HTTP API of Confluent's, which Apicurio, Karapace, Redpanda and others have, too.
+
+The law: an id that every registry's node answers to be unknown is unknown; anything else that is not a schema is an
+outage or a refusal, and raises. Outages are tried again, on each node in turn, until `retry_ms` are over. Schemas never
+change under their id, so that they are kept; how many are kept is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from kohort.extras import install_command
+
+PREFIX: Final = "schema.registry."
+URL: Final = f"{PREFIX}url"
+
+_NAMES: Final = (
+    "url",
+    "basic.auth.user.info",
+    "bearer.auth.token",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "timeout.ms",
+    "retry.ms",
+)
+SETTINGS: Final = tuple(PREFIX + name for name in _NAMES)
+"""The settings of a registry, named as Confluent's clients name them, and the two times."""
+
+_UNKNOWN: Final = (40401, 40402, 40403)
+"""Error codes for a subject, a version and a schema that do not exist."""
+
+_MOST_BYTES: Final = 16 << 20
+_MOST_SCHEMAS: Final = 10_000
+_MOST_REFERENCES: Final = 1_000
+_UNKNOWN_FOR_S: Final = 60.0
+_FIRST_WAIT_S: Final = 0.1
+_LONGEST_WAIT_S: Final = 5.0
+
+Answer = TypeVar("Answer")
+
+
+class RegistryUnavailable(Exception):
+    """The schema registry did not answer, or not as one: nothing is known of the schema, and no record is bad."""
+
+
+class SchemaUnknown(LookupError):
+    """The schema registry has no schema with this id, subject or version."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """Where a registry is and how it is reached. Times are in milliseconds."""
+
+    urls: tuple[str, ...]
+    user_info: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    ca_location: str = ""
+    certificate_location: str = ""
+    key_location: str = ""
+    timeout_ms: int = 10_000
+    retry_ms: int = 60_000
+
+    @classmethod
+    def parse(cls, given: str | Mapping[str, str]) -> RegistrySettings:
+        """Parse a URL, several with commas between them, or settings by name. Raises ValueError."""
+        named = {URL: given} if isinstance(given, str) else dict(given)
+        found = {name.removeprefix(PREFIX): str(value).strip() for name, value in named.items()}
+        if unknown := sorted(found.keys() - set(_NAMES)):
+            raise ValueError(f"a schema registry has no setting {unknown[0]}: there are {', '.join(SETTINGS)}")
+        urls, user_info = [], found.get("basic.auth.user.info", "")
+        for each in (part.strip() for part in found.get("url", "").split(",")):
+            parts = urlsplit(each)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError(f"{URL} is {_shown(each)!r}: it takes http://host:port, or several with commas")
+            if parts.username is not None:
+                user_info = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            urls.append(_shown(each).rstrip("/"))
+        token = found.get("bearer.auth.token", "")
+        if user_info and token:
+            raise ValueError(f"{PREFIX}basic.auth.user.info and {PREFIX}bearer.auth.token cannot both be set")
+        if user_info and ":" not in user_info:
+            raise ValueError(f"{PREFIX}basic.auth.user.info takes user:password")
+        return cls(
+            tuple(urls),
+            user_info,
+            token,
+            found.get("ssl.ca.location", ""),
+            found.get("ssl.certificate.location", ""),
+            found.get("ssl.key.location", ""),
+            _number(found, "timeout.ms", 10_000),
+            _number(found, "retry.ms", 60_000),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A schema as the registry has it; `references` are the texts of the schemas that it uses, in order.
+
+    `id` is -1 where only subject and version are known. `names` are the names under which a schema uses its references.
+    """
+
+    id: int
+    kind: str
+    text: str
+    references: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+class Registry:
+    """A registry and what is known of it. `wait` and `clock` are those of `time`."""
+
+    def __init__(
+        self,
+        settings: RegistrySettings,
+        wait: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._wait = wait
+        self._clock = clock
+        self._pool = _pool(settings)
+        self._lock = threading.Lock()
+        self._schemas: dict[int, Registered] = {}
+        self._unknown: dict[int, float] = {}
+
+    def learn(self, schemas: Iterable[Registered]) -> None:
+        """Keep schemas that another process has looked up."""
+        with self._lock:
+            for each in schemas:
+                self._schemas.setdefault(each.id, each)
+
+    def schema(self, number: int) -> Registered:
+        """Return the schema with an id. Raises SchemaUnknown, RegistryUnavailable."""
+        with self._lock:
+            if (found := self._schemas.get(number)) is not None:
+                return found
+            is_unknown = self._unknown.get(number, -1.0) > self._clock()
+        if not is_unknown:
+            try:
+                found = self._registered(number, self._get(f"/schemas/ids/{number}"))
+            except SchemaUnknown:
+                with self._lock:
+                    _bound(self._unknown)[number] = self._clock() + _UNKNOWN_FOR_S
+            else:
+                with self._lock:
+                    _bound(self._schemas)[number] = found
+                return found
+        raise SchemaUnknown(f"the schema registry {self} has no schema with the id {number}")
+
+    def version(self, subject: str, version: int | str = "latest") -> Registered:
+        """Return a version of a subject's schema. Raises SchemaUnknown, RegistryUnavailable."""
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+        registered = self._registered(found.get("id", -1), found)
+        self.learn([registered])
+        return registered
+
+    def __str__(self) -> str:
+        return ",".join(self._settings.urls)
+
+    def _registered(self, number: Any, found: Mapping[str, Any]) -> Registered:
+        texts: dict[tuple[str, Any], str] = {}
+        names: list[str] = []
+        self._follow(found, texts, names, 0)
+        kind, text = found.get("schemaType", "AVRO"), found.get("schema")
+        if not isinstance(text, str) or type(number) is not int:
+            raise RegistryUnavailable(f"the schema registry {self} answered {_short(found)} where a schema is expected")
+        return Registered(number, str(kind), text, tuple(texts.values()), tuple(names))
+
+    def _follow(
+        self, found: Mapping[str, Any], texts: dict[tuple[str, Any], str], names: list[str], depth: int
+    ) -> None:
+        """Add the schemas that a schema refers to, in the order in which they can be parsed."""
+        for each in found.get("references") or ():
+            key = each.get("subject", ""), each.get("version", "latest")
+            if key in texts:
+                continue
+            if len(texts) >= _MOST_REFERENCES or depth > 50:
+                raise RegistryUnavailable(f"the schema registry {self} has a schema with too many references")
+            used = self._get(f"/subjects/{quote(str(key[0]), safe='')}/versions/{key[1]}")
+            self._follow(used, texts, names, depth + 1)
+            texts[key] = str(used.get("schema"))
+            names.append(str(each.get("name", "")))
+
+    def _get(self, path: str) -> Mapping[str, Any]:
+        """Return what the registry has under a path. Raises SchemaUnknown, RegistryUnavailable."""
+        deadline = self._clock() + self._settings.retry_ms / 1000
+        wait_s = _FIRST_WAIT_S
+        while True:
+            reasons, unknown = [], None
+            for url in self._settings.urls:
+                try:
+                    return self._ask(url + path)
+                except SchemaUnknown as reason:
+                    unknown = reason
+                except _Outage as reason:
+                    reasons.append(str(reason))
+            if not reasons:
+                assert unknown is not None, "there is at least one URL"
+                raise unknown
+            if self._clock() + wait_s > deadline:
+                raise RegistryUnavailable(
+                    f"the schema registry cannot be read: {'; '.join(reasons)}. No record was given up: when the"
+                    " registry answers again, run the query again"
+                )
+            self._wait(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+    def _ask(self, url: str) -> Mapping[str, Any]:
+        """Return the answer of one node. Raises SchemaUnknown, _Outage, RegistryUnavailable."""
+        import urllib3
+
+        try:
+            response = self._pool.request("GET", url, preload_content=False)
+            try:
+                content = response.read(_MOST_BYTES + 1)
+            finally:
+                response.release_conn()
+                response.close()
+        except urllib3.exceptions.HTTPError as error:
+            raise _Outage(f"{url}: {_reason(error)}") from None
+        try:
+            found = json.loads(content) if len(content) <= _MOST_BYTES else None
+        except (ValueError, RecursionError):
+            found = None
+        status = response.status
+        if status == 200 and isinstance(found, dict):
+            return found
+        text = str(found.get("message", "")) if isinstance(found, dict) else ""
+        if status == 404 and isinstance(found, dict) and found.get("error_code") in _UNKNOWN:
+            raise SchemaUnknown(f"{url}: {text}")
+        answered = f"{url} answered {status} {text[:200]}".rstrip()
+        if status in (401, 403):
+            raise RegistryUnavailable(
+                f"the schema registry refuses access: {answered}. Set {PREFIX}basic.auth.user.info or"
+                f" {PREFIX}bearer.auth.token"
+            )
+        if status in (408, 425, 429) or status >= 500:
+            raise _Outage(answered)
+        raise RegistryUnavailable(f"{answered}, which is no answer of a schema registry: check {URL}")
+
+
+class _Outage(Exception):
+    """A node of the registry that does not answer now."""
+
+
+@lru_cache(maxsize=16)
+def registry_of(settings: RegistrySettings) -> Registry:
+    """Return this process's client of a registry: its schemas are looked up once."""
+    return Registry(settings)
+
+
+def _pool(settings: RegistrySettings) -> Any:
+    try:
+        import urllib3
+    except ImportError:
+        raise ImportError(f"a schema registry needs urllib3: {install_command('spark')}") from None
+    headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+    if settings.user_info:
+        headers |= urllib3.make_headers(basic_auth=settings.user_info)
+    if settings.token:
+        headers["Authorization"] = f"Bearer {settings.token}"
+    secured = {
+        "ca_certs": settings.ca_location,
+        "cert_file": settings.certificate_location,
+        "key_file": settings.key_location,
+    }
+    return urllib3.PoolManager(
+        headers=headers,
+        timeout=urllib3.Timeout(total=settings.timeout_ms / 1000),
+        retries=urllib3.Retry(total=3, connect=0, read=0, status=0, other=0, redirect=3),
+        **{name: value for name, value in secured.items() if value},
+    )
+
+
+def _bound(kept: dict[int, Answer]) -> dict[int, Answer]:
+    """Return a cache with room for one more: what was added first goes first."""
+    while len(kept) >= _MOST_SCHEMAS:
+        del kept[next(iter(kept))]
+    return kept
+
+
+def _reason(error: Exception) -> str:
+    inner = getattr(error, "reason", None) or error
+    return str(inner).rpartition(": ")[2] if "object at 0x" in str(inner) else str(inner)
+
+
+def _shown(url: str) -> str:
+    """Return a URL without user and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _number(found: Mapping[str, str], name: str, default: int) -> int:
+    text = found.get(name, str(default))
+    if not text.isdecimal() or not 0 < int(text) < 1 << 31:
+        raise ValueError(f"{PREFIX}{name} is {text!r}: it takes milliseconds, a whole number from 1 on")
+    return int(text)
+
+
+def _short(found: Any) -> str:
+    text = json.dumps(found)
+    return text if len(text) <= 80 else f"{text[:77]}..."
