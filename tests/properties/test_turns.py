@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from tests.properties.wide_requests import wide_requests
 from tests.unit.node.desk import Desk, only, produce
+from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
+from tests.unit.wire.test_record_walk import forged
 
 from kohort.model.errors import ErrorCode
 from kohort.node.apis.routes import served
 from kohort.wire.apis import VERSIONS, Api, request_class
-from kohort.wire.compression import Compression
+from kohort.wire.compression import Compression, compress
 from kohort.wire.crc32c import crc32c
 from kohort.wire.frames import encode_request
 from kohort.wire.messages import (
@@ -24,11 +26,12 @@ from kohort.wire.messages import (
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     FetchRequest,
+    JoinGroupRequest,
     ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
 )
-from kohort.wire.record_batches import Record, encode_batch
+from kohort.wire.record_batches import Record, encode_batch, signed_varint
 
 ENTRIES = 5000
 LONGEST_TURN = 40_000
@@ -275,3 +278,53 @@ def test_an_answer_of_a_hundred_thousand_entries_is_sent_in_few_buffers(desk: De
     while desk.node.needs_flush:
         desk.node.flush(desk.clock.now_ms())
     assert sum(sent) < 50_000 // 100
+
+
+def attacks(desk: Desk) -> dict[str, bytes]:
+    """Return requests of one greedy client, each with much to do."""
+    peer = desk.connect()
+    bomb = forged(compress(Compression.GZIP, bytes(8 << 20)), 1, Compression.GZIP)
+    headers = signed_varint(100_000) + b"\0\1" * 100_000
+    body = b"\0\0\0" + signed_varint(-1) + signed_varint(-1) + headers
+    many_headers = forged(signed_varint(len(body)) + body, 1)
+    join = JoinGroupRequest.Protocol
+    messages = {
+        "bomb": (produce("compacted", bomb), 9),
+        "lying header": (produce("orders", forged(b"ab", (1 << 31) - 1)), 9),
+        "a record of many headers": (produce("compacted", many_headers), 9),
+        "many records": (produce("compacted", crowded(20_000)), 9),
+        "many new topics": (metadata(*(f"new-{at}" for at in range(ENTRIES))), 5),
+        "many protocols": (
+            JoinGroupRequest(
+                group_id="x", protocols=[join(name=f"p{at}", metadata=bytes(100)) for at in range(ENTRIES)]
+            ),
+            5,
+        ),
+    }
+    return {name: peer.frame(message, version)[0] for name, (message, version) in messages.items()}
+
+
+def turns_beside(desk: Desk, members: list[GroupMember], frame: bytes) -> list[int]:
+    """Let two clients send a frame; return the lines of each turn. Each member gets its heartbeats answered between."""
+    connections = desk.node.connections
+    greedy = [connections.open("192.0.2.9", lambda _: None, lambda _: None) for _ in range(2)]
+    turns = [lines_of(lambda each=each: connections.receive(each, frame, desk.clock.now_ms())) for each in greedy]
+    while desk.node.needs_flush:
+        assert [member.heartbeat() for member in members] == [0, 0, 0]
+        turns.append(lines_of(lambda: desk.node.flush(desk.clock.now_ms())))
+    for each in greedy:
+        connections.drop(each, desk.clock.now_ms())
+    return turns
+
+
+def test_a_group_has_its_heartbeats_answered_in_each_turn_beside_greedy_clients() -> None:
+    longest: dict[str, int] = {}
+    for _ in range(2):  # the first time compiles and imports
+        desk = group_desk(message_max_bytes=8 << 20, kohort_produce_max_unpacked_bytes=2 << 20)
+        desk.create("compacted", cleanup_policy="compact")
+        members = stable_group(desk, 3)
+        frames = attacks(desk)
+        desk.flushes_by_hand = True
+        longest = {name: max(turns_beside(desk, members, frame)) for name, frame in frames.items()}
+        assert [member.heartbeat() for member in members] == [0, 0, 0]
+    assert {name: lines for name, lines in longest.items() if lines > LONGEST_TURN} == {}

@@ -152,10 +152,11 @@ class Cleaner:
             if segment.base_offset >= known.end:
                 return
             for batches, size in _pieces(segment):
+                before = known.unpacked_bytes
                 for header, batch in batches:
                     if header.last_offset >= first_dirty and not known.take(header, batch):
                         return
-                yield size
+                yield size + known.unpacked_bytes - before
 
     def _rewrite(self, group: list[Segment], judge: Filter) -> Iterator[int]:
         """Write a run of segments anew as one, and put that in their place, unless it is what they are."""
@@ -166,6 +167,7 @@ class Cleaner:
             for old in group:
                 for batches, size in _pieces(old):
                     kept: list[Buffer] = []
+                    before = judge.unpacked_bytes
                     for header, batch in batches:
                         retained = judge.retained(header, batch)
                         has_changed |= retained is not batch
@@ -173,7 +175,7 @@ class Cleaner:
                             kept.append(retained)
                     if kept:
                         draft.append(kept, _FLUSH_BYTES)
-                    yield size
+                    yield size + judge.unpacked_bytes - before
             if has_changed:
                 draft.flush()
                 draft.close()
@@ -211,11 +213,14 @@ class Cleaner:
 
 
 def _pieces(segment: Segment) -> Iterator[tuple[list[tuple[BatchHeader, memoryview]], int]]:
-    """Yield the batches of a segment piece by piece, and how many bytes each has. Raises CorruptBatch."""
+    """Yield the batches of a segment piece by piece, and how many bytes each has. Raises CorruptBatch.
+
+    A compressed batch is a piece of its own: it may unpack to thousands of times its size.
+    """
     position, size = 0, segment.size
     while position < size:
         piece: Buffer = segment.log.read(position, PIECE_BYTES)
-        batches = list(iter_batches(piece))
+        batches = _first_alike(piece)
         if not batches:
             header = read_header(piece)
             batches = list(iter_batches(segment.log.read(position, header.size)))
@@ -224,6 +229,16 @@ def _pieces(segment: Segment) -> Iterator[tuple[list[tuple[BatchHeader, memoryvi
         length = sum(len(batch) for _, batch in batches)
         yield batches, length
         position += length
+
+
+def _first_alike(piece: Buffer) -> list[tuple[BatchHeader, memoryview]]:
+    """Return the first batches of a piece: one that is compressed, or all before such a one."""
+    found: list[tuple[BatchHeader, memoryview]] = []
+    for header, batch in iter_batches(piece):
+        if header.compression:
+            return found or [(header, batch)]
+        found.append((header, batch))
+    return found
 
 
 # -- what may be cleaned

@@ -27,6 +27,13 @@ class Aborted(NamedTuple):
     marker_offset: int
 
 
+def unpacked_bytes(header: BatchHeader, records: Sequence[Record]) -> int:
+    """Return about how many bytes came out of a batch's compression; 0 where it has none."""
+    if not header.compression:
+        return 0
+    return sum(len(record.key or b"") + len(record.value or b"") for record in records)
+
+
 class LastOffsets:
     """Where the last record of each key lies in a stretch of a log, within a bound of memory.
 
@@ -37,6 +44,8 @@ class LastOffsets:
         self.end = end
         self.offsets: dict[bytes, int] = {}
         self.aborted: list[Aborted] = []
+        self.unpacked_bytes = 0
+        """Size of the compressed records that were read, without their compression."""
         self._free = memory_bytes
         self._open: dict[int, list[tuple[bytes, int]]] = {}
         self._begun: dict[int, int] = {}
@@ -51,6 +60,7 @@ class LastOffsets:
             self.end = min(self.end, header.base_offset)
             return False
         records = sound_records(header, batch)
+        self.unpacked_bytes += unpacked_bytes(header, records)
         if header.is_control:
             self._close_transaction(header, control_type(records[0]) if records else None)
             return True
@@ -94,6 +104,8 @@ class Filter:
         self._offsets = known.offsets
         self.end = known.end
         """Where what is cleaned ends."""
+        self.unpacked_bytes = 0
+        """Size of the compressed records that were read, without their compression."""
         self.last: Mapping[int, tuple[int, int | None]] = {}
         """By producer id, the epoch and the offset of its last data; None where it only ended transactions."""
         self._now_ms = now_ms
@@ -112,6 +124,7 @@ class Filter:
         if header.last_offset >= self.end:
             return batch
         records = sound_records(header, batch)
+        self.unpacked_bytes += unpacked_bytes(header, records)
         horizon_ms = header.delete_horizon_ms
         is_old = horizon_ms is not None and horizon_ms <= self._now_ms
         if header.is_control:

@@ -14,6 +14,7 @@ from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog
 from kohort.node.step_scheduler import result_of
+from kohort.wire.compression import Compression
 from kohort.wire.record_batches import CorruptBatch, Record, check_batch, encode_batch, iter_batches, read_header
 
 COMPACT = LogConfig(
@@ -494,3 +495,17 @@ def test_draft_of_a_cleaning_that_was_not_decided_is_removed() -> None:
     log = open_log(disk, FLUSHED)
     assert everything(log) == rows
     assert not names(disk, ".cleaned")
+
+
+def test_a_compressed_batch_is_a_step_of_its_own_and_counts_what_it_unpacks_to(disk: Disk) -> None:
+    log = open_log(disk, replace(COMPACT, segment_bytes=100_000))
+    for n in range(4):
+        put(log, (f"key-{n}", "x" * 1_000_000), compression=Compression.GZIP)
+        put(log, ("small", "value"))
+    log.roll()
+    steps = list(log.cleaner.begin(0))
+    assert len([size for size in steps if size > 1_000_000]) == 2 * 4, (
+        "each is read twice: for its keys, and for its place"
+    )
+    assert max(steps) < 2_000_000
+    assert latest(log)["key-3"] == "x" * 1_000_000

@@ -18,7 +18,7 @@ from kohort.wire.messages import (
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
-from kohort.wire.record_batches import decode_batch, iter_batches
+from kohort.wire.record_batches import Record, decode_batch, encode_batch, iter_batches
 
 
 def values(partition: object) -> list[bytes | None]:
@@ -129,6 +129,15 @@ def test_records_that_are_none_are_refused_where_records_are_checked() -> None:
     assert result.error_code == ErrorCode.INVALID_RECORD
     assert "does not hold the records that it claims" in result.error_message
     assert only(peer.call(produce("orders", batch(b"x")), 9)).error_code == ErrorCode.NONE
+
+
+def test_a_compacted_topic_takes_only_what_its_cleaner_can_read_at_once() -> None:
+    desk = Desk()
+    desk.create("compacted", cleanup_policy="compact")
+    peer = desk.connect()
+    for size, error in ((17 << 20, ErrorCode.INVALID_RECORD), (15 << 20, ErrorCode.NONE)):
+        records = encode_batch([Record(0, desk.clock.now_ms(), b"k", bytes(size))], compression=Compression.GZIP)
+        assert only(peer.call(produce("compacted", records), 9)).error_code == error
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])

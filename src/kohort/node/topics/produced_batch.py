@@ -24,6 +24,8 @@ from kohort.wire.record_walk import SMALLEST_RECORD, check_records
 
 MOST_KEYED = 100_000
 """Records, and their headers, in one batch of a compacted topic: the cleaner decodes a batch at once."""
+MOST_KEYED_BYTES = 16 << 20
+"""What they may have without compression."""
 
 
 def one_batch(records: Buffer | None) -> BatchHeader:
@@ -117,14 +119,14 @@ def _check_timestamps(partition: Partition, header: BatchHeader, now_ms: int) ->
 def check_content(partition: Partition, header: BatchHeader, records: Buffer) -> Steps[None]:
     """Walk through the records of a batch whose header is right. Raises KafkaError."""
     is_compacted = partition.log.config.compacts
-    most_headers = None
+    most_headers, most_bytes = None, partition.max_unpacked_bytes
     if is_compacted:
         if header.record_count > MOST_KEYED:
             text = f"A batch of {header.record_count} records; a compacted topic takes {MOST_KEYED} in one."
             raise KafkaError(ErrorCode.INVALID_RECORD, text)
-        most_headers = MOST_KEYED
+        most_headers, most_bytes = MOST_KEYED, min(most_bytes, max(MOST_KEYED_BYTES, len(records)))
     try:
-        have_keys = yield from check_records(header, records, partition.max_unpacked_bytes, most_headers)
+        have_keys = yield from check_records(header, records, most_bytes, most_headers)
     except CorruptBatch as error:
         text = f"The batch does not hold the records that it claims: {error.text}."
         raise KafkaError(ErrorCode.INVALID_RECORD, text) from error
