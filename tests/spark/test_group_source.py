@@ -10,6 +10,7 @@ import pytest
 from tests.spark.cluster import Topic
 
 from kohort.client import Admin
+from kohort.spark import progress
 from kohort.spark.source.data_source import register
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -82,8 +83,10 @@ def test_a_failed_batch_is_not_committed_its_member_leaves_and_its_replay_is_the
     assert topic.committed() == {0: 0, 1: 0, 2: 0}
     more = topic.fill(6)
     again = Query(spark, topic, tmp_path)
-    again.run()
+    ended = again.run()
     assert [sorted(batch) for batch in again.batches] == [sorted(values), sorted(more)]
+    (reached,) = progress(ended)
+    assert (reached.group, reached.partitions, reached.lag, reached.read_again) == (topic.group_id, 3, 0, 30)
     assert topic.committed() == {0: 12, 1: 12, 2: 12}
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kohort.spark.group_stream import GroupStream
     from kohort.spark.into_table import exactly_once, for_each_batch
     from kohort.spark.java import JavaMissing
+    from kohort.spark.membership.group_progress import GroupProgress, progress
     from kohort.spark.rows.rounds import OffsetRange, Round
     from kohort.spark.schemas.bad_record import Reason
     from kohort.spark.schemas.decoded_column import decode
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kohort.spark.topics.transactional_topic import TransactionalTopic
 
 __all__ = [
+    "GroupProgress",
     "GroupStream",
     "JavaMissing",
     "OffsetRange",
@@ -35,6 +37,7 @@ __all__ = [
     "decode",
     "exactly_once",
     "for_each_batch",
+    "progress",
     "register",
 ]
 
@@ -42,6 +45,7 @@ _NAMES_IN = {
     "kohort.spark.group_stream": "GroupStream",
     "kohort.spark.into_table": "exactly_once for_each_batch",
     "kohort.spark.java": "JavaMissing",
+    "kohort.spark.membership.group_progress": "GroupProgress progress",
     "kohort.spark.rows.rounds": "OffsetRange Round",
     "kohort.spark.schemas.bad_record": "Reason",
     "kohort.spark.schemas.decoded_column": "decode",

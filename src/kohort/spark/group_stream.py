@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.client.decode.arrow_decoder import warm
@@ -22,10 +23,12 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.loop_thread import LoopThread
+from kohort.spark.membership.group_progress import GroupProgress
 from kohort.spark.membership.member_settings import MemberSettings
 from kohort.spark.membership.offset_store import OffsetStore
 from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
+from kohort.spark.report.history import HistoryListener, StreamHistory
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
 from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
 from kohort.spark.spark_session import is_stopped
@@ -89,8 +92,8 @@ class GroupStream:
     ("latest", "earliest", "none"), `isolation_level`, `group_instance_id`, timeouts, `pattern` instead of topics, and
     `properties`, the security settings in Kafka's names. The callbacks of `listener` run in another thread, after a
     running round has been committed. `finished(round, is_committed)` is called after each round; one that is not
-    committed was lost to a rebalance, and its next owner reads its rows again. The stream joins the group when it is
-    entered or first used.
+    committed was lost to a rebalance, and its next owner reads its rows again. `report` is an HTML file that `close`
+    writes (`write_report`). The stream joins the group when it is entered or first used.
     """
 
     def __init__(
@@ -105,12 +108,15 @@ class GroupStream:
         listener: RebalanceListener | None = None,
         finished: Callable[[Round, bool], object] | None = None,
         include_headers: bool = False,
+        report: str | Path | None = None,
         **group: Any,
     ) -> None:
         if bool(topics) == bool(group.get("pattern")):
             raise ValueError("a GroupStream reads topics by name, at least one, or those that match a pattern")
         if max_rows_per_round < 1:
             raise ValueError(f"max_rows_per_round is {max_rows_per_round}: a round reads at least one row")
+        if report is not None:
+            import kohort.spark.report.stream_report  # noqa: F401  # reports a missing matplotlib before anything is read
         self.metrics = StreamMetrics()
         self._spark = spark
         self._most_rows = max_rows_per_round
@@ -118,7 +124,10 @@ class GroupStream:
         self._bytes_on_driver = bytes_on_driver
         self._settings = MemberSettings(bootstrap_servers, group_id, topics, **group)
         self._read_settings = replace(self._settings.read_settings, include_headers=include_headers)
-        self._listener = listener
+        self._history = StreamHistory()
+        self._listener = HistoryListener(self._history, listener or RebalanceListener())
+        self._progress = GroupProgress(group_id, "", -1, 0, 0, 0, 0, 0)
+        self._report = report
         self._finished = finished
         self._running: _Running | None = None
         self._is_stopping = False
@@ -162,10 +171,29 @@ class GroupStream:
         running, self._running = self._running, None
         if running is None:
             return
+        self._progress = self._progress_of(running)
+        self._sample(running)
         try:
             running.thread.call(running.gate.stop(reason))
         finally:
             running.thread.close()
+            self._report_at_end()
+
+    def write_report(self, path: str | Path) -> None:
+        """Write an HTML file with the stream's figures and a plot of ownership, lag and rate since it was made.
+
+        Other threads may call it. Raises ImportError without matplotlib, OSError.
+        """
+        from kohort.spark.report.stream_report import stream_report
+
+        text = stream_report(self.progress, self._history)
+        unfinished = Path(f"{path}.unfinished")
+        try:
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.replace(path)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
 
     def stop_on(self, *numbers: int) -> GroupStream:
         """Call `stop` when the process receives one of these signals; only in the main thread. Returns the stream."""
@@ -223,8 +251,9 @@ class GroupStream:
         if self._is_stopping:
             return  # a member that reads no more would keep its partitions from the others
         self.start()
-        assert self._running is not None, "a started stream is running"
-        thread, gate = self._running.thread, self._running.gate
+        running = self._running
+        assert running is not None, "a started stream is running"
+        thread, gate = running.thread, running.gate
         thread.wake(lambda: gate.use_store(offset_store))
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._is_stopping:
@@ -239,6 +268,7 @@ class GroupStream:
             begun = thread.call(gate.begin(self._plan, patience_s))
             if begun is not None:
                 yield from self._one(thread, gate, begun)
+            self._sample(running)
             if until is not None and until(self):
                 return
 
@@ -259,6 +289,11 @@ class GroupStream:
         return self._running.gate.owned.lag if self._running else {}
 
     @property
+    def progress(self) -> GroupProgress:
+        """The stream's place in its group: generation, partitions, lag, rebalances; after `close`, as it was then."""
+        return self._progress_of(self._running) if self._running else self._progress
+
+    @property
     def generation(self) -> int:
         """The group's generation, or -1."""
         return self._running.gate.member.generation if self._running else -1
@@ -270,6 +305,30 @@ class GroupStream:
 
     async def _plan(self, available: Available) -> tuple[OffsetRange, ...]:
         return plan(available, self._most_rows)
+
+    def _progress_of(self, running: _Running) -> GroupProgress:
+        member, owned = running.gate.member, running.gate.owned
+        lags = owned.lag.values()
+        return GroupProgress(
+            self._settings.group_id,
+            member.member_id,
+            member.generation,
+            len(owned.partitions),
+            sum(lags),
+            max(lags, default=0),
+            member.rebalances,
+            self.metrics.lost_rows,
+        )
+
+    def _sample(self, running: _Running) -> None:
+        self._history.sample(sum(running.gate.owned.lag.values()), self.metrics.rows, self.metrics.lost_rows)
+
+    def _report_at_end(self) -> None:
+        if self._report is not None:
+            try:
+                self.write_report(self._report)
+            except Exception as error:  # the member has left, and what ended the stream is worth more
+                log.warning("group %s: no report: %s", self._settings.group_id, error)
 
     def _one(self, thread: LoopThread, gate: RoundGate, planned: Round) -> Generator[tuple[DataFrame, Round]]:
         began = time.perf_counter()

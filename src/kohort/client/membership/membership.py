@@ -146,6 +146,11 @@ class Membership:
         """Return what this membership measured, by the names of docs/metrics.md."""
         return self._metrics.values(_now_ms())
 
+    @property
+    def rebalances(self) -> int:
+        """How many rebalances have ended for this member; other threads may ask."""
+        return self._metrics.rebalances.count
+
     async def joined(self, *, timeout_ms: int | None = None) -> Partitions:
         """Wait until the member is stable; return what it owns. Raises `KafkaError` where it failed, TimeoutError."""
         await self.wait_for(lambda: self.is_stable, timeout_ms=timeout_ms)

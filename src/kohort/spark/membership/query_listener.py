@@ -1,5 +1,7 @@
 """Listener of a session that reports finished batches and ended queries to the readers that are members.
 
+It also logs each query's progress in its group, at level INFO.
+
 Without it a reader learns that a batch is finished when Spark requests the next one, which may be a trigger interval
 later: until then a rebalance waits, and a stopped query leaves the batch uncommitted. It also makes readers leave that
 Spark did not stop.
@@ -8,6 +10,7 @@ Spark did not stop.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -15,9 +18,12 @@ from weakref import WeakSet
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from kohort.spark.membership.control_socket import report_ended, report_finished
+from kohort.spark.membership.group_progress import group_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 _with_listener: WeakSet[SparkSession] = WeakSet()
 
@@ -43,6 +49,9 @@ class MemberListener(StreamingQueryListener):  # type: ignore[misc]
         for end in _ends(source.endOffset for source in progress.sources):
             self._readers.setdefault(str(progress.runId), set()).add(end["reader"])
             self._finished(end["reader"], end)
+        if log.isEnabledFor(logging.INFO):
+            for each in group_progress(source.latestOffset for source in progress.sources):
+                log.info("query %s: %s", progress.name or progress.id, each)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Make the readers of the query leave, unless they have left."""

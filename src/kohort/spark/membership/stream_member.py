@@ -27,6 +27,7 @@ from kohort.model.ids import topic_id_text
 from kohort.spark.membership.checkpoint import Checkpoint
 from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.control_socket import ControlSocket
+from kohort.spark.membership.group_progress import GroupProgress
 from kohort.spark.membership.member_settings import settings_from_options
 from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.reader_calls import Calls
@@ -116,6 +117,8 @@ class StreamMember:
         self._batch: _Batch | None = None
         self._has_targets = False
         self._is_first = True
+        self.read_again = 0
+        """Records that are read more than once: of batches that were replayed, or that the group did not commit."""
         self.is_over = False
         """Whether the member has left, or is about to."""
         self._leaving: asyncio.Task[None] | None = None
@@ -183,6 +186,10 @@ class StreamMember:
             except CommitFailed as refusal:
                 is_committed = False
                 log.warning("group %s: batch %d is not committed: %s", end.group, end.batch, refusal.text)
+                read_to = self.gate.owned.positions
+                self.read_again += sum(
+                    each.size for each in batch.round.ranges if read_to.get(each.partition) != each.stop
+                )
             self._batch = None
             self.gate.close(batch.round, is_committed=is_committed)
             if self._finished is not None:
@@ -217,12 +224,19 @@ class StreamMember:
             read_to |= {each.partition: each.stop for each in self._batch.end.places}
         behind = [max(0, end - read_to[each]) for each, end in ends.items() if each in read_to]
         if behind:
-            found |= {
-                "minOffsetsBehindLatest": min(behind),
-                "maxOffsetsBehindLatest": max(behind),
-                "avgOffsetsBehindLatest": sum(behind) / len(behind),
-            }
-        return found | {"memberId": self.gate.member.member_id, "partitions": len(ends)}
+            found |= {"minOffsetsBehindLatest": min(behind), "avgOffsetsBehindLatest": sum(behind) / len(behind)}
+        member = self.gate.member
+        progress = GroupProgress(
+            self._member.group_id,
+            member.member_id,
+            member.generation,
+            len(ends),
+            sum(behind),
+            max(behind, default=0),
+            member.rebalances,
+            self.read_again,
+        )
+        return found | progress.to_json()
 
     async def leave(self, reason: str) -> None:
         """Leave the group and return when it has left. An open batch was not finished, and is not committed."""

@@ -76,6 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._thread: LoopThread | None = None
         self._member: StreamMember | None = None
         self._is_over = False
+        self._replayed = 0
         self._calls = Calls()
         self._watch: asyncio.Task[None] | None = None
 
@@ -119,7 +120,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the ends of the owned partitions, and how far behind them the query is, for Spark's progress."""
-        return self._member.latest() if self._member is not None else None
+        if self._member is None:
+            return None
+        self._member.read_again += self._replayed
+        self._replayed = 0
+        return self._member.latest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the pieces of the batch that ends at `end`, which its end alone describes."""
@@ -132,6 +137,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         # minPartitions applies however few rows there are; without it no small range is cut to occupy the cores.
         batch = StreamOffset.from_json(end)
         ranges = batch.ranges
+        if self._member is None or batch.reader != self._member.socket.name:  # Spark runs a logged batch again
+            self._replayed = sum(each.size for each in ranges)
         cut = parted(pieces(ranges, least, smallest=1) if asked else pieces(ranges, least), most)
         found = tasks(cut, least) if most is None else [(each,) for each in cut]
         return [StreamPiece(each, batch.topic_ids) for each in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from kohort.spark.membership.group_progress import GroupProgress
 from kohort.spark.membership.query_listener import MemberListener
 
 END = {"version": 1, "group": "g", "batch": 3, "reader": "ab"}
@@ -35,3 +37,13 @@ def test_the_readers_of_a_query_are_notified_of_its_end_once() -> None:
     for _ in range(2):
         listener.onQueryTerminated(SimpleNamespace(runId="run"))
     assert calls == ["ab"]
+
+
+def test_progress_in_the_group_is_logged_at_info(caplog: pytest.LogCaptureFixture) -> None:
+    reached = GroupProgress("delays", "member-1", 4, 2, 30, 20, 3, 7)
+    event = progress(json.dumps(END))
+    event.progress.name, event.progress.id = "totals", "1"
+    event.progress.sources[0].latestOffset = json.dumps({"group": "delays", "generation": 4} | reached.to_json())
+    with caplog.at_level(logging.INFO):
+        MemberListener(lambda *_: True).onQueryProgress(event)
+    assert f"query totals: {reached}" in caplog.text

@@ -1,0 +1,121 @@
+"""History of a stream for its report: which partitions it owned when, its lag and its rows, in bounded memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kohort.client.rebalance_listener import RebalanceListener, finished
+from kohort.model.assignment import Partitions
+from kohort.model.ids import TopicPartition
+
+SAMPLES = 2000
+"""Samples that are kept; when there are more, every second one is dropped, and half as many are taken."""
+
+TENURES = 20_000
+REBALANCES = 2000
+_INTERVAL_MS = 100
+
+
+class Sample(NamedTuple):
+    """The stream at one time: how many records it is behind, and how many it has committed and lost so far."""
+
+    at_ms: int
+    lag: int
+    rows: int
+    lost_rows: int
+
+
+class Owned(NamedTuple):
+    """A time in which a partition was owned; `until_ms` is None while it lasts."""
+
+    partition: TopicPartition
+    from_ms: int
+    until_ms: int | None
+
+
+class StreamHistory:
+    """What happened to a stream since it was made; any thread may ask. `clock` returns milliseconds."""
+
+    def __init__(self, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self.started_ms = clock()
+        self._lock = threading.Lock()
+        self._samples = [Sample(self.started_ms, 0, 0, 0)]
+        self._changes: deque[tuple[int, str]] = deque(maxlen=REBALANCES)
+        self._clock = clock
+        self._closed: deque[Owned] = deque(maxlen=TENURES)
+        self._since: dict[TopicPartition, int] = {}
+        self._interval_ms = _INTERVAL_MS
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The stream over time; the first sample is of its start."""
+        with self._lock:
+            return list(self._samples)
+
+    @property
+    def changes(self) -> list[tuple[int, str]]:
+        """When partitions came and went, and how many."""
+        with self._lock:
+            return list(self._changes)
+
+    @property
+    def tenures(self) -> list[Owned]:
+        """When each partition was owned: first what ended, in the order of its end, then what lasts."""
+        with self._lock:
+            return [*self._closed, *(Owned(each, since, None) for each, since in sorted(self._since.items()))]
+
+    def add(self, partitions: Partitions) -> None:
+        """Partitions were assigned."""
+        now_ms = self._clock()
+        with self._lock:
+            self._since |= dict.fromkeys(partitions, now_ms)
+            if partitions:
+                self._changes.append((now_ms, f"+{len(partitions)}"))
+
+    def remove(self, partitions: Partitions, sign: str = "-") -> None:
+        """Partitions were revoked or lost."""
+        now_ms = self._clock()
+        with self._lock:
+            gone = [each for each in sorted(partitions) if each in self._since]
+            self._closed += [Owned(each, self._since.pop(each), now_ms) for each in gone]
+            if gone:
+                self._changes.append((now_ms, f"{sign}{len(gone)}"))
+
+    def sample(self, lag: int, rows: int, lost_rows: int) -> None:
+        """Record the stream as it is now, in the place of a sample from a moment ago."""
+        now_ms, last_ms = self._clock(), self._samples[-1].at_ms
+        with self._lock:
+            if len(self._samples) > 1 and now_ms - last_ms < self._interval_ms:
+                self._samples[-1] = Sample(last_ms, lag, rows, lost_rows)
+                return
+            self._samples.append(Sample(now_ms, lag, rows, lost_rows))
+            if len(self._samples) > SAMPLES:
+                del self._samples[1::2]
+                self._interval_ms *= 2
+
+
+class HistoryListener(RebalanceListener):
+    """Records rebalances in a history, and passes them on to the user's listener."""
+
+    def __init__(self, history: StreamHistory, listener: RebalanceListener) -> None:
+        self._history = history
+        self._listener = listener
+
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+        """Record an assignment."""
+        self._history.add(partitions)
+        await finished(self._listener.on_partitions_assigned(partitions))
+
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        """Record a revocation; the running round has been committed by now."""
+        self._history.remove(partitions)
+        await finished(self._listener.on_partitions_revoked(partitions))
+
+    async def on_partitions_lost(self, partitions: Partitions) -> None:
+        """Record a loss."""
+        self._history.remove(partitions, "lost ")
+        await finished(self._listener.on_partitions_lost(partitions))
