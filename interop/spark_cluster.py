@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -36,6 +37,8 @@ class SparkCluster:
         self.memory_mib = memory_mib
         self.wait_s = wait_s
         self.address = ""
+        self.environment: dict[str, str] = {}
+        """The environment variables of its processes."""
         self.workers: list[Child] = []
         self.directory = Path()
 
@@ -53,7 +56,7 @@ class SparkCluster:
 
     def start(self) -> Self:
         """Start the master, then the workers, and return when all have joined."""
-        self._program, self._environment = _program()
+        self._program, self.environment = _program()
         self.directory = Path(tempfile.mkdtemp(prefix="kohort-spark-cluster."))
         try:
             self.master = self._child(MASTER, "master", "--port", "0")
@@ -81,6 +84,10 @@ class SparkCluster:
         worker.crash()
         self.workers.remove(worker)
 
+    def decommission_worker(self, worker: Child) -> None:
+        """Decommission a worker as `decommission-worker.sh` does: its executors end their tasks, and take no others."""
+        worker.signal(signal.SIGPWR)
+
     def stop(self) -> None:
         """End every process of the cluster, and remove what they wrote."""
         for worker in self.workers:
@@ -100,7 +107,7 @@ class SparkCluster:
 
     def _child(self, main: str, name: str, *arguments: str) -> Child:
         command = [self._program, main, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
-        return Child(command, self.directory / f"{name}.log", environment=self._environment)
+        return Child(command, self.directory / f"{name}.log", environment=self.environment)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -130,7 +137,7 @@ def _program() -> tuple[str, dict[str, str]]:
         "SPARK_DAEMON_MEMORY": PROCESS_HEAP,
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=true",
+        "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=true -Dspark.decommission.enabled=true",
     }
     return str(home / "bin" / "spark-class"), environment
 
