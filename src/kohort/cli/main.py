@@ -22,6 +22,7 @@ VERBS = (
     "produce",
     "consume",
     "groups",
+    "acls",
     "explain",
     "log",
     "migrate",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar, Unpack
 
+from kohort.client.admin.acls import create_request, delete_request, deleted, describe_request, described
 from kohort.client.admin.group_descriptions import (
     GroupDescription,
     GroupListing,
@@ -35,6 +36,7 @@ from kohort.client.cluster.offset_specs import EARLIEST, LATEST, MAX_TIMESTAMP
 from kohort.client.cluster.retry import retry
 from kohort.client.errors import PartitionErrors, UnknownTopic, raise_refusal
 from kohort.client.settings import ClientConfig, ClientSettings, config_of, understood
+from kohort.model.acl import AclBinding, AclFilter
 from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
@@ -279,6 +281,33 @@ class Admin:
         response = await self._controller(IncrementalAlterConfigsRequest(resources=[resource]))
         for result in response.responses:
             raise_refusal(result.error_code, f"{kind.name.lower()} {name!r} was not changed", result.error_message)
+
+    # ACLs
+
+    async def create_acls(self, acls: Iterable[AclBinding]) -> None:
+        """Create rules; those that exist stay. Raises the first refusal, when the others may have been created."""
+        wanted = list(acls)
+        for acl in wanted:
+            if not isinstance(acl, AclBinding):
+                raise of_type("acls", acl, "AclBinding values")
+        response = await self._controller(create_request(wanted))
+        for acl, result in zip(wanted, response.results, strict=True):
+            raise_refusal(result.error_code, f"the rule {acl} was not created", result.error_message)
+
+    async def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
+        """Return the rules that a filter selects, sorted; all of them without one."""
+        response = await self._retry(describe_request(wanted or AclFilter()))
+        raise_refusal(response.error_code, "the rules were not described", response.error_message)
+        return described(response)
+
+    async def delete_acls(self, wanted: AclFilter) -> list[AclBinding]:
+        """Delete the rules that a filter selects, and return them."""
+        if not isinstance(wanted, AclFilter):
+            raise of_type("wanted", wanted, "an AclFilter")
+        response = await self._controller(delete_request(wanted))
+        (result,) = response.filter_results
+        raise_refusal(result.error_code, "no rules were deleted", result.error_message)
+        return deleted(result)
 
     # Groups
 
