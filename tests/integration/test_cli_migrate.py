@@ -13,7 +13,7 @@ from tests.integration.rolling import Roll
 
 from kohort import Admin
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.cli.group_events import recent_history
+from kohort.cli.group_state.group_events import recent_history
 from kohort.model.ids import TopicPartition
 
 NAMES = ("m-1", "m-2", "m-3")

@@ -13,7 +13,7 @@ import pytest
 from tests.integration.gateway_cluster import gateway_cluster
 
 from kohort import CooperativeStickyAssignor, RangeAssignor
-from kohort.cli.group_events import GroupFilter, filed_events, stored_events
+from kohort.cli.group_state.group_events import GroupFilter, filed_events, stored_events
 from kohort.client import Admin, Consumer
 from kohort.gateway.gateway_server import GatewayServer
 from kohort.gateway.gateway_settings import GatewaySettings, Mode

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.cluster import admin_of, require_group, run_against
-from kohort.cli.group_events import (
+from kohort.cli.group_state.group_events import (
     EVENT_TOPIC,
     GroupFilter,
     event_consumer,

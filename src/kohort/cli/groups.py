@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.cli.cluster import ends_of, require_group, require_partitions, with_admin
 from kohort.cli.gateway import group_orders
-from kohort.cli.group_events import EVENT_TOPIC, now_ms, recent_history
+from kohort.cli.group_state.group_events import EVENT_TOPIC, now_ms, recent_history
 from kohort.cli.terminal import embedded_protocols, output
 from kohort.cli.terminal.failure import CommandFailed, unknown
 from kohort.cli.terminal.options import (

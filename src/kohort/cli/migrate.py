@@ -104,7 +104,7 @@ def goal(text: str) -> Goal:
 
 async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     """Read the group, make the plan and print it; return 0 where it is safe, else 1."""
-    from kohort.cli.live_group import read_facts
+    from kohort.cli.group_state.live_group import read_facts
 
     group, limits, settings, doubts, history = await read_facts(args, admin)
     with output.Meter("simulating the restarts", unit="events") as meter:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.cluster import require_group
-from kohort.cli.group_events import now_ms
+from kohort.cli.group_state.group_events import now_ms
 from kohort.cli.terminal import output
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.classic.group import COOPERATIVE

@@ -16,8 +16,15 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import ends_of
-from kohort.cli.group_events import EVENT_TOPIC, GroupFilter, fold_recent, now_ms, require_directory, stored_events
-from kohort.cli.live_group import read_facts
+from kohort.cli.group_state.group_events import (
+    EVENT_TOPIC,
+    GroupFilter,
+    fold_recent,
+    now_ms,
+    require_directory,
+    stored_events,
+)
+from kohort.cli.group_state.live_group import read_facts
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
 from kohort.group.classic.group import COOPERATIVE

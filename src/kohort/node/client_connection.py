@@ -144,6 +144,8 @@ class Connection:
     has_session: bool = False
     """Whether the client logged in for a limited time, after which it must log in again."""
     principal: Principal = ANONYMOUS
+    passed: dict[Any, Any] = field(default_factory=dict)
+    """What the guards of an authorizer have let through, so that they need not ask again."""
     is_closed: bool = False
     is_paused: bool = False
     is_throttled: bool = False

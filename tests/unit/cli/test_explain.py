@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kohort.cli.explain import LAST, chosen, since_ms
-from kohort.cli.group_events import GroupFilter, filed_events, parsed, stored_events
+from kohort.cli.group_state.group_events import GroupFilter, filed_events, parsed, stored_events
 from kohort.cli.terminal.failure import CommandFailed
 from kohort.group.explain.rebalance_report import UNTOLD, Rebalance
 

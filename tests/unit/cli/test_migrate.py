@@ -9,7 +9,7 @@ import pytest
 from tests.unit.node.group_desk import GroupMember, group_desk
 
 from kohort.assign.server.catalog import server_assignors
-from kohort.cli.live_group import as_number, has_state, live_member
+from kohort.cli.group_state.live_group import as_number, has_state, live_member
 from kohort.cli.migrate import goal
 from kohort.cli.migrate_watch import Progress
 from kohort.cli.terminal.options import duration_ms

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.cluster import require_group, with_admin
-from kohort.cli.group_events import now_ms
+from kohort.cli.group_state.group_events import now_ms
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import add_cluster, add_json, duration_ms, verb

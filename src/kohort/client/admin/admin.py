@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar, Unpack
 
-from kohort.client.admin.acls import create_request, delete_request, deleted, describe_request, described
+from kohort.client.admin.acl_messages import create_request, delete_request, deleted, describe_request, described
 from kohort.client.admin.group_descriptions import (
     GroupDescription,
     GroupListing,

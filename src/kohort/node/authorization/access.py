@@ -6,6 +6,7 @@ A refusal is logged once, and again after the rules have changed.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Protocol
@@ -37,13 +38,22 @@ class Sender(Protocol):
         ...
 
 
+class Requester(Sender, Protocol):
+    """What a guard takes of a connection."""
+
+    passed: dict[Guard, tuple[object, Principal, Iterable[str]]]
+    """What its guards have let through last: by which rules, for which client and names."""
+
+
 class Access:
     """Answers for the sender of a request; without an authorizer everything is allowed."""
 
     def __init__(self, acls: Acls, authorizer: Authorizer | None) -> None:
         self.authorizer = authorizer
         self._logged: set[tuple[Principal, Check, str]] = set()
-        acls.on_change.append(lambda _: self._logged.clear())
+        self._rules = object()
+        """Another one after each change of rules."""
+        acls.on_change.append(self._forget)
 
     def allows(self, sender: Sender, check: Check, name: str = CLUSTER_NAME) -> bool:
         """Whether the sender may do to a resource what a check names."""
@@ -62,13 +72,24 @@ class Access:
         if not self.allows(sender, check, name):
             raise self.refusal(sender, check, name)
 
-    def require_all(self, sender: Sender, guards: tuple[Guard, ...], message: Any, version: int) -> None:
-        """Raise KafkaError where the sender may not make a request."""
+    def require_all(self, sender: Requester, guards: tuple[Guard, ...], message: Any, version: int) -> None:
+        """Raise KafkaError where the sender may not make a request.
+
+        What passed last on a connection is remembered: a heartbeat asks the same question thousands of times.
+        """
         for guard in guards:
-            first, *others = guard.any_of
-            for name in guard.names(message, version):
-                if not self.allows(sender, first, name) and not any(self.allows(sender, each, name) for each in others):
-                    raise self.refusal(sender, first, name)
+            names = guard.names(message, version)
+            passed = sender.passed.get(guard)
+            if passed is not None and passed[0] is self._rules and passed[1] is sender.principal and passed[2] == names:
+                continue
+            for name in names:
+                if not any(self.allows(sender, check, name) for check in guard.any_of):
+                    raise self.refusal(sender, guard.any_of[0], name)
+            sender.passed[guard] = self._rules, sender.principal, names
+
+    def _forget(self, _kinds: frozenset[ResourceType]) -> None:
+        self._logged.clear()
+        self._rules = object()
 
     def refusal(self, sender: Sender, check: Check, name: str) -> KafkaError:
         """Return the error of a refusal, and log it."""

@@ -458,7 +458,7 @@ CASES = (
     ),
     Case(
         "DescribeUserScramCredentials",
-        m.DescribeUserScramCredentialsRequest(users=None),
+        m.DescribeUserScramCredentialsRequest(users=[m.DescribeUserScramCredentialsRequest.UserName(name="zoe")]),
         0,
         {(DESCRIBE, CLUSTER): CLUSTER_FAILED},
     ),
