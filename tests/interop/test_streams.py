@@ -17,6 +17,7 @@ from tests.interop.explanations import assigned_works, explains, rebalances, run
 from tests.interop.lanes import Stage
 from tests.interop.topics import create_topic
 
+from kohort.client.admin.admin import ResourceType
 from kohort.sync import Admin
 from kohort.wire.streams_protocol import StreamsAssignment, StreamsSubscription
 
@@ -27,6 +28,11 @@ EACH = RECORDS // KEYS
 EAGER, COOPERATIVE, OLDER = "2.3.1", "2.4.1", "3.9.1"
 METADATA_OF_COOPERATIVE = 5
 KILLS = 20
+OWN_TOPICS = {
+    "changelog": {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"},
+    "repartition": {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "52428800"},
+}
+"""Topics that Streams makes for the store, and for records by another key: their settings."""
 
 
 class Input:
@@ -144,6 +150,52 @@ def test_application_is_scaled_with_standbys_and_static_members(stage: Stage, ve
         given.await_counted(streams)
     last = dict(streams.read_counts())
     assert all(count >= given.rounds * EACH for count in last.values())
+
+
+@pytest.mark.lane(120)
+@on_both
+@pytest.mark.capability("Kafka Streams", "tasks move to a new instance by a probing rebalance, once it has warmed up")
+def test_tasks_move_to_a_new_instance_once_its_copies_have_caught_up(stage: Stage) -> None:
+    given = Input(stage)
+    warm = ("acceptable.recovery.lag=0", f"max.warmup.replicas={PARTITIONS}", "probing.rebalance.interval.ms=60000")
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, *warm) as streams:
+        given.more()
+        streams.start(0)
+        given.await_counted(streams)
+        check_own_topics(stage, streams)
+        streams.start(1)
+        eventually(lambda: (counting_tasks(stage, streams), is_probing(stage, streams)), ([0, PARTITIONS], True), 60)
+        given.more()
+        given.await_counted(streams)
+        half = PARTITIONS // 2
+        eventually(lambda: (counting_tasks(stage, streams), is_probing(stage, streams)), ([half, half], False), 120)
+        given.more()
+        given.await_counted(streams)
+        works = assigned_works(stage, streams.group_id)
+        assert any(each["next_rebalance_ms"] for each in works) or not explains(stage)
+        assert any(other["copies"] for each in works for other in each["members"].values()) or not explains(stage)
+        counted = Counter(streams.read_counts())
+    assert set(counted.values()) == {1}, "tasks move when both instances are up, so each count is written once"
+
+
+def counting_tasks(stage: Stage, streams: Application) -> list[int]:
+    """Return how many tasks with a state store each instance runs."""
+    given = [assignment.active for _, assignment in described(stage, streams.group_id) if assignment is not None]
+    return sorted(sum(task.subtopology == 1 for task in tasks) for tasks in given)
+
+
+def is_probing(stage: Stage, streams: Application) -> bool:
+    """Whether the leader has scheduled a rebalance that looks how far copies have come."""
+    due = [given.next_rebalance_ms for _, given in described(stage, streams.group_id) if given is not None]
+    return any(each is not None for each in due)
+
+
+def check_own_topics(stage: Stage, streams: Application) -> None:
+    """Check that topics of the application have the settings that it made them with."""
+    with Admin(stage.bootstrap) as admin:
+        for suffix, settings in OWN_TOPICS.items():
+            found = admin.describe_configs(ResourceType.TOPIC, f"{streams.group_id}-counts-{suffix}")
+            assert {name: found[name].value for name in settings} == settings
 
 
 @pytest.mark.lane(150)

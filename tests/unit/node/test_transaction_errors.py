@@ -103,7 +103,7 @@ def marker(epoch: int = 0, coordinator_epoch: int = 0, partition: int = 0, produ
     )
 
     def send(peer: Peer) -> int:
-        (answer,) = peer.call(WriteTxnMarkersRequest(markers=[asked]), 1).markers
+        (answer,) = peer.call(WriteTxnMarkersRequest(markers=[asked]), 2).markers
         return int(answer.topics[0].partitions[0].error_code)
 
     return send
