@@ -174,6 +174,19 @@ class OsFile:
         with _storage_errors(self.path):
             os.fsync(self._disk.descriptor(self))
 
+    def flusher(self) -> Callable[[], None]:
+        with _storage_errors(self.path):
+            descriptor = os.dup(self._disk.descriptor(self))
+
+        def flush() -> None:
+            try:
+                with _storage_errors(self.path):
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+        return flush
+
     def close(self) -> None:
         self._forget_chunks()
         self._disk.release(self)

@@ -7,7 +7,7 @@ when no space is left. The log knows no file system behind this; `memory_disk` a
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
@@ -59,6 +59,9 @@ class File(Protocol):
 
     def flush(self) -> None:
         """Return when every byte is on the medium."""
+
+    def flusher(self) -> Callable[[], None]:
+        """Return a function that does what `flush` would do now; it must be called once, in any thread."""
 
     def close(self) -> None:
         """Give back what the open file holds. Views that were read stay valid."""

@@ -50,8 +50,16 @@ class MemoryFile:
         self.flushed = min(self.flushed, size)
 
     def flush(self) -> None:
-        self._disk.meet_fault("flush", self.path)
-        self.flushed = len(self.content)
+        self.flusher()()
+
+    def flusher(self) -> Callable[[], None]:
+        size = len(self.content)
+
+        def flush() -> None:
+            self._disk.meet_fault("flush", self.path)
+            self.flushed = max(self.flushed, min(size, len(self.content)))
+
+        return flush
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -55,6 +55,29 @@ class Appended(NamedTuple):
     log_start_offset: int
 
 
+class LogFlush:
+    """The flush of one log: what to bring to the medium, up to which offset, and how it went."""
+
+    def __init__(self, segments: list[Segment], end_offset: int) -> None:
+        self.segments = segments
+        self.end_offset = end_offset
+        self.failure: StorageError | None = None
+        self._flushers: list[Callable[[], None]] = []
+        for segment in segments:
+            try:
+                self._flushers.append(segment.log.flusher())
+            except StorageError as error:
+                self.failure = self.failure or error
+
+    def run(self) -> None:
+        """Flush the files, in any thread, once."""
+        for flush in self._flushers:
+            try:
+                flush()
+            except StorageError as error:
+                self.failure = self.failure or error
+
+
 class PartitionLog:
     """One partition's log; make one with `open`."""
 
@@ -328,16 +351,25 @@ class PartitionLog:
 
         After a StorageError the log takes no more appends: what a failed fsync lost cannot be known.
         """
-        if not self.is_dirty:
-            return
-        try:
-            for segment in (*self._unflushed, self._segments.active):
-                segment.log.flush()
-        except StorageError as error:
-            self.failure = error
-            raise
-        self._unflushed.clear()
-        self._flushed_offset = self.log_end_offset
+        if self.is_dirty:
+            flush = self.begin_flush()
+            flush.run()
+            self.end_flush(flush)
+
+    def begin_flush(self) -> LogFlush:
+        """Begin to flush what was appended so far; appends may go on meanwhile. `end_flush` must follow."""
+        # A log that was deleted since its last append has nothing left.
+        segments = [*self._unflushed, self._segments.active] if self.is_dirty and self._segments else []
+        return LogFlush(segments, self.log_end_offset)
+
+    def end_flush(self, flush: LogFlush) -> None:
+        """Take the outcome of a flush that has run. Raises StorageError as `flush`, and after an earlier failure."""
+        self.require_sound()
+        if flush.failure is not None:
+            self.failure = flush.failure
+            raise flush.failure
+        self._unflushed = [segment for segment in self._unflushed if segment not in flush.segments]
+        self._flushed_offset = max(self._flushed_offset, flush.end_offset)
 
     # -- reading
 

@@ -11,6 +11,7 @@ import logging
 import socket
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from kohort.net.tls_stream import TlsStream
 from kohort.node.client_connection import Connection
 from kohort.node.configuration.listeners import Listener
 from kohort.node.connection_limit import ConnectionCounts
+from kohort.node.durability import Flush
 from kohort.node.node import Node
 from kohort.wire.codec import Buffer
 
@@ -78,6 +80,9 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._is_flush_due = False
+        self._flusher: ThreadPoolExecutor | None = None
+        """The thread in which logs are flushed, of a broker whose responses wait for that."""
+        self._flush_under_way: tuple[Flush, asyncio.Future[None]] | None = None
 
     async def bind(self, listener: Listener, tls: RenewedContext | None = None) -> int:
         """Take a listener's address, without listening yet, and return the real port. Raises OSError."""
@@ -170,7 +175,13 @@ class Server:
 
     async def stop(self) -> None:
         """Stop listening and close every connection after what it still has to send."""
+        under_way = self._flush_under_way
         self.abandon()
+        if under_way is not None:
+            flush, done = under_way
+            await asyncio.wait([done])
+            self.node.end_flush(flush, self.clock.now_ms())
+            self.node.flush(self.clock.now_ms())
         for client in list(self.clients):
             client.close("the broker stops")
         await asyncio.sleep(0)
@@ -187,6 +198,10 @@ class Server:
             self._timer.cancel()
             self._timer = None
         self._timer_ms = 0
+        self._flush_under_way = None
+        if self._flusher is not None:
+            self._flusher.shutdown(wait=False)
+            self._flusher = None
 
     def watch(self) -> None:
         """After each call of the node: schedule its next flush and timer."""
@@ -213,7 +228,26 @@ class Server:
     def _flush(self) -> None:
         self._is_flush_due = False
         try:
-            self.node.flush(self.clock.now_ms())
+            flush = self.node.begin_flush(self.clock.now_ms())
+            if flush is not None and not self._ports:
+                flush.run()
+                self.node.end_flush(flush, self.clock.now_ms())
+            elif flush is not None:
+                if self._flusher is None:
+                    self._flusher = ThreadPoolExecutor(1, "kohort-flush")
+                done = self._loop.run_in_executor(self._flusher, flush.run)
+                self._flush_under_way = flush, done
+                done.add_done_callback(self._end_flush)
+        finally:
+            self.watch()
+
+    def _end_flush(self, done: asyncio.Future[None]) -> None:
+        """Release what waited for a flush; what was appended meanwhile is flushed next, together."""
+        if self._flush_under_way is None or self._flush_under_way[1] is not done:
+            return  # the server has stopped
+        flush, self._flush_under_way = self._flush_under_way[0], None
+        try:
+            self.node.end_flush(flush, self.clock.now_ms())
         finally:
             self.watch()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kohort.log.disk import StorageError
-from kohort.log.partition_log import PartitionLog
+from kohort.log.partition_log import LogFlush, PartitionLog
 from kohort.model.errors import ErrorCode
 
 log = logging.getLogger("kohort.node")
@@ -45,10 +45,41 @@ class FlushedPartition(Protocol):
         """The open log."""
 
 
+class Flush:
+    """Logs that are flushed together, and what waits for that. Only `run` may be called in another thread."""
+
+    def __init__(self, sizes: dict[FlushedPartition, int], held: list[tuple[FlushedPartition, Released]]) -> None:
+        self.sizes = sizes
+        """By partition, the bytes that were appended."""
+        self.held = held
+        self.failed: dict[FlushedPartition, StorageError] = {}
+        self._logs: list[tuple[FlushedPartition, PartitionLog, LogFlush]] = []
+        for partition in sizes:
+            try:
+                opened = partition.log
+                self._logs.append((partition, opened, opened.begin_flush()))
+            except StorageError as error:
+                self.failed[partition] = error
+
+    def run(self) -> None:
+        """Bring everything to the medium."""
+        for _, _, flush in self._logs:
+            flush.run()
+
+    def end(self) -> None:
+        """Take the outcome over into the logs."""
+        for partition, opened, flush in self._logs:
+            try:
+                opened.end_flush(flush)
+            except StorageError as error:
+                self.failed[partition] = error
+
+
 class Durability:
     """The responses and fetches of one node that wait."""
 
     def __init__(self) -> None:
+        self._under_way: Flush | None = None
         self._dirty: dict[FlushedPartition, int] = {}
         self._held: list[tuple[FlushedPartition, Released]] = []
         self._postponed: list[Callable[[], None]] = []
@@ -56,8 +87,8 @@ class Durability:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether anything waits for `flush`."""
-        return bool(self._dirty or self._postponed)
+        """Whether anything waits for a flush to begin: what is appended during one is flushed together afterwards."""
+        return bool(self._postponed or (self._dirty and self._under_way is None))
 
     def postpone(self, action: Callable[[], None]) -> None:
         """Run an action once at the end of this batch of input, before anything is flushed."""
@@ -96,9 +127,12 @@ class Durability:
 
     def when_durable(self, partition: FlushedPartition, released: Released) -> bool:
         """Call `released` once what a partition was given is durable; return False, and never call, if it is."""
-        if partition not in self._dirty:
+        if partition in self._dirty:
+            self._held.append((partition, released))
+        elif self._under_way is not None and partition in self._under_way.sizes:
+            self._under_way.held.append((partition, released))
+        else:
             return False
-        self._held.append((partition, released))
         return True
 
     def wake(self, now_ms: int) -> None:
@@ -112,22 +146,32 @@ class Durability:
                 log.exception("a waiting fetch failed")
 
     def flush(self) -> None:
-        """Flush the logs that promised it, then release in order what waited for them."""
+        """Flush the logs that promised it, and release what waited for them, until nothing waits."""
+        while (flush := self.begin_flush()) is not None:
+            flush.run()
+            self.end_flush(flush)
+
+    def begin_flush(self) -> Flush | None:
+        """Begin a flush of the logs that promised it; None where none did, or where one is under way."""
         self.run_postponed()
-        while self._dirty:
-            dirty, self._dirty = self._dirty, {}
-            held, self._held = self._held, []
-            failed: dict[FlushedPartition, ErrorCode] = {}
-            for partition, size in dirty.items():
-                try:
-                    partition.log.flush()
-                except StorageError as error:
-                    log.error("flush of %s: %s", partition.directory, error)
-                    failed[partition] = ErrorCode.KAFKA_STORAGE_ERROR
-                else:
-                    self.grown(partition, size)
-            for partition, released in held:
-                try:
-                    released(failed.get(partition, ErrorCode.NONE))
-                except Exception:
-                    log.exception("a reply that waited for %s failed", partition.directory)
+        if not self._dirty or self._under_way is not None:
+            return None
+        self._under_way = Flush(self._dirty, self._held)
+        self._dirty, self._held = {}, []
+        return self._under_way
+
+    def end_flush(self, flush: Flush) -> None:
+        """Release in order what waited for a flush that has run."""
+        self._under_way = None
+        flush.end()
+        for partition, size in flush.sizes.items():
+            error = flush.failed.get(partition)
+            if error is not None:
+                log.error("flush of %s: %s", partition.directory, error)
+            else:
+                self.grown(partition, size)
+        for partition, released in flush.held:
+            try:
+                released(ErrorCode.KAFKA_STORAGE_ERROR if partition in flush.failed else ErrorCode.NONE)
+            except Exception:
+                log.exception("a reply that waited for %s failed", partition.directory)

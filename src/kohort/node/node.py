@@ -18,7 +18,7 @@ from kohort.node.authentication.authentication import ClaimsOf
 from kohort.node.broker_state import BrokerState
 from kohort.node.configuration.config import Config
 from kohort.node.connections import Connections
-from kohort.node.durability import Durability
+from kohort.node.durability import Durability, Flush
 from kohort.node.services import Services
 from kohort.node.step_scheduler import TURN_STEPS, StepScheduler
 from kohort.node.timers import NodeClock, Timers
@@ -110,13 +110,30 @@ class Node:
         return self.durability.is_waiting or bool(self._steps.waiting) or bool(self.connections.behind)
 
     def flush(self, now_ms: int) -> None:
-        """End a batch of input: flush what was promised, release the responses, do a slice of long requests."""
+        """Do what `begin_flush`, the flush and `end_flush` do, in this turn."""
+        while (flush := self.begin_flush(now_ms)) is not None:
+            flush.run()
+            self.end_flush(flush, now_ms)
+
+    def begin_flush(self, now_ms: int) -> Flush | None:
+        """End a batch of input: begin to flush what was promised, release other responses, do a slice of long requests.
+
+        Another thread may `run` the flush that is returned; `end_flush` must follow before the next one begins.
+        """
         self.clock.advance(now_ms)
         self._steps.left = TURN_STEPS
-        self.durability.flush()
+        flush = self.durability.begin_flush()
         self.connections.settle()
         if self._steps.waiting or self.connections.behind:
             self.connections.run_slice()
+        return flush
+
+    def end_flush(self, flush: Flush, now_ms: int) -> None:
+        """Release the responses that waited for a flush that has run."""
+        self.clock.advance(now_ms)
+        self._steps.left = TURN_STEPS
+        self.durability.end_flush(flush)
+        self.connections.settle()
 
     def _enforce_retention(self, now_ms: int) -> None:
         self._steps.in_slices(self.state.enforce_retention(now_ms))

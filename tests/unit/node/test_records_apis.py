@@ -335,6 +335,89 @@ def test_with_fsync_the_reply_waits_for_the_flush_and_so_do_readers() -> None:
     assert not desk.node.needs_flush
 
 
+def test_what_is_appended_during_a_flush_is_flushed_together_by_the_next_one() -> None:
+    desk = Desk(log_flush_interval_messages=1)
+    desk.flushes_by_hand = True
+    desk.create("orders")
+    writer = desk.connect()
+    writer.send(produce("orders", batch(b"a")), 9)
+    first = desk.node.begin_flush(desk.clock.now_ms())
+    assert first is not None
+    for value in (b"b", b"c"):
+        writer.send(produce("orders", batch(value)), 9)
+    assert desk.node.begin_flush(desk.clock.now_ms()) is None, "one flush at a time"
+    assert not desk.node.needs_flush
+    first.run()
+    desk.node.end_flush(first, desk.clock.now_ms())
+    assert [only(answer).base_offset for answer in writer.answers()] == [0]
+    desk.node.flush(desk.clock.now_ms())
+    assert [only(answer).base_offset for answer in writer.answers()] == [1, 2]
+    assert only(writer.call(fetch("orders"), 11)).high_watermark == 3
+
+
+def test_readers_see_nothing_of_a_flush_under_way() -> None:
+    desk = Desk(log_flush_interval_messages=1)
+    desk.flushes_by_hand = True
+    desk.create("orders")
+    writer = desk.connect()
+    writer.send(produce("orders", batch(b"a")), 9)
+    flush = desk.node.begin_flush(desk.clock.now_ms())
+    assert flush is not None
+    assert only(desk.connect().call(fetch("orders", max_wait_ms=0), 11)).high_watermark == 0
+
+
+def test_repeated_batch_waits_for_the_flush_of_the_first_that_is_under_way() -> None:
+    desk = Desk(log_flush_interval_messages=1)
+    desk.flushes_by_hand = True
+    desk.create("orders")
+    first, second = desk.connect(), desk.connect()
+    sent = produce("orders", batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0))
+    first.send(sent, 9)
+    flush = desk.node.begin_flush(desk.clock.now_ms())
+    assert flush is not None
+    second.send(sent, 9)
+    assert second.answers() == []
+    flush.run()
+    desk.node.end_flush(flush, desk.clock.now_ms())
+    assert [only(answer).base_offset for answer in second.answers()] == [0]
+
+
+def test_what_was_appended_during_a_flush_that_fails_is_an_error_too() -> None:
+    """After a failed fsync the next one may succeed although the bytes are lost."""
+    desk = Desk(log_flush_interval_messages=1)
+    desk.flushes_by_hand = True
+    desk.create("orders")
+    peer = desk.connect()
+    peer.send(produce("orders", batch(b"a")), 9)
+    flush = desk.node.begin_flush(desk.clock.now_ms())
+    assert flush is not None
+    peer.send(produce("orders", batch(b"b")), 9)
+
+    def break_down(operation: str, path: str) -> None:
+        if operation == "flush":
+            raise StorageError(5, "input/output error", path)
+
+    desk.disk.fault = break_down
+    flush.run()
+    desk.disk.fault = None
+    desk.node.end_flush(flush, desk.clock.now_ms())
+    desk.node.flush(desk.clock.now_ms())
+    assert [only(answer).error_code for answer in peer.answers()] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+
+def test_topic_that_is_deleted_before_its_records_are_flushed_disturbs_no_flush() -> None:
+    desk = Desk(log_flush_interval_messages=1)
+    desk.flushes_by_hand = True
+    desk.create("orders")
+    peer = desk.connect()
+    peer.send(produce("orders", batch(b"a")), 9)
+    topic = desk.node.topics.get("orders")
+    assert topic is not None
+    desk.node.topics.delete(topic, desk.clock.now_ms())
+    desk.node.flush(desk.clock.now_ms())
+    assert len(peer.answers()) == 1
+
+
 def test_a_failed_flush_is_an_error_for_those_who_wait_for_it() -> None:
     desk = Desk(log_flush_interval_messages=1)
     desk.flushes_by_hand = True

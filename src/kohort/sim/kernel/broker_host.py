@@ -15,6 +15,7 @@ from kohort.group.shard import Shard
 from kohort.log.disk import StorageError
 from kohort.log.memory_disk import MemoryDisk
 from kohort.node.configuration.config import Config
+from kohort.node.durability import Flush
 from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.node.node import Node
 from kohort.sim.kernel.host import Alarm, Host
@@ -56,6 +57,8 @@ class NodeHost:
         self._observer = observer
         self._alarm = Alarm(host, self._tick)
         self._is_flush_due = False
+        self._flush: Flush | None = None
+        """The flush under way."""
 
     # -- life
 
@@ -74,7 +77,7 @@ class NodeHost:
             return False
         self.failure, self.node = None, node
         self._alarm.forget()
-        self._is_flush_due = False
+        self._is_flush_due, self._flush = False, None
         self._network.listen(self.address, self.host, self._accept)
         self._observer.node_started(self)
         self._watch()
@@ -92,6 +95,8 @@ class NodeHost:
             return
         self._observer.node_stopped(self, how)
         if how == "stop":
+            if self._flush is not None:
+                self._end_flush(self._flush)
             try:
                 node.stop(self.host.now_ms())
             except StorageError as error:
@@ -154,7 +159,7 @@ class NodeHost:
             return
         if not self._is_flush_due and node.needs_flush:
             self._is_flush_due = True
-            self.host.after_us(self.flush_us, self._flush)
+            self.host.after_us(self.flush_us, self._begin_flush)
         self._alarm.set(node.next_deadline_ms())
 
     def _tick(self) -> None:
@@ -162,10 +167,21 @@ class NodeHost:
             self.node.tick(self.host.now_ms())
             self._watch()
 
-    def _flush(self) -> None:
+    def _begin_flush(self) -> None:
         self._is_flush_due = False
         if self.node is not None:
-            self.node.flush(self.host.now_ms())
+            flush = self.node.begin_flush(self.host.now_ms())
+            if flush is not None:
+                self._flush = flush
+                self.host.after_us(self.flush_us, self._end_flush, flush)
+            self._watch()
+
+    def _end_flush(self, flush: Flush) -> None:
+        """What a thread of the real broker does meanwhile is done at once, when it is over."""
+        if self.node is not None and self._flush is flush:
+            self._flush = None
+            flush.run()
+            self.node.end_flush(flush, self.host.now_ms())
             self._watch()
 
     def fill_disk(self, spare: int | None) -> None:
