@@ -259,7 +259,7 @@ CASES = (
     ),
     Case(
         "DeleteTopics",
-        m.DeleteTopicsRequest(topics=[m.DeleteTopicsRequest.Topic(name="orders")]),
+        m.DeleteTopicsRequest(topics=[m.DeleteTopicsRequest.Topic(name="orders")], timeout_ms=10_000),
         6,
         {(DELETE, TOPIC): TOPIC_FAILED},
     ),

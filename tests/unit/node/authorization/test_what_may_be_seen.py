@@ -25,7 +25,12 @@ from tests.unit.node.desk import Desk, Peer, create
 
 from kohort.model.acl import AclOperation
 from kohort.model.errors import ErrorCode
+from kohort.model.principal import Principal
+from kohort.node.apis import k11_12_13_14_classic_members
+from kohort.node.apis.routes import Routes
+from kohort.node.authorization.access import java_address
 from kohort.wire import messages as m
+from kohort.wire.apis import Api
 
 
 def grant(broker: Desk, *rights: tuple[AclOperation, Any, str]) -> None:
@@ -181,3 +186,44 @@ def test_revoked_right_fails_the_next_request() -> None:
     assert peer.call(heartbeat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     broker.node.state.change_acls([], [allowing((READ, GROUP))], 0)
     assert peer.call(heartbeat, 4).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_connection_that_logs_in_as_another_user_has_that_users_rights() -> None:
+    broker = desk()
+    grant(broker, (READ, GROUP, "billing"))
+    peer = client(broker)
+    heartbeat = m.HeartbeatRequest(group_id="billing", generation_id=1, member_id="m")
+    assert peer.call(heartbeat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    peer.connection.principal = Principal("User", "bob")
+    assert peer.call(heartbeat, 4).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_right_for_one_group_does_not_serve_for_another_on_the_same_connection() -> None:
+    broker = desk()
+    grant(broker, (READ, GROUP, "billing"))
+    peer = client(broker)
+    for group, error in (("billing", ErrorCode.UNKNOWN_MEMBER_ID), ("other", ErrorCode.GROUP_AUTHORIZATION_FAILED)):
+        heartbeat = m.HeartbeatRequest(group_id=group, generation_id=1, member_id="m")
+        assert peer.call(heartbeat, 4).error_code == error
+
+
+def test_without_an_authorizer_a_heartbeat_runs_the_handler_itself() -> None:
+    for is_guarded in (False, True):
+        route = Routes({}, is_guarded=is_guarded).get(Api.HEARTBEAT, 4)
+        assert route is not None
+        assert (route.handle is k11_12_13_14_classic_members.heartbeat) is not is_guarded
+
+
+@pytest.mark.parametrize(
+    ("host", "written"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:db8::a:1", "2001:db8:0:0:0:0:a:1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+        ("a socket", "a socket"),
+    ],
+)
+def test_address_is_compared_as_java_writes_it(host: str, written: str) -> None:
+    assert java_address(host) == written
