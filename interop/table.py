@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 from interop import jars
 from interop.gateways import GATEWAYS, WAYS
+from interop.logins import WAYS as LOGINS
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "interop" / "outcomes.json"
@@ -42,6 +43,8 @@ pause, and what is read again had not been committed when its next owner got the
 """
 THROUGH_GATEWAYS = "Java through the gateway"
 CLIENTS_THROUGH_GATEWAYS = "Clients of others through the gateway"
+LOCKED = "locked"
+LOCKED_BROKER = "A locked broker"
 TEXTS = {
     CLIENTS_THROUGH_GATEWAYS: """\
 Unmodified clients on Apache Kafka {kafka}, directly and through `kohort gateway`. One node holds
@@ -51,6 +54,11 @@ record that was produced is read, no request times out, and no group falls back 
 The figures are how long the join and the leave took until the group was at rest again, in one run, beside others on
 two cores, with nothing to read and heartbeats at their default interval. `observed` is mode `listener` without
 `--park`; kafkajs, kafka-go and aiokafka are not parked unless a policy lists them.
+
+""",
+    LOCKED_BROKER: """\
+Each client logs in to our broker by each mechanism over TLS, lists the topics, and is refused with wrong credentials: a
+password, a token that has expired, a certificate of another authority, an authority that did not sign the broker's.
 
 """,
     THROUGH_GATEWAYS: """\
@@ -87,7 +95,8 @@ OF_PROTOCOLS = Columns(
 OF_BROKERS = Columns("", tuple(BROKER_NAMES.values()))
 OF_WAYS = Columns("joins / leaves", tuple("observed" if way == "observe" else way for way in WAYS), False)
 OF_GATEWAYS = Columns("", tuple(map(str, GATEWAYS.values())))
-TABLES = (OF_PROTOCOLS, OF_BROKERS, OF_WAYS, OF_GATEWAYS)
+OF_LOGINS = Columns("logs in", tuple(LOGINS), False)
+TABLES = (OF_LOGINS, OF_PROTOCOLS, OF_BROKERS, OF_WAYS, OF_GATEWAYS)
 
 
 class Place(NamedTuple):
@@ -135,6 +144,8 @@ def place(outcome: dict[str, str]) -> Place:
     if broker in GATEWAYS:
         row = f"{client}: {name.removeprefix(MATRIX)}"
         return Place(THROUGH_GATEWAYS, OF_GATEWAYS, row, str(GATEWAYS[broker]))
+    if client == LOCKED:
+        return Place(LOCKED_BROKER, OF_LOGINS, NAMES.get(name, name), broker)
     if client == CLIENTS:
         return Place(CLIENTS_THROUGH_GATEWAYS, OF_WAYS, name, OF_WAYS.names[WAYS.index(broker)])
     if name.startswith(MATRIX):

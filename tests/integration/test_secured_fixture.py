@@ -13,7 +13,9 @@ from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Consumer, Producer, Sasl
 from kohort.client.config_file import reach
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.net.connection import Connection
 from kohort.net.tls import TlsFailed
+from kohort.wire.messages import MetadataRequest
 
 pytest.importorskip("cryptography")
 pytest.importorskip("jwt")
@@ -94,3 +96,24 @@ def test_private_keys_are_their_owners_alone() -> None:
     certificate = broker.security.client_certificate
     assert certificate is not None
     assert Path(certificate).stat().st_mode & 0o077 == 0
+
+
+def test_our_clients_log_in_again_before_their_session_ends() -> None:
+    made: list[str] = []
+
+    async def scenario(broker: EmbeddedBroker) -> None:
+        def token() -> str:
+            made.append(broker.security.token())
+            return made[-1]
+
+        host, port = broker.broker.address
+        connection = await Connection.open(host, port, "c", sasl=Sasl("OAUTHBEARER", token=token))
+        while len(made) < 4:
+            await connection.call(MetadataRequest(topics=[]))
+        assert not connection.is_closed
+        connection.close()
+
+    with EmbeddedBroker(
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER", connections_max_reauth_ms=400
+    ) as broker:
+        asyncio.run(scenario(broker))

@@ -148,12 +148,14 @@ class Server:
 
     async def _open(self, accepted: socket.socket, host: str, port: Port) -> None:
         client = Client(self, host, port.listener)
+        protocol = client if port.tls is None else self._encrypted(client, host, port.tls.renew())
         try:
-            protocol = client if port.tls is None else self._encrypted(client, host, port.tls.renew())
             await self._loop.connect_accepted_socket(lambda: protocol, accepted)
         except OSError:  # the client has gone already
             accepted.close()
             self._accepted.remove(host)
+            if isinstance(protocol, TlsStream):
+                self._handshakes.discard(protocol)
 
     def _encrypted(self, client: Client, host: str, context: ssl.SSLContext) -> TlsStream:
         """Return the TLS of a client, which is one of ours only when its handshake is complete."""

@@ -34,14 +34,16 @@ class TlsStream(asyncio.Protocol):
         self._is_full = False
         self._is_closing = False
         self._unsent: deque[Buffer] = deque()
+        self._limit_ms = limit_ms
+        self._limit: asyncio.TimerHandle
         self._raw: Any
-        text = f"its handshake took longer than {limit_ms} ms"
-        self._limit = asyncio.get_running_loop().call_later(limit_ms / 1000, self._give_up, text)
 
     # -- the protocol of the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = transport
+        text = f"its handshake took longer than {self._limit_ms} ms"
+        self._limit = asyncio.get_running_loop().call_later(self._limit_ms / 1000, self._give_up, text)
 
     def data_received(self, data: bytes) -> None:
         if self._is_closing:
