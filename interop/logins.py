@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 class Credentials(NamedTuple):
-    """What a client shows, and whom it trusts."""
+    """What a client shows, and which authority it trusts."""
 
     address: str
     protocol: str

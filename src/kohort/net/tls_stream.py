@@ -36,14 +36,16 @@ class TlsStream(asyncio.Protocol):
         self._unsent: deque[Buffer] = deque()
         self._limit_ms = limit_ms
         self._limit: asyncio.TimerHandle
-        self._raw: Any
+        self._raw: Any = None
 
     # -- the protocol of the socket
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: Any) -> None:
         self._raw = transport
         text = f"its handshake took longer than {self._limit_ms} ms"
         self._limit = asyncio.get_running_loop().call_later(self._limit_ms / 1000, self._give_up, text)
+        if self._is_closing:
+            transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._is_closing:
@@ -173,7 +175,8 @@ class TlsStream(asyncio.Protocol):
     def abort(self) -> None:
         """Close the connection at once."""
         self._is_closing = True
-        self._raw.abort()
+        if self._raw is not None:
+            self._raw.abort()
 
     def is_closing(self) -> bool:
         """Whether nothing is received any more."""
