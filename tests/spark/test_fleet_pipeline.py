@@ -6,14 +6,18 @@ Each run of it takes seconds, so that the few runs here show several things at o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.uncompiled import uncompiled
+from tests.unit.fleet.published import publish
 from tests.unit.fleet.written_group import START, TOPIC, Written
 
+from kohort.cli.fleet.fleet_session import spark_faults
+from kohort.cli.terminal.failure import CommandFailed
 from kohort.fleet import pipeline
 from kohort.fleet.bronze.bronze_writer import InputRows
 from kohort.fleet.schema import (
@@ -28,9 +32,11 @@ from kohort.fleet.schema import (
     STATE_CHANGES,
     TOPICS,
 )
+from kohort.fleet.table_files import frame_of
 from kohort.fleet.tables import Tables
 from kohort.group.events import MemberState
 from kohort.model.ids import topic_id_text
+from kohort.spark.tables.delta_storage import DeltaStorage
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -163,3 +169,17 @@ def check_group_tables(spark, directory: Path) -> None:
     assert sorted((each.member, each.topic_partition) for each in owned) == [
         ("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2),
     ]  # fmt: skip
+
+
+def test_tasks_read_the_files_of_an_object_store_as_spark_reads_those_of_a_directory(spark, tmp_path):
+    hours = [
+        {"source": "a", "group": f"g{day}", "protocols": ["consumer"], "day": date(2026, 11, day)} for day in (1, 2)
+    ]
+    tables = publish(tmp_path, {GROUP_HOURS: [each | {"bucket": day} for day, each in enumerate(hours)]})
+    storage, files = DeltaStorage((tmp_path / GROUP_HOURS.path).as_uri()), tables.files(GROUP_HOURS)
+    by_tasks, by_spark = frame_of(spark, storage, GROUP_HOURS, files), tables.frame(spark, GROUP_HOURS)
+    assert by_tasks.schema == by_spark.schema
+    assert sorted(map(repr, by_tasks.collect())) == sorted(map(repr, by_spark.collect()))
+    (tmp_path / GROUP_HOURS.path / files[0].path).unlink()
+    with pytest.raises(CommandFailed, match=rf"^{storage.uri}: .* not found"), spark_faults():
+        by_tasks.collect()
