@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from kohort.spark.membership.offset_store import OffsetStore
 from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.report.history import HistoryListener, StreamHistory
+from kohort.spark.options.value_options import default_subject
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
 from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
 from kohort.spark.spark_session import is_stopped
@@ -37,6 +38,9 @@ from kohort.spark.topics.transactional_topic import TransactionalTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from kohort.spark.schemas.value_decoder import Format
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +61,8 @@ class StreamMetrics:
     rows: int = 0
     lost_rounds: int = 0
     lost_rows: int = 0
+    dead_letters: int = 0
+    """Records in the dead-letter topic of rounds that the application decoded; executors log theirs."""
     last_round_ms: float = 0.0
     longest_round_ms: float = 0.0
     total_round_ms: float = 0.0
@@ -87,7 +93,10 @@ class GroupStream:
     """Rounds of rows from topics, shared with the other members of a group.
 
     `max_rows_per_round` bounds a round; `rows_on_driver` is the size up to which the application decodes a round
-    itself instead of having the executors read it. `include_headers` adds the column `headers`. `group` are fields of
+    itself instead of having the executors read it. `include_headers` adds the column `headers`. With `registry`,
+    `subject`, `version`, `schema` and `value_format`, which are those of `kohort.spark.decode`, the column `value` is
+    decoded; bad records have null there and the reason in the column `error`, or go to `dead_letter_topic`. The
+    subject of a single topic is `TOPIC-value`. `group` are fields of
     `MemberSettings`: `protocol` ("classic", "consumer", "auto"), `assignors`, `assignor`, `auto_offset_reset`
     ("latest", "earliest", "none"), `isolation_level`, `group_instance_id`, timeouts, `pattern` instead of topics, and
     `properties`, the security settings in Kafka's names. The callbacks of `listener` run in another thread, after a
@@ -109,6 +118,12 @@ class GroupStream:
         finished: Callable[[Round, bool], object] | None = None,
         include_headers: bool = False,
         report: str | Path | None = None,
+        registry: str | Mapping[str, str] | None = None,
+        subject: str | None = None,
+        version: int | str = "latest",
+        schema: str | StructType | None = None,
+        value_format: Format | None = None,
+        dead_letter_topic: str | None = None,
         **group: Any,
     ) -> None:
         if bool(topics) == bool(group.get("pattern")):
@@ -123,7 +138,26 @@ class GroupStream:
         self._rows_on_driver = rows_on_driver
         self._bytes_on_driver = bytes_on_driver
         self._settings = MemberSettings(bootstrap_servers, group_id, topics, **group)
-        self._read_settings = replace(self._settings.read_settings, include_headers=include_headers)
+        self._read_settings = replace(
+            self._settings.read_settings, include_headers=include_headers, dead_letter_topic=dead_letter_topic or ""
+        )
+        if registry is not None or schema is not None:
+            from kohort.spark.schemas.decoded_column import decoding  # urllib3 and numba are loaded for it
+
+            self._read_settings = replace(
+                self._read_settings,
+                decoding=decoding(
+                    registry,
+                    subject=subject or (default_subject(topics) if schema is None else None),
+                    version=version,
+                    schema=schema,
+                    value_format=value_format,
+                ),
+            )
+        elif dead_letter_topic or subject:
+            raise ValueError("dead_letter_topic and subject are for values that are decoded: give registry or schema")
+        if dead_letter_topic in topics:
+            raise ValueError(f"dead_letter_topic is {dead_letter_topic}, which is read: its records would be bad again")
         self._history = StreamHistory()
         self._listener = HistoryListener(self._history, listener or RebalanceListener())
         self._progress = GroupProgress(group_id, "", -1, 0, 0, 0, 0, 0)
@@ -397,7 +431,8 @@ class GroupStream:
     def _frame(self, planned: Round) -> tuple[DataFrame, Round]:
         if planned.size > self._rows_on_driver:
             return frame_on_executors(self._spark, self._read_settings, planned.ranges), planned
-        frame, ranges = frame_on_driver(self._spark, self._read_settings, planned.ranges, self._bytes_on_driver)
+        frame, ranges, bad = frame_on_driver(self._spark, self._read_settings, planned.ranges, self._bytes_on_driver)
+        self.metrics.dead_letters += bad
         return frame, Round(planned.number, planned.generation, ranges)
 
 

@@ -80,6 +80,7 @@ class MemberSettings:
             client_id=self.client_id,
             client_rack=self.client_rack or "",
             properties=self.properties,
+            group_id=self.group_id,
         )
 
     @property

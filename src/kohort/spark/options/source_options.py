@@ -20,6 +20,7 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.options.member_options import MemberOptions, member_options
 from kohort.spark.options.offset_choice import OffsetChoice, choice_from
 from kohort.spark.options.option_values import Given, listed
+from kohort.spark.options.value_options import VALUE_OPTIONS, ValueOptions
 from kohort.spark.rows.read_settings import FETCH_BYTES, Isolation, ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, ranges_from_json
 
@@ -31,6 +32,7 @@ _READ = (
     *("subscribe", "subscribePattern", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
     *("startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition"),
     *("isolationLevel", "fetchBytes"),
+    *VALUE_OPTIONS,
     # Of Spark's source, without effect here: timeouts and retries of its executors' consumers and its driver.
     *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
 )
@@ -43,7 +45,7 @@ KNOWN: dict[Kind, tuple[str, ...]] = {
     ),
     # A batch is in no group: a prefix of the group's name has no effect.
     "batch": (
-        *(*_READ, "assign", "groupIdPrefix", "ranges"),
+        *(*_READ, "assign", "groupIdPrefix", "ranges", "decoding"),
         *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
     ),
     # Spark hands a streaming query's own options to its sink.
@@ -132,7 +134,8 @@ class SourceOptions:
     """The options as values. Of `topics`, `pattern` and `assigned` one is given.
 
     `member` are the options of a stream as a member. `ranges` are a batch's exact offsets, instead of all others that
-    state what is read. `topic` is a sink's, which uses of `read` what leads to the cluster.
+    state what is read. `values` are the options that decode values. `topic` is a sink's, which uses of `read` what
+    leads to the cluster.
     """
 
     kind: Kind
@@ -149,6 +152,7 @@ class SourceOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     allow_auto_create_topics: bool = False
+    values: ValueOptions | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str], kind: Kind = "stream") -> SourceOptions:
@@ -166,16 +170,19 @@ class SourceOptions:
         creates = given.truth("kafka.allow.auto.create.topics", default=False)
         if kind == "write":
             return cls(kind, read, topic=given.text("topic") or None, allow_auto_create_topics=creates)
+        what = _what(given, kind)
         return cls(
             kind,
             replace(
                 read,
+                group_id=given.text("group.id", "kafka.group.id") or "",
+                dead_letter_topic=given.text("deadLetterTopic") or "",
                 fetch_bytes=given.number("fetchBytes", "kafka.max.partition.fetch.bytes", least=1) or FETCH_BYTES,
                 isolation=_isolation(given),
                 fail_on_data_loss=given.truth("failOnDataLoss", default=True),
                 client_rack=given.text("kafka.client.rack") or "",
             ),
-            *_what(given, kind),
+            *what,
             starting=choice_from(options, "starting", default="latest" if kind == "stream" else "earliest"),
             ending=choice_from(options, "ending", default="latest"),
             member=member_options(given) if kind == "stream" else None,
@@ -183,10 +190,18 @@ class SourceOptions:
             min_partitions=given.number("minPartitions", least=1),
             max_records_per_partition=given.number("maxRecordsPerPartition", least=1),
             allow_auto_create_topics=creates,
+            values=ValueOptions.parse(given, what[0]),
         )._checked()
+
+    def with_decoding(self) -> SourceOptions:
+        """Return these options with the reader's schema. Raises ValueError, SchemaUnknown, RegistryUnavailable."""
+        return self if self.values is None else replace(self, read=self.values.resolved(self.read))
 
     def _checked(self) -> SourceOptions:
         choice = self.starting
+        letters = self.read.dead_letter_topic
+        if letters and self._is_read(TopicPartition(letters, 0)):
+            raise ValueError(f"deadLetterTopic is {letters}, which is read: its records would be bad again")
         if self.kind == "batch" and (choice.end == LATEST or LATEST in choice.offsets.values()):
             raise ValueError(
                 f"{choice.option} is latest: in a batch it takes earliest, -2 or offsets per partition, and a stream"
@@ -207,7 +222,7 @@ class SourceOptions:
         return partition.topic in self.topics or bool(self.pattern and re.fullmatch(self.pattern, partition.topic))
 
 
-def check(options: Mapping[str, str]) -> None:
+def check(options: Mapping[str, str]) -> SourceOptions:
     """Refuse wrong options in `load()`, when it is not known whether it is a batch or a stream. Raises ValueError."""
     given = Given(options)
     limits = [name for name in _LIMITS if name in given]
@@ -218,7 +233,7 @@ def check(options: Mapping[str, str]) -> None:
         )
     is_batch = any(name in given for name in set(KNOWN["batch"]) - set(KNOWN["stream"]) - {"groupIdPrefix"})
     is_stream = any(name in given for name in _ONLY_STREAM)
-    SourceOptions.parse(options, "stream" if is_stream and not is_batch else "batch")
+    return SourceOptions.parse(options, "stream" if is_stream and not is_batch else "batch")
 
 
 def _refuse(given: Given, kind: Kind) -> None:

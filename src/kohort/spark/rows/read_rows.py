@@ -19,6 +19,7 @@ from kohort.client.decode.arrow_decoder import Decoder, default_decoder, iter_ar
 from kohort.client.decode.plain_decoder import HEADERS, TIMESTAMP
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.spark.rows.decoded_rows import DecodedRows
 from kohort.spark.rows.read_settings import ReadSettings, security
 from kohort.spark.rows.rounds import OffsetRange
 
@@ -86,18 +87,19 @@ def read_rows(
 ) -> Generator[pa.RecordBatch]:
     """Yield the rows of ranges, one range after the other; each batch has rows of one partition, in order of offsets.
 
-    The columns are `arrow_schema(settings.include_headers)`, exactly. Raises CorruptBatch, and KafkaError
-    where records of a range were deleted, or where `topic_ids` show that its topic was recreated.
+    The columns are `arrow_schema(settings.include_headers)`, exactly, or those of `decoded_schema`. Raises
+    CorruptBatch, RegistryUnavailable, and KafkaError where records of a range were deleted, where `topic_ids` show that
+    its topic was recreated, and where the dead-letter topic cannot be written.
     """
-    with closing(read_rows_by_range(settings, ranges, topic_ids)) as found:
+    with closing(read_rows_by_range(settings, ranges, topic_ids)) as found, DecodedRows(settings) as decoded:
         for _, rows in found:
-            yield rows
+            yield decoded.of(rows)
 
 
 def read_rows_by_range(
     settings: ReadSettings, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str] | None = None
 ) -> Generator[tuple[OffsetRange, pa.RecordBatch]]:
-    """Yield what `read_rows` does, with the range that the rows are of; a partition is in one range."""
+    """Yield the rows of ranges as they are, each with its range; a partition is in one range."""
     ranges = list(ranges)
     wanted = {each.partition: each for each in ranges}
     assert len(wanted) == len(ranges), "a partition is in one range"
@@ -123,7 +125,7 @@ def read_rows_by_range(
                 first_offset=max(each.start, asked_for),
                 stop_offset=each.stop,
                 timestamp_type=True,
-                headers=settings.include_headers,
+                headers=settings.fetches_headers,
                 decoder=decoder,
                 limit=max(_UNPACKED_BYTES, settings.fetch_bytes),
             ):

@@ -12,6 +12,8 @@ from kohort.net.sasl import Sasl
 if TYPE_CHECKING:
     import ssl
 
+    from kohort.spark.schemas.value_decoder import Decoding
+
 Isolation = Literal["read_uncommitted", "read_committed"]
 
 FETCH_BYTES = 1 << 20
@@ -23,7 +25,8 @@ class ReadSettings:
     """How ranges are read.
 
     `properties` are the security settings in Kafka's names (`security.protocol`, `sasl.…`, `ssl.…`). Without
-    `fail_on_data_loss`, offsets that are gone are skipped with a warning, as Spark's own source does.
+    `fail_on_data_loss`, offsets that are gone are skipped with a warning, as Spark's own source does. With a `decoding`
+    values are decoded, and bad records go to `dead_letter_topic` if there is one, in the name of `group_id`.
     """
 
     bootstrap_servers: str
@@ -35,6 +38,14 @@ class ReadSettings:
     client_rack: str = ""
     timeout_ms: int = 60_000
     properties: Mapping[str, str] = field(default_factory=dict)
+    group_id: str = ""
+    decoding: Decoding | None = None
+    dead_letter_topic: str = ""
+
+    @property
+    def fetches_headers(self) -> bool:
+        """Whether headers are decoded: a dead letter keeps those of its record."""
+        return self.include_headers or bool(self.dead_letter_topic)
 
 
 class Security(TypedDict):

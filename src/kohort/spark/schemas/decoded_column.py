@@ -55,11 +55,10 @@ def decoding(
         return Decoding.by_schema(value_format, Registered(-1, value_format.upper(), schema), settings)
     if value_format == "avro":
         raise ValueError("schema is no Avro schema in JSON")
-    from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import StructType
 
     columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    return Decoding(value_format, Registered(-1, "JSON", columns.json()), to_arrow_type(columns), settings)
+    return Decoding.by_columns(columns.json(), settings)
 
 
 def decode(

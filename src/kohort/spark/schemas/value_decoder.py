@@ -6,9 +6,11 @@ one bad record changes nothing for the others, and no record is called bad becau
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy
 import pyarrow as pa
@@ -25,6 +27,9 @@ from kohort.spark.schemas.wire_format import HEADER, as_binary, present, schema_
 np: Any = numpy
 
 Format = Literal["avro", "json"]
+
+COLUMNS: Final = "COLUMNS"
+"""The kind of a reader's schema that is columns of Spark."""
 
 MOST_DECODERS = 256
 """Writers' schemas whose programs a process keeps."""
@@ -52,6 +57,34 @@ class Decoding:
         else:
             kind = json_type(reader.text, dict(zip(reader.names, reader.references, strict=True)))
         return cls(value_format, reader, kind, registry, (reader,) if reader.id >= 0 else ())
+
+    def to_json(self) -> str:
+        """Return it as the text that a Spark option carries."""
+        registry = None if self.registry is None else asdict(self.registry)
+        return json.dumps({"format": self.format, "reader": asdict(self.reader), "registry": registry})
+
+    @classmethod
+    def from_json(cls, text: str) -> Decoding:
+        """Return the decoding of `to_json`. Raises ValueError."""
+        try:
+            found = json.loads(text)
+            reader = Registered(**_with_tuples(found["reader"]))
+            registry = RegistrySettings(**_with_tuples(found["registry"])) if found["registry"] else None
+            value_format: Format = found["format"]
+        except (KeyError, TypeError, ValueError):
+            raise ValueError("the option decoding is for rounds: set valueSubject or valueSchema instead") from None
+        if reader.kind == COLUMNS:
+            return cls.by_columns(reader.text, registry)
+        return cls.by_schema(value_format, reader, registry)
+
+    @classmethod
+    def by_columns(cls, columns: str, registry: RegistrySettings | None) -> Decoding:
+        """Return the decoding of JSON to columns of Spark, which come as JSON."""
+        from pyspark.sql.pandas.types import to_arrow_type
+        from pyspark.sql.types import StructType
+
+        kind = to_arrow_type(StructType.fromJson(json.loads(columns)), timezone="UTC")
+        return cls("json", Registered(-1, COLUMNS, columns), kind, registry)
 
 
 class ValueDecoder:
@@ -142,6 +175,10 @@ class ValueDecoder:
 def decoder_of(decoding: Decoding) -> ValueDecoder:
     """Return this process's decoder."""
     return ValueDecoder(decoding)
+
+
+def _with_tuples(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
 def _strange(values: pa.BinaryArray, place: int) -> BadRecord:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from kohort.spark.options.source_options import Kind, SourceOptions
     from kohort.spark.source.batch_reader import RangeReader
     from kohort.spark.source.sink import StreamWriter, Writer
     from kohort.spark.source.stream_reader import StreamReader
@@ -34,21 +35,22 @@ class KohortSource(DataSource):  # type: ignore[misc]
         """Return the name of the format."""
         return "kohort"
 
-    def schema(self) -> str:
-        """Return the columns of Spark's own Kafka source; wrong options are refused here, before anything starts."""
-        from kohort.spark.options.option_values import Given
+    def schema(self) -> str | StructType:
+        """Return the columns of Spark's own Kafka source, with the decoded value if values are decoded.
+
+        Wrong options are refused here, before anything starts.
+        """
         from kohort.spark.options.source_options import check
         from kohort.spark.rows.spark_columns import spark_columns
 
-        check(self.options)
-        return spark_columns(Given(self.options).truth("includeHeaders", default=False))
+        options = check(self.options)
+        return spark_columns(options.read.include_headers) if options.values is None else _columns(options)
 
-    def reader(self, schema: StructType) -> RangeReader:  # noqa: ARG002
+    def reader(self, schema: StructType) -> RangeReader:
         """Return the batch reader."""
-        from kohort.spark.options.source_options import SourceOptions
         from kohort.spark.source.batch_reader import RangeReader
 
-        return RangeReader(SourceOptions.parse(self.options, "batch"))
+        return RangeReader(self._parsed("batch", schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> Writer:
         """Return the writer of a batch query, which appends."""
@@ -64,12 +66,36 @@ class KohortSource(DataSource):  # type: ignore[misc]
 
         return StreamWriter(SinkSettings.parse(self.options, schema))
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: ARG002, N802
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         """Return the stream reader, which becomes a member of the group when Spark asks it for a batch."""
-        from kohort.spark.options.source_options import SourceOptions
         from kohort.spark.source.stream_reader import StreamReader
 
-        return StreamReader(SourceOptions.parse(self.options, "stream"), self.cores)
+        return StreamReader(self._parsed("stream", schema), self.cores)
+
+    def _parsed(self, kind: Kind, schema: StructType) -> SourceOptions:
+        """Return the options. Raises ValueError if `schema`, which `load()` returned, is no longer that of values."""
+        from kohort.spark.options.source_options import SourceOptions
+
+        options = SourceOptions.parse(self.options, kind)
+        if options.values is None:
+            return options
+        options = options.with_decoding()
+        now, before = _columns(options)["value"], schema["value"]
+        if now.dataType.simpleString() != before.dataType.simpleString():
+            raise ValueError(
+                f"the reader's schema has changed since load(), from {before.dataType.simpleString()} to"
+                f" {now.dataType.simpleString()}: load again, or set valueSchemaVersion"
+            )
+        return options
+
+
+def _columns(options: SourceOptions) -> StructType:
+    """Return the columns with the decoded value."""
+    from kohort.spark.rows.decoded_rows import columns_of, decoded_schema
+    from kohort.spark.rows.read_rows import arrow_schema
+
+    read = options.with_decoding().read if options.read.decoding is None else options.read
+    return columns_of(decoded_schema(arrow_schema(read.include_headers), read))
 
 
 def register(spark: SparkSession) -> None:

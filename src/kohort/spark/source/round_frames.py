@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kohort.spark.rows.decoded_rows import DecodedRows, columns_of, decoded_schema
 from kohort.spark.rows.read_rows import arrow_schema, read_rows_by_range
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, ranges_to_json
@@ -23,24 +24,27 @@ if TYPE_CHECKING:
 
 def frame_on_driver(
     spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange], most_bytes: int
-) -> tuple[DataFrame, tuple[OffsetRange, ...]]:
+) -> tuple[DataFrame, tuple[OffsetRange, ...], int]:
     """Read ranges in this process and return their rows, with the ranges as far as `most_bytes` let them be read.
 
-    Raises CorruptBatch, KafkaError.
+    The number is that of records in the dead-letter topic. Raises CorruptBatch, KafkaError, RegistryUnavailable.
     """
     batches: list[pa.RecordBatch] = []
     held = 0
     done = tuple(ranges)
-    for each, rows in read_rows_by_range(settings, ranges):
-        batches.append(rows)
-        held += rows.nbytes
-        if held >= most_bytes:
-            cut = OffsetRange(each.partition, each.start, rows["offset"][-1].as_py() + 1)
-            done = (*ranges[: ranges.index(each)], cut)
-            break
+    with DecodedRows(settings) as decoded:
+        for each, rows in read_rows_by_range(settings, ranges):
+            batches.append(decoded.of(rows))
+            held += rows.nbytes
+            if held >= most_bytes:
+                cut = OffsetRange(each.partition, each.start, rows["offset"][-1].as_py() + 1)
+                done = (*ranges[: ranges.index(each)], cut)
+                break
+    schema = decoded_schema(arrow_schema(settings.include_headers), settings)
     # One chunk, so that Spark makes one task of a small round and not one for every batch that was fetched.
-    table = pa.Table.from_batches(batches, arrow_schema(settings.include_headers)).combine_chunks()
-    return spark.createDataFrame(table, schema=spark_schema(settings.include_headers)), done
+    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    columns = spark_schema(settings.include_headers) if settings.decoding is None else columns_of(schema)
+    return spark.createDataFrame(table, schema=columns), done, decoded.dead_letters
 
 
 def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange]) -> DataFrame:
@@ -57,5 +61,9 @@ def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequ
         "includeHeaders": settings.include_headers,
         "failOnDataLoss": settings.fail_on_data_loss,
     }
+    if settings.decoding is not None:
+        options |= {"decoding": settings.decoding.to_json(), "group.id": settings.group_id}
+        if settings.dead_letter_topic:
+            options["deadLetterTopic"] = settings.dead_letter_topic
     secured = {f"kafka.{name}": value for name, value in settings.properties.items()}
     return spark.read.format("kohort").options(**options, **secured).load()
