@@ -19,9 +19,9 @@ from kohort.client.decode.arrow_decoder import Decoder, default_decoder, iter_ar
 from kohort.client.decode.plain_decoder import HEADERS, TIMESTAMP
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.rows.decoded_rows import DecodedRows
 from kohort.spark.rows.read_settings import ReadSettings, security
 from kohort.spark.rows.rounds import OffsetRange
+from kohort.spark.rows.value_decoding import DecodedRows
 
 log = logging.getLogger(__name__)
 

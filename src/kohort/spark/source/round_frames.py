@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kohort.spark.rows.decoded_rows import DecodedRows, columns_of, decoded_schema
 from kohort.spark.rows.read_rows import arrow_schema, read_rows_by_range
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, ranges_to_json
 from kohort.spark.rows.spark_columns import spark_schema
+from kohort.spark.rows.value_decoding import DecodedRows, columns_of, decoded_schema
 from kohort.spark.source.data_source import make_known
 from kohort.spark.spark_session import parallelism
 
