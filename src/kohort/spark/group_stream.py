@@ -28,8 +28,8 @@ from kohort.spark.membership.member_settings import MemberSettings
 from kohort.spark.membership.offset_store import OffsetStore
 from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
-from kohort.spark.report.history import HistoryListener, StreamHistory
 from kohort.spark.options.value_options import default_subject
+from kohort.spark.report.history import HistoryListener, StreamHistory
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
 from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
 from kohort.spark.spark_session import is_stopped
