@@ -68,8 +68,6 @@ class Request:
     is_parked: bool = False
     is_long: bool = False
     """Whether it took more than one turn of the event loop."""
-    frame_bytes: int = 0
-    """Size of a request that is worked on in steps, which keeps it in memory."""
     work: Steps[Any] | None = None
     """What is to be done for it in further turns."""
     blocks: bool = True
@@ -159,6 +157,8 @@ class Connection:
     backlog: deque[bytes | Request] = field(default_factory=deque)
     """Frames to be served in their turn, and requests that overtook frames among them: their answers keep the order."""
     backlog_bytes: int = 0
+    long_bytes: int = 0
+    """Size of its last request that may take several turns, which keeps it in memory."""
     held: int = 0
     """Bytes of its requests that `RequestMemory` knows of."""
     is_over_share: bool = False
@@ -167,8 +167,8 @@ class Connection:
     @property
     def request_bytes(self) -> int:
         """Bytes of its requests in memory: of a frame that is not whole, of those that wait, of one under way."""
-        blocker = self.blocker
-        return self.splitter.held + self.backlog_bytes + (0 if blocker is None else blocker.frame_bytes)
+        is_long = self.blocker is not None and self.blocker.is_long
+        return self.splitter.held + self.backlog_bytes + (self.long_bytes if is_long else 0)
 
     @property
     def is_blocked(self) -> bool:

@@ -144,8 +144,9 @@ class Connections:
         if connection.is_closed:
             return
         connection.last_ms = now_ms
+        splitter = connection.splitter
         try:
-            frames = connection.splitter.feed(chunk)
+            frames = splitter.feed(chunk)
         except (FrameTooLarge, MalformedMessage) as error:
             self.reject(connection, describe_foreign_protocol(chunk) or str(error))
             return
@@ -154,7 +155,7 @@ class Connections:
             self._put_back(connection, frames)
         else:
             self._serve(connection, frames)
-        if connection.held or connection.splitter.held or connection.backlog_bytes:
+        if splitter.held or connection.held or connection.backlog_bytes:
             self.memory.update(connection, connection.request_bytes)
         if self._touched or self._durability.woken:
             self.settle()
@@ -306,7 +307,7 @@ class Connections:
         request = Request(self, connection, route, correlation_id, message)
         request.blocks = not is_overtaking
         if not is_short:
-            request.frame_bytes = len(frame)
+            connection.long_bytes = len(frame)
             request.work = self._read(request, frame, position)
         response = self._handle(request)
         if not was_in and connection.is_authenticated:
@@ -390,9 +391,9 @@ class Connections:
         self._go_on(request)
 
     def _postpone(self, request: Request) -> None:
-        if not request.is_long and request.frame_bytes:
+        is_first, request.is_long = not request.is_long, True
+        if is_first:
             self.memory.update(request.connection, request.connection.request_bytes)
-        request.is_long = True
         self._steps.waiting.append(partial(self._go_on, request))
 
     def _go_on(self, request: Request) -> None:

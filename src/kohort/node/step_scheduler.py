@@ -78,6 +78,29 @@ class StepScheduler:
             log.exception("%s failed", getattr(work, "__qualname__", work))
 
 
+WAIT_STEPS = 8
+"""What a work counts in each turn in which it waits at a gate."""
+
+
+class Gate:
+    """Lets `most` works go on at a time, because each keeps much in memory until it ends."""
+
+    __slots__ = ("_free",)
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+
+    def run(self, work: Steps[ResultT]) -> Steps[ResultT]:
+        """Do `work` once there is room for it."""
+        while self._free <= 0:
+            yield WAIT_STEPS
+        self._free -= 1
+        try:
+            return (yield from work)
+        finally:  # also when its client is gone, so that it is never ended
+            self._free += 1
+
+
 def result_of(work: Steps[ResultT]) -> ResultT:
     """Run a short work to its end at once."""
     while True:

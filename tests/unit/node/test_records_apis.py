@@ -9,6 +9,7 @@ from tests.unit.wire.test_record_walk import forged
 from kohort.log.disk import StorageError
 from kohort.log.memory_disk import MemoryDisk
 from kohort.model.errors import ErrorCode
+from kohort.node.topics.topic import UNPACKED_AT_ONCE
 from kohort.wire.compression import Compression, compress
 from kohort.wire.messages import (
     ApiVersionsRequest,
@@ -138,6 +139,27 @@ def test_a_compacted_topic_takes_only_what_its_cleaner_can_read_at_once() -> Non
     for size, error in ((17 << 20, ErrorCode.INVALID_RECORD), (15 << 20, ErrorCode.NONE)):
         records = encode_batch([Record(0, desk.clock.now_ms(), b"k", bytes(size))], compression=Compression.GZIP)
         assert only(peer.call(produce("compacted", records), 9)).error_code == error
+
+
+def test_few_batches_are_unpacked_at_a_time_and_a_client_that_leaves_makes_room() -> None:
+    desk = Desk()
+    desk.create("compacted", cleanup_policy="compact")
+    bomb = forged(compress(Compression.ZSTD, bytes(64 << 20)), 1, Compression.ZSTD)
+    desk.flushes_by_hand = True
+    peers = [desk.connect() for _ in range(3 * UNPACKED_AT_ONCE)]
+    gate = desk.node.topics.find_partition("compacted", 0).unpacking
+    for peer in peers:
+        peer.send(produce("compacted", bomb), 9)
+    desk.node.flush(desk.clock.now_ms())
+    assert gate._free == 0
+    for peer in peers[:UNPACKED_AT_ONCE]:
+        peer.leave()
+    while desk.node.needs_flush:
+        desk.node.flush(desk.clock.now_ms())
+        assert 0 <= gate._free <= UNPACKED_AT_ONCE
+    assert gate._free == UNPACKED_AT_ONCE
+    for peer in peers[UNPACKED_AT_ONCE:]:
+        assert [only(answer).error_code for answer in peer.answers()] == [ErrorCode.INVALID_RECORD]
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])

@@ -14,6 +14,7 @@ from kohort.model.errors import ErrorCode
 from kohort.node.request_memory import FREE_BYTES, STALL_MS
 from kohort.wire.messages import (
     ApiVersionsRequest,
+    FetchRequest,
     HeartbeatRequest,
     MetadataRequest,
     SaslAuthenticateRequest,
@@ -151,6 +152,20 @@ def test_a_request_that_waits_behind_another_is_not_closed_for_it(desk: Desk) ->
     waiting.feed(half(MIB))
     desk.advance(3 * STALL_MS)
     assert waiting.closed is None
+
+
+def test_a_request_that_is_worked_on_in_steps_counts_until_it_is_answered(desk: Desk) -> None:
+    peer = desk.connect()
+    partition = FetchRequest.Topic.Partition
+    partitions = [partition(partition=at) for at in range(3000)]
+    frame, _ = peer.frame(FetchRequest(topics=[FetchRequest.Topic(topic="none", partitions=partitions)]), 4)
+    desk.flushes_by_hand = True
+    peer.feed(frame)
+    memory = desk.node.connections.memory
+    assert memory.held == len(frame) - 4
+    while not peer.replies:
+        desk.node.flush(desk.clock.now_ms())
+    assert memory.held == 0
 
 
 def test_without_a_limit_every_connection_is_read() -> None:

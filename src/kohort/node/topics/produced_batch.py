@@ -126,7 +126,8 @@ def check_content(partition: Partition, header: BatchHeader, records: Buffer) ->
             raise KafkaError(ErrorCode.INVALID_RECORD, text)
         most_headers, most_bytes = MOST_KEYED, min(most_bytes, max(MOST_KEYED_BYTES, len(records)))
     try:
-        have_keys = yield from check_records(header, records, most_bytes, most_headers)
+        walk = check_records(header, records, most_bytes, most_headers)
+        have_keys = yield from partition.unpacking.run(walk) if header.compression else walk
     except CorruptBatch as error:
         text = f"The batch does not hold the records that it claims: {error.text}."
         raise KafkaError(ErrorCode.INVALID_RECORD, text) from error

@@ -14,6 +14,7 @@ from kohort.node.configuration.broker_settings import LONG_MAX
 from kohort.node.configuration.config import Config, TopicConfig
 from kohort.node.disk_space import DiskSpace
 from kohort.node.durability import Durability, Waiter
+from kohort.node.step_scheduler import Gate
 from kohort.node.timers import NodeClock
 from kohort.wire.codec import Buffer
 
@@ -23,10 +24,13 @@ EVENT_TOPIC = "__kohort_group_events"
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", EVENT_TOPIC})
 
 
+UNPACKED_AT_ONCE = 4
+
+
 class Storage:
     """What all partitions of a broker share. `epoch` counts the starts of the broker."""
 
-    __slots__ = ("clock", "config", "disk", "durability", "epoch", "space")
+    __slots__ = ("clock", "config", "disk", "durability", "epoch", "space", "unpacking")
 
     def __init__(self, config: Config, disk: Disk, clock: NodeClock, durability: Durability) -> None:
         self.config = config
@@ -35,6 +39,8 @@ class Storage:
         self.durability = durability
         self.space = DiskSpace(clock)
         self.epoch = 0
+        self.unpacking = Gate(UNPACKED_AT_ONCE)
+        """Where everything waits that may keep a whole batch in memory without its compression."""
 
 
 class Topic:
@@ -86,6 +92,11 @@ class Partition:
 
     def __post_init__(self) -> None:
         self.directory = f"{self.topic.name}-{self.index}"
+
+    @property
+    def unpacking(self) -> Gate:
+        """The gate of what reads compressed batches."""
+        return self._storage.unpacking
 
     @property
     def leader_epoch(self) -> int:
