@@ -236,6 +236,7 @@ def delete_groups(
     results = [_Result(group_id=group_id) for group_id in dict.fromkeys(message.groups_names)]
     allowed = []
     for answer in results:
+        yield 1
         try:
             context.access.require(request.connection, api_checks.DELETE_GROUP, answer.group_id)
             allowed.append(answer)
