@@ -23,7 +23,7 @@ from interop.unavailable import Unavailable
 
 from bench.assignors import assignors
 from bench.codec_row import codec
-from bench.coordinator import coordinator
+from bench.coordinator import coordinator, coordinator_over_tls
 from bench.first_query import first_query
 from bench.fleet_decode import fleet_decode
 from bench.fleet_pipeline import fleet_pipeline
@@ -52,6 +52,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "startup": startup,
     "replay": replay,
     "coordinator": coordinator,
+    "coordinator-tls": coordinator_over_tls,
     "large-group": large_group,
     "rebalance": rebalance,
     "settle": settle,
