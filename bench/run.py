@@ -32,6 +32,7 @@ from bench.gateway_roll import gateway_rolls
 from bench.gateway_settle import gateway_settle
 from bench.gateway_traffic import gateway_traffic
 from bench.group_stream import group_stream
+from bench.lakehouse import lakehouse
 from bench.large_group import large_group
 from bench.rebalance import rebalance
 from bench.replay import replay
@@ -72,6 +73,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "spark-sink": spark_sink,
     "group-stream": group_stream,
     "topic-to-topic": topic_to_topic,
+    "lakehouse": lakehouse,
     "first-query": first_query,
     "takeover": takeover,
     "fleet-decode": fleet_decode,

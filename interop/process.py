@@ -14,6 +14,29 @@ from pathlib import Path
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have started in their turn."""
+    parents: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rsplit(")", 1)[1].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(status.parent.name))
+    found, left = [], [pid]
+    while left:
+        children = parents.get(left.pop(), [])
+        found += children
+        left += children
+    return found
+
+
+def cpu_s(pid: int, *, with_ended: bool = False) -> float:
+    """Return the CPU seconds that a process has used, user and system; those of its ended children too if wanted."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11 : 15 if with_ended else 13])) / CLOCK_TICKS
+
+
 class Child:
     """A child process whose output goes to a file; `stop` ends it by SIGTERM, `kill` by SIGKILL."""
 
@@ -57,19 +80,7 @@ class Child:
 
     def descendants(self) -> list[int]:
         """Return the processes that it has started, and those that they have started in their turn, parents first."""
-        parents: dict[int, list[int]] = {}
-        for status in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = status.read_text().rsplit(")", 1)[1].split()
-            except OSError:  # it has ended meanwhile
-                continue
-            parents.setdefault(int(fields[1]), []).append(int(status.parent.name))
-        found, left = [], [self.pid]
-        while left:
-            children = parents.get(left.pop(), [])
-            found += children
-            left += children
-        return found
+        return descendants(self.pid)
 
     def rss_mib(self) -> float:
         """Return its resident memory in MiB, as the kernel counts it."""
@@ -80,8 +91,7 @@ class Child:
 
     def cpu_s(self) -> float:
         """Return the CPU seconds it has used, user and system."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+        return cpu_s(self.pid)
 
     def wait_for(self, seen: Callable[[str], bool], what: str, timeout_s: float) -> float:
         """Wait until its output satisfies a predicate and return the seconds since its start.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kohort.spark.direct_rows import batches_of, map_in_tasks
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
+from kohort.spark.rows.spark_columns import spark_columns
 from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
 from kohort.wire.compression import Compression
 from kohort.wire.record_batches import Record
@@ -41,6 +43,25 @@ def test_both_ways_give_the_same_rows(spark, topic, ranges):
     assert done == tuple(ranges)
     assert rows_of(small) == rows_of(large)
     assert small.schema == large.schema
+
+
+def test_rows_that_are_used_as_they_are_are_those_of_the_frame_and_a_transformation_has_its_own(spark, topic, ranges):
+    settings = ReadSettings(topic.bootstrap_servers)
+    small, _ = frame_on_driver(spark, settings, ranges, 1 << 30)
+    wanted = sorted((row.partition, row.offset, bytes(row.value or b"")) for row in small.collect())
+    for frame in (small, frame_on_executors(spark, settings, ranges)):
+        for rows in (frame, frame.filter("offset >= 0")):
+            places = [row for batch in batches_of(rows) for row in batch.to_pylist()]
+            assert sorted((row["partition"], row["offset"], row["value"] or b"") for row in places) == wanted
+            found = map_in_tasks(rows, as_they_are, spark_columns()).collect()
+            assert sorted((row.partition, row.offset, bytes(row.value or b"")) for row in found) == wanted
+        few = frame.filter("partition = 2 and offset < 510")
+        assert sum(batch.num_rows for batch in batches_of(few)) == 10
+        assert map_in_tasks(few, as_they_are, spark_columns()).count() == 10
+
+
+def as_they_are(batches):
+    yield from batches
 
 
 def test_rows_are_the_records_inside_the_ranges(spark, topic, ranges):

@@ -12,6 +12,7 @@ from tests.spark.lake import KINDS, catalog, lake_table, rows_in
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables import DeltaLakeTable, Fenced, IcebergTable, SchemaMismatch, Step, Table, TableBroken
+from kohort.spark.tables.delta import DeltaPlan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -94,7 +95,7 @@ def test_rows_of_other_columns_are_refused_and_change_nothing(spark, kind, tmp_p
     frame = spark.range(3).selectExpr("id", "'a' name")
     table.append(frame, "g", {P: Step(None, 3)})
     for wrong, message in (
-        (frame.selectExpr("*", "id x"), "has no column x int64: leave it out, or add it with merge_schema=True"),
+        (frame.selectExpr("*", "id x"), "it has no column x int64: leave it out, or add it with merge_schema=True"),
         (frame.selectExpr("id", "id name"), "its column name is (large_)?string(_view)?, the rows' is int64"),
     ):
         with pytest.raises(SchemaMismatch, match=message):
@@ -111,40 +112,138 @@ def test_rows_of_other_columns_are_refused_and_change_nothing(spark, kind, tmp_p
 def test_columns_are_added_where_that_is_wanted(spark, kind, tmp_path):
     lake_table(kind, tmp_path).append(spark.range(1).selectExpr("int(id) id"), "g", {P: Step(None, 1)})
     merging = lake_table(kind, tmp_path, merge_schema=True)
-    merging.append(spark.range(1, 2).selectExpr("int(id) id", "array(id) more"), "g", {P: Step(1, 2)})
-    assert sorted((row["id"], row["more"]) for row in rows_in(merging)) == [(0, None), (1, [1])]
+    fields = ["named_struct('a', 1)", "named_struct('b', 'x', 'a', 2)"]
+    for number, field in enumerate(fields, 1):
+        rows = spark.range(number, number + 1).selectExpr("int(id) id", "array(id) more", f"{field} n")
+        merging.append(rows, "g", {P: Step(number, number + 1)})
+    found = sorted((row["id"], row["more"], row["n"]) for row in rows_in(merging))
+    assert found == [(0, None, None), (1, [1], {"a": 1, "b": None}), (2, [2], {"a": 2, "b": "x"})]
     wider = spark.sql("SELECT 1099511627776L id")
     if kind == "iceberg":
-        merging.append(wider, "g", {P: Step(2, 3)})
-        assert ids(merging) == [0, 1, 1 << 40]
+        merging.append(wider, "g", {P: Step(3, 4)})
+        assert ids(merging) == [0, 1, 2, 1 << 40]
     else:
         with pytest.raises(SchemaMismatch, match="its column id is int32, the rows' is int64"):
-            merging.append(wider, "g", {P: Step(2, 3)})
+            merging.append(wider, "g", {P: Step(3, 4)})
 
 
-def test_writers_that_race_take_each_step_once(spark, kind, tmp_path):
-    taken: list[tuple[TopicPartition, int]] = []
+def test_writers_that_race_take_each_step_once_and_groups_are_apart(spark, kind, tmp_path):
+    taken: list[tuple[str, TopicPartition, int]] = []
     lake_table(kind, tmp_path).append(spark.range(0), "g", {})
 
-    def store(partition: TopicPartition, first: int) -> None:
+    def store(group: str, partition: TopicPartition, first: int) -> None:
         table = lake_table(kind, tmp_path)
         for offset in range(5):
             try:
                 frame = spark.range(first + offset, first + offset + 1)
-                table.append(frame, "g", {partition: Step(offset or None, offset + 1)})
+                table.append(frame, group, {partition: Step(offset or None, offset + 1)})
             except Fenced:
                 continue
-            taken.append((partition, offset))
+            taken.append((group, partition, offset))
 
-    jobs = [threading.Thread(target=store, args=each) for each in [(P, 0), (P, 0), (Q, 100)]]
+    writers = [("g", P, 0), ("g", P, 0), ("g", Q, 100), ("h", P, 200)]
+    jobs = [threading.Thread(target=store, args=each) for each in writers]
     for job in jobs:
         job.start()
     for job in jobs:
         job.join()
     table = lake_table(kind, tmp_path)
     held = table.offsets("g", [P, Q])
-    assert ids(table) == [*range(held[P]), *range(100, 105)]
-    assert sorted(taken) == [(P, n) for n in range(held[P])] + [(Q, n) for n in range(5)]
+    assert ids(table) == [*range(held[P]), *range(100, 105), *range(200, 205)]
+    apart = [("g", Q, n) for n in range(5)] + [("h", P, n) for n in range(5)]
+    assert sorted(taken) == [("g", P, n) for n in range(held[P])] + apart
+    assert table.offsets("h", [P, Q]) == {P: 5}
+
+
+def meanwhile(table, happen, monkeypatch):
+    """Let something happen to a table once, between the writing of a round's files and its commit."""
+    left = [happen]
+    plan = type(table._plan())
+    write = plan.write
+
+    def written(*given):
+        files = write(*given)
+        if left:
+            left.pop()()
+        return files
+
+    monkeypatch.setattr(plan, "write", written)
+
+
+def test_a_round_whose_race_is_lost_after_its_files_were_written_leaves_none(spark, kind, tmp_path, monkeypatch):
+    table, other = lake_table(kind, tmp_path), lake_table(kind, tmp_path)
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    meanwhile(table, lambda: other.append(spark.range(10, 15), "g", {P: Step(10, 15)}), monkeypatch)
+    with pytest.raises(Fenced):
+        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+    assert ids(table) == list(range(15))
+    assert len(files_in(tmp_path)) == 2
+
+
+def test_another_tool_that_compacts_the_table_within_a_round_costs_nothing(spark, kind, tmp_path, monkeypatch):
+    table = lake_table(kind, tmp_path)
+    for first in (0, 10):
+        table.append(spark.range(first, first + 10), "g", {P: Step(first or None, first + 10)})
+
+    def compact():
+        from deltalake import DeltaTable
+
+        if kind == "delta":
+            assert DeltaTable(table.uri).optimize.compact()["numFilesRemoved"] == 2
+        else:
+            foreign = catalog(tmp_path).load_table("air.flights")
+            foreign.overwrite(foreign.scan().to_arrow())
+
+    meanwhile(table, compact, monkeypatch)
+    table.append(spark.range(20, 30), "g", {P: Step(20, 30)})
+    assert ids(table) == list(range(30))
+    assert lake_table(kind, tmp_path).offsets("g", [P]) == {P: 30}
+
+
+def test_a_table_that_is_dropped_within_a_round_stops_its_writer(spark, kind, tmp_path, monkeypatch):
+    table = lake_table(kind, tmp_path)
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    meanwhile(table, lambda: drop(table), monkeypatch)
+    with pytest.raises(TableBroken, match="was dropped while it was written: stop its jobs first"):
+        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+
+
+def drop(table: Table) -> None:
+    import shutil
+
+    if isinstance(table, DeltaLakeTable):
+        shutil.rmtree(table.uri)
+    else:
+        table.catalog.drop_table(table.name)
+
+
+def test_a_catalog_that_answers_conflicts_for_a_while_costs_no_round(spark, tmp_path, monkeypatch):
+    table = lake_table("iceberg", tmp_path)
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    commit, refused = table.catalog.commit_table, []
+
+    def conflicts(*given):
+        if len(refused) < 20:
+            refused.append(given)
+            raise race_lost("iceberg")("the branch has changed")
+        return commit(*given)
+
+    monkeypatch.setattr(table.catalog, "commit_table", conflicts)
+    table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+    assert ids(table) == list(range(20))
+
+
+@pytest.mark.parametrize("rows_on_driver", [30_000, 0], ids=["driver", "tasks"])
+def test_files_have_the_size_that_is_wanted(spark, kind, tmp_path, rows_on_driver):
+    of_kind = {
+        "delta": {"target_bytes": 1 << 20},
+        "iceberg": {"table_properties": {"write.target-file-size-bytes": str(1 << 20)}},
+    }
+    table = lake_table(kind, tmp_path, rows_on_driver=rows_on_driver, **of_kind[kind])
+    frame = spark.range(0, 30_000, 1, 1).selectExpr("id", "sha2(string(id), 512) text")
+    table.append(frame, "g", {P: Step(None, 30_000)})
+    assert len(files_in(tmp_path)) > 1
+    assert ids(table) == list(range(30_000))
 
 
 def test_jobs_that_make_a_table_at_once_make_one(spark, kind, tmp_path):
@@ -208,7 +307,10 @@ def test_a_storage_that_refuses_moves_no_offset(spark, kind, tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(table, "_commit_once", refused)
-        with pytest.raises(TableBroken, match="took no rows of group g: no space left on device"):
+        with pytest.raises(
+            TableBroken,
+            match=r"took no rows of group g, flights-0 from 10 to 20: no space left on device\. No offset has moved",
+        ):
             table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
     assert table.offsets("g", [P]) == {P: 10}
     table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
@@ -218,14 +320,13 @@ def test_a_storage_that_refuses_moves_no_offset(spark, kind, tmp_path, monkeypat
 def test_others_that_always_come_first_end_the_round_in_a_sentence(spark, kind, tmp_path, monkeypatch):
     table = lake_table(kind, tmp_path)
     table.append(spark.range(10), "g", {P: Step(None, 10)})
-    module = type(table).__module__
-    monkeypatch.setattr(f"{module}.CONFLICT_SECONDS", 0.2)
+    monkeypatch.setattr("kohort.spark.tables.lake_table.CONFLICT_SECONDS", 0.2)
 
     def late(*_):
         raise race_lost(kind)("another was first")
 
     monkeypatch.setattr(table, "_commit_once", late)
-    with pytest.raises(TableBroken, match=r"first for 0\.2 s, and no row of the round of group g is in the table"):
+    with pytest.raises(TableBroken, match=r"took no rows of group g, .*: others committed first for 0\.2 s: another"):
         table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
 
 
@@ -239,14 +340,9 @@ def test_offsets_can_be_set(spark, kind, tmp_path):
 
 
 def test_a_table_that_is_dropped_and_made_anew_stops_its_writer(spark, kind, tmp_path):
-    import shutil
-
     table = lake_table(kind, tmp_path)
     table.append(spark.range(10), "g", {P: Step(None, 10)})
-    if kind == "delta":
-        shutil.rmtree(table.uri)
-    else:
-        table.catalog.drop_table(table.name)
+    drop(table)
     with pytest.raises(TableBroken, match="was dropped while it was written"):
         table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
     lake_table(kind, tmp_path).append(spark.range(1), "g", {P: Step(None, 1)})
@@ -291,14 +387,14 @@ def test_a_round_whose_files_a_vacuum_removed_is_refused(spark, tmp_path, monkey
     monkeypatch.setattr("kohort.spark.tables.delta.LONG_ROUND_SECONDS", 0.0)
     table = lake_table("delta", tmp_path)
     table.append(spark.range(10), "g", {P: Step(None, 10)})
-    write = table._write
+    write = DeltaPlan.write
 
     def long(*given):
         files = write(*given)
         lake_table("delta", tmp_path).vacuum(older_than_hours=0)
         return files
 
-    monkeypatch.setattr(table, "_write", long)
+    monkeypatch.setattr(DeltaPlan, "write", long)
     with pytest.raises(TableBroken, match="was removed before its round was done"):
         table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
     assert ids(table) == list(range(10))

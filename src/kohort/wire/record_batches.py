@@ -34,6 +34,7 @@ MAX_UNPACKED_BYTES = 128 << 20
 NO_TIMESTAMP = -1
 
 _HEADER = Struct(">qiibIhiqqqhii")
+_CRC = Struct(">I")
 _LOG_OVERHEAD = 12  # base offset and length, which the length does not count
 _SMALLEST_LENGTH = HEADER_SIZE - _LOG_OVERHEAD
 _MAGIC = 2
@@ -75,11 +76,19 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EncodedRecords:
-    """Records that are encoded already: their bytes, number, and the one timestamp that they all have."""
+    """Records that are encoded already: their bytes, number, and the one timestamp that they all have.
 
-    payload: bytes
+    `batch` has room for the header of a batch before them, which is zero at first: a batch is made without a copy.
+    """
+
+    batch: memoryview
     count: int
     timestamp_ms: int
+
+    @property
+    def payload(self) -> memoryview:
+        """The records alone."""
+        return self.batch[HEADER_SIZE:]
 
     def __len__(self) -> int:
         return self.count
@@ -389,12 +398,12 @@ def stamp_append_time(batch: Buffer, append_time_ms: int) -> bytearray:
     (attributes,) = Struct(">h").unpack_from(stamped, _CRC_FROM)
     _MAX_TIMESTAMP.pack_into(stamped, 35, append_time_ms)
     _CRC_AND_ATTRIBUTES.pack_into(stamped, 17, 0, attributes | _LOG_APPEND_TIME)
-    Struct(">I").pack_into(stamped, 17, crc32c(memoryview(stamped)[_CRC_FROM:]))
+    _CRC.pack_into(stamped, 17, crc32c(memoryview(stamped)[_CRC_FROM:]))
     return stamped
 
 
 def encode_batch(
-    records: Iterable[Record] | EncodedRecords,
+    records: Iterable[Record],
     *,
     base_offset: int = 0,
     compression: Compression = Compression.NONE,
@@ -412,15 +421,11 @@ def encode_batch(
     Records get consecutive offsets from `base_offset`, whatever their own are, unless `keep_offsets` (for compacted
     batches). Raises ValueError without records, and CompressionUnavailable.
     """
-    if isinstance(records, EncodedRecords):
-        payload, count = records.payload, records.count
-        last_offset_delta, base_timestamp, max_timestamp = count - 1, records.timestamp_ms, records.timestamp_ms
-    else:
-        rows: Sequence[Record] = records if isinstance(records, Sequence) else list(records)
-        if not rows:
-            raise ValueError("a batch has at least one record")
-        count, base_timestamp = len(rows), rows[0].timestamp_ms
-        payload, last_offset_delta, max_timestamp = encode_records(rows, base_offset if keep_offsets else None)
+    rows: Sequence[Record] = records if isinstance(records, Sequence) else list(records)
+    if not rows:
+        raise ValueError("a batch has at least one record")
+    count, base_timestamp = len(rows), rows[0].timestamp_ms
+    payload, last_offset_delta, max_timestamp = encode_records(rows, base_offset if keep_offsets else None)
     if compression:
         payload = compress(compression, payload)
     attributes = compression | (transactional and _TRANSACTIONAL) | (control and _CONTROL)
@@ -433,10 +438,32 @@ def encode_batch(
     )  # fmt: skip
 
 
-def _batch(payload: bytes, header: tuple[int, ...]) -> bytes:
+def frame_records(
+    records: EncodedRecords,
+    *,
+    compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> Buffer:
+    """Return one batch of records that are encoded already. Raises CompressionUnavailable."""
+    payload = compress(compression, records.payload) if compression else records.payload
+    count, now = records.count, records.timestamp_ms
+    attributes = compression | (transactional and _TRANSACTIONAL)
+    header = (0, _SMALLEST_LENGTH + len(payload), -1, _MAGIC, 0, attributes, count - 1,
+              now, now, producer_id, producer_epoch, base_sequence, count)  # fmt: skip
+    if compression or any(records.batch[:HEADER_SIZE]):  # a second header: the first one may be on its way
+        return _batch(payload, header)
+    _HEADER.pack_into(records.batch, 0, *header)
+    _CRC.pack_into(records.batch, 17, crc32c(records.batch[_CRC_FROM:]))
+    return records.batch
+
+
+def _batch(payload: Buffer, header: tuple[int, ...]) -> bytes:
     """Return a batch with its CRC."""
     head = bytearray(_HEADER.pack(*header))
-    Struct(">I").pack_into(head, 17, crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:])))
+    _CRC.pack_into(head, 17, crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:])))
     return bytes(head) + payload
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.wire.codec import Buffer
 from kohort.wire.record_batches import EncodedRecords, Record
 
 NO_SEQUENCE = -1
@@ -52,7 +53,7 @@ class OutgoingBatch:
     attempts: int = 0
     identity: ProducerId = NO_PRODUCER_ID
     sequence: int = NO_SEQUENCE
-    encoded: bytes | None = None
+    encoded: Buffer | None = None
     is_done: bool = False
     error: KafkaError | None = None
     base_offset: int = -1

@@ -27,8 +27,9 @@ from kohort.client.producer.producer_config import ProducerConfig
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.net.connection import Connection
+from kohort.wire.codec import Buffer
 from kohort.wire.messages import InitProducerIdRequest, ProduceRequest, ProduceResponse
-from kohort.wire.record_batches import EncodedRecords, Record, encode_batch
+from kohort.wire.record_batches import EncodedRecords, Record, encode_batch, frame_records
 
 log = logging.getLogger(__name__)
 
@@ -350,9 +351,11 @@ class Sender:
         response = await connection.call(request, highest=highest, timeout_ms=config.request_timeout_ms)
         return _read_results(response, names)
 
-    def _encode(self, batch: OutgoingBatch) -> bytes:
+    def _encode(self, batch: OutgoingBatch) -> Buffer:
         if batch.encoded is None:
-            batch.encoded = encode_batch(
+            is_encoded = isinstance(batch.records, EncodedRecords)
+            encode: Callable[..., Buffer] = frame_records if is_encoded else encode_batch
+            batch.encoded = encode(
                 batch.records,
                 compression=self._compression,
                 producer_id=batch.identity.producer_id,

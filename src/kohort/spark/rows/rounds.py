@@ -114,6 +114,12 @@ def tasks(cut: Sequence[OffsetRange], least: int, smallest: int = 10_000) -> lis
     return [tuple(sorted(held)) for held in found]
 
 
+def parts_of_round(ranges: Iterable[OffsetRange], least: int, most: int | None = None) -> list[tuple[OffsetRange, ...]]:
+    """Return what each task of a round reads: at least `least` parts, of which none has more than `most` of a range."""
+    cut = parted(pieces([each for each in ranges if each.size > 0], least), most)
+    return tasks(cut, least)
+
+
 def ranges_to_json(ranges: Iterable[OffsetRange]) -> str:
     """Return ranges as the text that a Spark option carries."""
     return json.dumps([[each.partition.topic, each.partition.partition, each.start, each.stop] for each in ranges])

@@ -13,7 +13,7 @@ import numpy
 import pyarrow as pa
 
 from kohort.client.decode.numba_bytes import bytes_at, compiled, ends_at
-from kohort.wire.record_batches import EncodedRecords
+from kohort.wire.record_batches import HEADER_SIZE, EncodedRecords
 
 np: Any = numpy
 
@@ -167,14 +167,19 @@ class RowEncoder:
         """Yield batches of about `limit` bytes at most, each with its partition; a record that is larger is alone."""
         order = np.argsort(targets, kind="stable")
         starts = np.flatnonzero(np.diff(targets[order], prepend=-1))
-        largest = max(_longest(self._key) + _longest(self._value) + _MOST_BESIDE, limit)
-        out = np.empty(largest + _MOST_BESIDE, np.uint8)
+        largest = max(_longest(self._key) + _longest(self._value) + _MOST_BESIDE, limit) + _MOST_BESIDE
+        content = self._key.nbytes + self._value.nbytes
         for at, start in enumerate(starts):
             mine = order[start : starts[at + 1] if at + 1 < len(starts) else self.rows]
             partition, place = int(targets[mine[0]]), 0
             while place < len(mine):
-                end, size = _encode(*self._columns, mine, place, limit, out.ctypes.data)
-                yield partition, EncodedRecords(out[:size].tobytes(), end - place, self._timestamp_ms)
+                # Memory of its own for each batch, from which it is sent: a copy costs more than the encoding.
+                room = min(largest, content + _MOST_BESIDE * (len(mine) - place))
+                out = np.empty(HEADER_SIZE + room, np.uint8)
+                out[:HEADER_SIZE] = 0
+                end, size = _encode(*self._columns, mine, place, limit, out.ctypes.data + HEADER_SIZE)
+                batch = memoryview(out)[: HEADER_SIZE + size]
+                yield partition, EncodedRecords(batch, end - place, self._timestamp_ms)
                 place = end
 
 

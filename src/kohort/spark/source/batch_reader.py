@@ -24,14 +24,11 @@ from kohort.spark.options.offset_choice import OffsetChoice, resolve
 from kohort.spark.options.source_options import SourceOptions
 from kohort.spark.rows.read_rows import read_rows
 from kohort.spark.rows.read_settings import security
-from kohort.spark.rows.rounds import OffsetRange, parted, pieces, tasks
+from kohort.spark.rows.rounds import OffsetRange, parted, parts_of_round, pieces
 from kohort.wire.messages import MetadataRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_SMALLEST_PIECE = 10_000
-"""Offsets below which a range is not split unless `minPartitions` requires it."""
 
 
 class RangePiece(InputPartition):  # type: ignore[misc]
@@ -51,12 +48,11 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> Sequence[InputPartition]:
         """Return the pieces, one for each partition of a topic unless the options require more. Raises KafkaError."""
         options = self.options
-        ranges = options.ranges if options.ranges is not None else asyncio.run(find_ranges(options))
-        smallest = _SMALLEST_PIECE if options.ranges is not None else 1
-        cut = pieces([each for each in ranges if each.size > 0], options.min_partitions or 1, smallest)
-        cut = parted(cut, options.max_records_per_partition)
+        least, most = options.min_partitions or 1, options.max_records_per_partition
         if options.ranges is not None:  # a round, of which small ranges share a task
-            return [RangePiece(each) for each in tasks(cut, options.min_partitions or 1)]
+            return [RangePiece(each) for each in parts_of_round(options.ranges, least, most)]
+        ranges = asyncio.run(find_ranges(options))
+        cut = parted(pieces([each for each in ranges if each.size > 0], least, smallest=1), most)
         return [RangePiece((each,)) for each in cut]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -5,14 +5,16 @@ Both ways give the same rows, columns and types.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kohort.spark.rows.read_rows import arrow_schema, read_rows_by_range
+from kohort.spark.direct_rows import attach_parts, attach_table
+from kohort.spark.rows.read_rows import arrow_schema, read_rows, read_rows_by_range
 from kohort.spark.rows.read_settings import ReadSettings
-from kohort.spark.rows.rounds import OffsetRange, ranges_to_json
+from kohort.spark.rows.rounds import OffsetRange, parts_of_round, ranges_to_json
 from kohort.spark.rows.spark_columns import spark_schema
 from kohort.spark.rows.value_decoding import DecodedRows, columns_of, decoded_schema
 from kohort.spark.source.data_source import make_known
@@ -44,7 +46,8 @@ def frame_on_driver(
     # One chunk, so that Spark makes one task of a small round and not one for every batch that was fetched.
     table = pa.Table.from_batches(batches, schema).combine_chunks()
     columns = spark_schema(settings.include_headers) if settings.decoding is None else columns_of(schema)
-    return spark.createDataFrame(table, schema=columns), done, decoded.dead_letters
+    frame = spark.createDataFrame(table, schema=columns)
+    return attach_table(frame, table), done, decoded.dead_letters
 
 
 def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange]) -> DataFrame:
@@ -66,4 +69,12 @@ def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequ
         if settings.dead_letter_topic:
             options["deadLetterTopic"] = settings.dead_letter_topic
     secured = {f"kafka.{name}": value for name, value in settings.properties.items()}
-    return spark.read.format("kohort").options(**options, **secured).load()
+    frame = spark.read.format("kohort").options(**options, **secured).load()
+    if settings.decoding is not None:
+        return frame
+    parts = parts_of_round(ranges, parallelism(spark))
+    return attach_parts(frame, partial(_read_part, settings, parts), len(parts))
+
+
+def _read_part(settings: ReadSettings, parts: Sequence[Sequence[OffsetRange]], part: int) -> Iterator[pa.RecordBatch]:
+    return read_rows(settings, parts[part])

@@ -1,6 +1,7 @@
-"""Columns of rows beside those of a table, in Arrow: which fit, which are new, and rows made to fit.
+"""Columns of rows beside those of a table, in Arrow: which fit, how the table has to change, and rows made to fit.
 
-Rows may lack columns of the table, which are then null, and may be narrower: an int fits into a bigint.
+Rows may lack columns of the table, and fields of its structs, which are then null; they may be narrower: an int fits
+into a bigint.
 """
 
 from __future__ import annotations
@@ -23,20 +24,29 @@ def schema_of(frame: DataFrame) -> pa.Schema:
     return pa.schema([pa.field(each.name, each.type) for each in to_arrow_schema(frame.schema, timezone="UTC")])
 
 
-def missing_columns(table: pa.Schema, rows: pa.Schema, name: str, *, is_widening: bool = False) -> list[pa.Field]:
-    """Return the columns of rows that a table called `name` does not have.
+def changed_columns(
+    table: pa.Schema, rows: pa.Schema, name: str, *, is_merging: bool = False, is_widening: bool = False
+) -> list[pa.Field]:
+    """Return the columns that a table called `name` has to add or to change so that it takes these rows.
 
-    Raises SchemaMismatch, naming each, where the others do not fit; with `is_widening` the table's may become wider.
+    There are none unless `is_merging`, by which columns and fields of structs are added, and with `is_widening` become
+    as wide as the rows'. Raises SchemaMismatch, naming each column, where rows do not fit all the same.
     """
     here = {each.name: each for each in table}
-    there = {each.name: each for each in rows}
-    faults = [
-        f"its column {each.name} is {here[each.name].type}, the rows' is {each.type}"
-        for each in rows
-        if each.name in here
-        and not _fits(each.type, here[each.name].type)
-        and not (is_widening and _fits(here[each.name].type, each.type))
-    ]
+    there = {each.name: each.type for each in rows}
+    changed, faults = [], []
+    for column, kind in there.items():
+        if column not in here:
+            changed.append(pa.field(column, kind))
+            if not is_merging:
+                faults.append(f"it has no column {column} {kind}: leave it out, or add it with merge_schema=True")
+            continue
+        held = here[column].type
+        union = _union(held, kind, is_merging=is_merging, is_widening=is_widening)
+        if union is None:
+            faults.append(f"its column {column} is {held}, the rows' is {kind}")
+        elif union != held:
+            changed.append(pa.field(column, union))
     faults += [
         f"the rows have no column {each.name}, which may not be null"
         for each in table
@@ -44,14 +54,7 @@ def missing_columns(table: pa.Schema, rows: pa.Schema, name: str, *, is_widening
     ]
     if faults:
         raise SchemaMismatch(f"{name} does not take these rows: {'; '.join(faults)}")
-    return [each for each in rows if each.name not in here]
-
-
-def require_no_new(missing: list[pa.Field], name: str) -> None:
-    """Raise SchemaMismatch where rows have columns that the table is not to get."""
-    if missing:
-        columns = ", ".join(f"{each.name} {each.type}" for each in missing)
-        raise SchemaMismatch(f"{name} has no column {columns}: leave it out, or add it with merge_schema=True")
+    return changed
 
 
 def fitted(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
@@ -66,25 +69,43 @@ def fitted(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _fits(kind: pa.DataType, into: pa.DataType) -> bool:
-    """Whether each value of a type has its place in another."""
-    kind, into = _plain(kind), _plain(into)
-    if kind == into:
-        return True
-    if types.is_signed_integer(kind) and types.is_signed_integer(into):
-        return bool(kind.bit_width <= into.bit_width)
-    if types.is_floating(kind) and types.is_floating(into):
-        return bool(kind.bit_width <= into.bit_width)
-    if types.is_decimal(kind) and types.is_decimal(into):
-        return bool(kind.scale == into.scale and kind.precision <= into.precision)
-    if types.is_list(kind) and types.is_list(into):
-        return _fits(kind.value_type, into.value_type)
-    if types.is_map(kind) and types.is_map(into):
-        return _fits(kind.key_type, into.key_type) and _fits(kind.item_type, into.item_type)
-    if types.is_struct(kind) and types.is_struct(into):
-        return [each.name for each in kind] == [each.name for each in into] and all(
-            _fits(mine.type, theirs.type) for mine, theirs in zip(kind, into, strict=True)
-        )
+def _union(held: pa.DataType, kind: pa.DataType, *, is_merging: bool, is_widening: bool) -> pa.DataType | None:
+    """Return the type of a column that takes values of another type too: `held` where they fit, None for no type."""
+
+    def union(held: pa.DataType, kind: pa.DataType) -> pa.DataType | None:
+        return _union(held, kind, is_merging=is_merging, is_widening=is_widening)
+
+    mine, other = _plain(held), _plain(kind)
+    if mine == other or _is_wider(mine, other):
+        return held
+    if _is_wider(other, mine):
+        return kind if is_widening else None
+    if types.is_list(mine) and types.is_list(other):
+        items = union(mine.value_type, other.value_type)
+        return held if items == mine.value_type else items and pa.list_(items)
+    if types.is_map(mine) and types.is_map(other):
+        keys, items = union(mine.key_type, other.key_type), union(mine.item_type, other.item_type)
+        if (keys, items) == (mine.key_type, mine.item_type):
+            return held
+        return pa.map_(keys, items) if keys and items else None
+    if types.is_struct(mine) and types.is_struct(other):
+        there = {each.name: each.type for each in other}
+        names = set(there)
+        fields = {each.name: union(each.type, there.pop(each.name, each.type)) for each in mine}
+        is_short = any(not each.nullable and each.name not in names for each in mine)
+        if is_short or (there and not is_merging) or None in fields.values():
+            return None
+        return held if fields == {each.name: each.type for each in mine} and not there else pa.struct(fields | there)
+    return None
+
+
+def _is_wider(held: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether each value of a type has its place in another, which is larger."""
+    if types.is_decimal(held) and types.is_decimal(kind):
+        return bool(kind.scale == held.scale and kind.precision <= held.precision)
+    for is_of_kind in (types.is_signed_integer, types.is_floating):
+        if is_of_kind(held) and is_of_kind(kind):
+            return bool(kind.bit_width <= held.bit_width)
     return False
 
 

@@ -88,7 +88,7 @@ class FileWriter:
                 self._open[values] = _File(self._plan, self._places, values)
             self._open[values].buffer(part)
             self._buffered += part.nbytes
-        while self._buffered >= BUFFERED_BYTES:
+        while self._buffered >= min(BUFFERED_BYTES, self._plan.target_bytes):
             values, largest = max(self._open.items(), key=lambda each: each[1].buffered)
             self._buffered -= largest.buffered
             if largest.flush() >= self._plan.target_bytes:

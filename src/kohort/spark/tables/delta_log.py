@@ -62,6 +62,11 @@ def parse_commit(version: int, text: bytes) -> Commit:
     )
 
 
+def commit_path(version: int) -> str:
+    """Return where a table has a commit."""
+    return f"_delta_log/{version:020}.json"
+
+
 def read_commits(read: Callable[[str], bytes], newest: int, oldest: int) -> Iterator[Commit]:
     """Yield the commits of a log from a version back to another; it ends where the log was cleaned.
 
@@ -70,7 +75,7 @@ def read_commits(read: Callable[[str], bytes], newest: int, oldest: int) -> Iter
 
     def one(version: int) -> Commit | None:
         try:
-            return parse_commit(version, read(f"_delta_log/{version:020}.json"))
+            return parse_commit(version, read(commit_path(version)))
         except FileNotFoundError:
             return None
 

@@ -6,7 +6,6 @@ The one module that knows deltalake; it knows no group and no offset. Its object
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -19,7 +18,7 @@ from pyarrow import fs
 from kohort.extras import install_command
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter, partition_value
 from kohort.spark.tables.delta_log import MARK, Commit, read_commits
-from kohort.spark.tables.table import SchemaMismatch, TableBroken
+from kohort.spark.tables.table import SchemaMismatch, TableBroken, reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +42,6 @@ __all__ = [
     "delta_schema",
     "files_of",
     "keep_up",
-    "reason_of",
 ]
 
 REPORT = "file string"
@@ -114,6 +112,14 @@ class DeltaStorage:
     def file_system(self) -> Any:
         """Return the file system whose root is the table."""
         return fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
+
+    def stamp(self, path: str) -> tuple[int, int] | None:
+        """Return the time (ns) and the size of a file of the table; None where there is none, or no directory."""
+        try:
+            (found,) = self.file_system().get_file_info([path])
+        except TableNotFoundError:
+            return None
+        return (found.mtime_ns, found.size) if found.is_file else None
 
     def writer(self, plan: FilePlan) -> FileWriter:
         """Return what one task writes files with that are in no version yet."""
@@ -202,13 +208,3 @@ def delta_schema(rows: pa.Schema, name: str) -> Any:
                 f"{name} has no type for the column {column.name}, {column.type}: {reason_of(error)}"
             ) from error
     return deltalake.Schema.from_arrow(rows)
-
-
-def reason_of(error: Exception) -> str:
-    """Return what an error of the library says first, and what the storage answered, in one line."""
-    first, *causes = (each.strip() for each in re.sub(r"\x1b\[\d+m", "", str(error)).split("↳"))
-    fault = first.partition("\n")[0].removeprefix("Kernel error -> ")
-    if not causes:
-        return fault
-    answer = re.search("<Message>(.+?)</Message>", causes[-1])
-    return f"{fault}: {answer[1] if answer else causes[-1]}"

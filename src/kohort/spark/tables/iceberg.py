@@ -8,27 +8,21 @@ by the newest snapshot with offsets among the ancestors of the current one.
 from __future__ import annotations
 
 import json
-import logging
-import pickle
-import random
 import re
-import threading
-import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from itertools import takewhile
+from typing import Any
 
 import pyarrow as pa
 
 from kohort.extras import install_command
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.arrow_columns import fitted, missing_columns, require_no_new, schema_of
-from kohort.spark.tables.table import Fenced, Offsets, SchemaMismatch, Step, TableBroken, check_steps, most_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from kohort.spark.tables.arrow_columns import fitted
+from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable
+from kohort.spark.tables.table import Offsets, SchemaMismatch, TableBroken
 
 try:
     import pyiceberg
@@ -40,24 +34,14 @@ try:
 except ImportError:
     pyiceberg = None
 
-log = logging.getLogger(__name__)
-
 OFFSETS, MARK = "kohort.offsets", "kohort.mark"
 """What the summary of our snapshots has: all offsets as JSON, by group, topic and partition; and what is its own."""
 
 GROUP = "kohort.group."
 """How the property of a table begins that says that a group has written it."""
 
-ROWS_ON_DRIVER = 20_000
-"""Rounds of up to this many offsets are written by the application: below it, that is faster than a job's tasks."""
-
-CONFLICT_SECONDS = 60.0
-"""How long appends are tried again that race those of others."""
-
 PART_BYTES = 256 << 20
 """How much of its rows a task holds in memory where the table is partitioned."""
-
-REPORT = "files binary"
 
 _FIELD = re.compile(r"(?:(?P<transform>[a-z]+(?:\[\d+\])?)\((?P<of>[^()]+)\))|(?P<plain>[^()]+)")
 
@@ -85,7 +69,9 @@ class _Plan:
             for part in self._parts(batches):
                 written += _dataframe_to_data_files(self.metadata, part, storage)
         except BaseException:
-            _remove(storage, written)
+            for each in written:
+                with suppress(OSError):
+                    storage.delete(each.file_path)
             raise
         return written
 
@@ -107,15 +93,17 @@ class _Plan:
             yield pa.concat_tables(held)
 
 
-class IcebergTable:
+class IcebergTable(LakeTable):
     """The Iceberg table `name` (`namespace.table`) of a catalog. The first round makes it; its namespace has to exist.
 
     `catalog` is a catalog of pyiceberg, or its name in pyiceberg's configuration with further `properties`. A new table
     is partitioned by `partition_by`, whose entries are columns or transforms of them, such as `day(timestamp)` or
     `bucket[16](key)`, and has `table_properties`. With `merge_schema`, columns that rows have and the table has not are
-    added to it, and its columns become as wide as the rows'. Rounds of more than `rows_on_driver` offsets are written
-    by Spark's tasks. Raises PyicebergMissing without pyiceberg.
+    added to it, fields of structs too, and its columns become as wide as the rows'. Rounds of more than
+    `rows_on_driver` offsets are written by Spark's tasks. Raises PyicebergMissing without pyiceberg.
     """
+
+    _can_widen = True
 
     def __init__(
         self,
@@ -130,42 +118,14 @@ class IcebergTable:
     ) -> None:
         if pyiceberg is None:
             raise PyicebergMissing(f"pyiceberg is not installed: {install_command('iceberg')}")
+        super().__init__(CommitFailedException, merge_schema=merge_schema, rows_on_driver=rows_on_driver)
         self.name = name
         self.catalog = load_catalog(catalog, **(properties or {})) if isinstance(catalog, str) else catalog
         self._partition_by = tuple(map(_partition_field, partition_by))
         self._table_properties = dict(table_properties or {})
-        self._is_merging = merge_schema
-        self._rows_on_driver = rows_on_driver
-        self._table: Any = None
-        self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         return f"IcebergTable({self.catalog.name}.{self.name})"
-
-    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offsets of these partitions, as they are now, without those that have none. Raises TableBroken."""
-        with self._lock:
-            if not self._refresh():
-                return {}
-            return self._found(group, partitions)
-
-    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
-        """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
-        with self._lock:
-            self._make_ready(schema_of(frame))
-            check_steps(repr(self), group, self._found(group, steps), steps)  # before rows are written
-            files = self._write(frame, steps)
-            try:
-                self._commit(files, group, steps)
-            except Fenced:
-                _remove(self._table.io, files)
-                raise
-
-    def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Move partitions to these offsets without adding rows; jobs of the group read on there. Raises TableBroken."""
-        with self._lock:
-            self._require()
-            self._commit_once([], group, offsets, uuid.uuid4().hex)
 
     def expire_snapshots(self, older_than: timedelta) -> None:
         """Expire old snapshots, beside running jobs, and keep the offsets, in a new snapshot if need be."""
@@ -174,69 +134,46 @@ class IcebergTable:
             before = datetime.now(UTC) - older_than
             known = self._newest()
             if known is not None and known[0].timestamp_ms < before.timestamp() * 1000:
-                self._commit_once([], "", {}, uuid.uuid4().hex)
+                self._commit([], "", {})
             self._table.maintenance.expire_snapshots().older_than(before).commit()
 
     # The table as it is
 
-    def _require(self) -> None:
-        if not self._refresh():
-            raise TableBroken(f"{self!r} does not exist: nothing was written to it")
-
-    def _refresh(self) -> bool:
-        """See the newest snapshot, and return whether there is a table. Raises TableBroken."""
-        former = self._table
+    def _load(self) -> Any:
         try:
-            self._table = self.catalog.load_table(self.name)
+            return self.catalog.load_table(self.name)
         except NoSuchTableError:
-            if former is not None:
-                raise TableBroken(f"{self!r} was dropped while it was written: stop its jobs first") from None
-            return False
-        if former is not None and former.metadata.table_uuid != self._table.metadata.table_uuid:
-            raise TableBroken(
-                f"{self!r} was dropped and made anew while it was written: start its jobs again, as another group if"
-                " the topic is to be read from its beginning"
-            )
-        return True
+            return None
 
-    def _make_ready(self, rows: pa.Schema) -> None:
-        """See the newest snapshot of a table with room for rows. Raises SchemaMismatch, TableBroken."""
-        if not self._refresh():
-            self._create(rows)
-        for left in reversed(range(3)):
-            schema = self._table.schema().as_arrow()
-            new = missing_columns(schema, rows, repr(self), is_widening=self._is_merging)
-            if not self._is_merging:
-                require_no_new(new, repr(self))
-                return
-            try:
-                with self._table.update_schema() as update:
-                    update.union_by_name(_widened(rows))
-                return
-            except CommitFailedException:  # another job adds columns too
-                if not left:
-                    raise
-                self._refresh()
+    def _identity_of(self, table: Any) -> str:
+        return str(table.metadata.table_uuid)
+
+    def _version(self) -> int | None:
+        snapshot = self._table.current_snapshot()
+        return None if snapshot is None else int(snapshot.snapshot_id)
+
+    def _schema(self) -> pa.Schema:
+        return self._table.schema().as_arrow()
+
+    def _layout(self) -> int:
+        return int(self._table.metadata.default_spec_id)
 
     def _create(self, rows: pa.Schema) -> None:
         try:
-            made = self.catalog.create_table_transaction(self.name, _widened(rows), properties=self._table_properties)
+            made = self.catalog.create_table_transaction(self.name, _storable(rows), properties=self._table_properties)
             with made as transaction, transaction.update_spec() as update:
                 for column, transform in self._partition_by:
                     update.add_field(column, parse_transform(transform))
-            self._require()
-        except (TableAlreadyExistsError, CommitFailedException):  # another job was first
-            self._require()
-            return
+        except (TableAlreadyExistsError, CommitFailedException):
+            return  # another job was first
         except (TypeError, ValueError, NotImplementedError) as error:
             raise SchemaMismatch(f"{self!r} cannot be made for these rows: {error}") from error
 
-    def _newest(self) -> tuple[Any, AllOffsets] | None:
-        """Return the newest snapshot with offsets among the ancestors of the current one, and its offsets."""
-        for snapshot in self._ancestors():
-            if (text := _summary(snapshot).get(OFFSETS)) is not None:
-                return snapshot, json.loads(text)
-        return None
+    def _change_columns(self, changed: Sequence[pa.Field]) -> None:
+        with self._table.update_schema() as update:
+            update.union_by_name(_storable(changed))
+
+    # Offsets
 
     def _ancestors(self) -> Iterator[Any]:
         snapshot = self._table.current_snapshot()
@@ -244,6 +181,13 @@ class IcebergTable:
             yield snapshot
             parent = snapshot.parent_snapshot_id
             snapshot = None if parent is None else self._table.snapshot_by_id(parent)
+
+    def _newest(self) -> tuple[Any, AllOffsets] | None:
+        """Return the newest snapshot with offsets among the ancestors of the current one, and its offsets."""
+        for snapshot in self._ancestors():
+            if (text := _summary(snapshot).get(OFFSETS)) is not None:
+                return snapshot, json.loads(text)
+        return None
 
     def _found(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
         known = self._newest()
@@ -261,41 +205,9 @@ class IcebergTable:
 
     # Writing
 
-    def _write(self, frame: DataFrame, steps: Mapping[TopicPartition, Step]) -> list[Any]:
-        """Write rows into data files that are in no snapshot yet."""
+    def _plan(self) -> _Plan:
         table = self._table
-        plan = _Plan(table.metadata, table.io.properties, table.location(), table.schema().as_arrow())
-        if most_rows(steps) <= self._rows_on_driver:
-            return plan.write(frame.toArrow().to_batches())
-        written = frame.mapInArrow(_writer(plan), REPORT).collect()
-        return [file for row in written for file in pickle.loads(row.files)]
-
-    def _commit(self, files: Sequence[Any], group: str, steps: Mapping[TopicPartition, Step]) -> None:
-        """Append files and offsets to the snapshot on which the offsets are compared."""
-        offsets = {partition: step.stop for partition, step in steps.items()}
-        deadline = time.monotonic() + CONFLICT_SECONDS
-        spec = self._table.metadata.default_spec_id
-        while True:
-            check_steps(repr(self), group, self._found(group, steps), steps)
-            if self._table.metadata.default_spec_id != spec:
-                raise TableBroken(f"{self!r} was partitioned otherwise while a round was written: start its jobs again")
-            mark = uuid.uuid4().hex
-            try:
-                self._commit_once(files, group, offsets, mark)
-                return
-            except Exception as error:  # what is not a lost race may be in the table all the same
-                self._refresh()
-                if any(_summary(each).get(MARK) == mark for each in self._ancestors()):
-                    log.warning("%r has taken an append of group %s that it reported as failed: %s", self, group, error)
-                    return
-                if not isinstance(error, CommitFailedException):
-                    raise TableBroken(f"{self!r} took no rows of group {group}: {error}") from error
-                if time.monotonic() > deadline:
-                    raise TableBroken(
-                        f"{self!r}: others appended first for {CONFLICT_SECONDS:g} s, and no row of the round of group"
-                        f" {group} is in the table: {error}"
-                    ) from error
-                time.sleep(random.uniform(0, 0.1))
+        return _Plan(table.metadata, table.io.properties, table.location(), self._schema())
 
     def _commit_once(self, files: Sequence[Any], group: str, offsets: Mapping[TopicPartition, int], mark: str) -> None:
         known = self._newest()
@@ -313,14 +225,12 @@ class IcebergTable:
                 append.append_data_file(file)
         transaction.commit_transaction()
 
+    def _has(self, mark: str, since: int | None) -> bool:
+        after = takewhile(lambda each: each.snapshot_id != since, self._ancestors())
+        return any(_summary(each).get(MARK) == mark for each in after)
 
-def _writer(plan: _Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the task that writes its rows and yields its data files."""
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pydict({"files": pa.array([pickle.dumps(plan.write(batches))], pa.binary())})
-
-    return write
+    def _delete(self, file: Any) -> None:
+        self._table.io.delete(file.file_path)
 
 
 def _summary(snapshot: Any) -> Mapping[str, str]:
@@ -335,19 +245,10 @@ def _partition_field(entry: str) -> tuple[str, str]:
     return (found["plain"], "identity") if found["plain"] else (found["of"].strip(), found["transform"])
 
 
-def _widened(rows: pa.Schema) -> pa.Schema:
+def _storable(columns: Iterable[pa.Field]) -> pa.Schema:
     """Return columns as Iceberg has them: its shortest integer has 32 bits."""
     small = {pa.int8(), pa.int16()}
-    return pa.schema([pa.field(each.name, pa.int32() if each.type in small else each.type) for each in rows])
-
-
-def _remove(storage: Any, files: Iterable[Any]) -> None:
-    """Remove data files that are in no snapshot."""
-    for each in files:
-        try:
-            storage.delete(each.file_path)
-        except OSError as error:
-            log.warning("%s is in no snapshot, and could not be removed: %s", each.file_path, error)
+    return pa.schema([pa.field(each.name, pa.int32() if each.type in small else each.type) for each in columns])
 
 
 def _chained(first: pa.Table, others: Iterable[pa.Table]) -> Iterator[pa.Table]:

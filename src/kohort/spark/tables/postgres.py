@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.model.ids import TopicPartition
+from kohort.spark.direct_rows import batches_of, map_in_tasks
 from kohort.spark.tables.postgres_columns import Column, columns_of, ddl_of, require_room, to_csv
 from kohort.spark.tables.postgres_connection import (
     Connection,
@@ -154,11 +155,11 @@ class PostgresTable:
         return len(old)
 
     def _append_from_driver(self, connection: Connection, added: _Addition) -> None:
-        rows, names = added.frame.toArrow(), added.columns
+        rows, names = batches_of(added.frame), added.columns
         self._make_round(connection, names)
         with self._transaction(connection, added):
             # Into a table of this session: the offsets are not locked while rows travel.
-            copy_in(connection, "pg_temp.kohort_round", names, (to_csv(each) for each in rows.to_batches()))
+            copy_in(connection, "pg_temp.kohort_round", names, map(to_csv, rows))
             self._step(connection, added)
             connection.execute(f"INSERT INTO {self._table} ({_listed(names)}) SELECT * FROM pg_temp.kohort_round")
 
@@ -180,7 +181,7 @@ class PostgresTable:
             connection.execute(f"CREATE UNLOGGED TABLE {staging} AS {self._select(names)} WITH NO DATA")
             connection.execute(f"ALTER TABLE {staging} ADD COLUMN {ATTEMPT} text")
             try:
-                reported = added.frame.mapInArrow(writer(self._conninfo, staging, names), REPORT).collect()
+                reported = map_in_tasks(added.frame, writer(self._conninfo, staging, names), REPORT).collect()
                 attempts = Attempts([row.attempt for row in reported], sum(row.rows for row in reported))
                 with self._transaction(connection, added):
                     self._step(connection, added)

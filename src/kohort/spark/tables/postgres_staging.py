@@ -8,11 +8,12 @@ staging table is not in the table.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from kohort.spark.direct_rows import Task
 from kohort.spark.tables.postgres_columns import from_csv, to_csv
 from kohort.spark.tables.postgres_connection import connect, copy_in, copy_out, quoted
 
@@ -20,8 +21,6 @@ ATTEMPT = "kohort_attempt"
 """The column of a staging table that says which attempt wrote a row."""
 
 REPORT = "attempt string, rows bigint"
-
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Attempts(NamedTuple):

@@ -7,6 +7,7 @@ member that was away for too long and the new owner of its partitions, one is re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -85,3 +86,13 @@ def are_taken(found: Mapping[TopicPartition, int], steps: Mapping[TopicPartition
     A step beyond was taken by a writer that has stored these rows, and only one writer has.
     """
     return all(found.get(partition, -1) >= step.stop for partition, step in steps.items())
+
+
+def reason_of(error: object) -> str:
+    """Return what an error of the library says first, and what the storage answered, in one line."""
+    first, *causes = (each.strip() for each in re.sub(r"\x1b\[\d+m", "", str(error)).split("↳"))
+    fault = first.partition("\n")[0].removeprefix("Kernel error -> ")
+    if not causes:
+        return fault or type(error).__name__
+    answer = re.search("<Message>(.+?)</Message>", causes[-1])
+    return f"{fault}: {answer[1] if answer else causes[-1]}"

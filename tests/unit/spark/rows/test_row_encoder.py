@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kohort.client.producer.partitioner import partition_for_key
 from kohort.spark.rows.row_encoder import RowEncoder
-from kohort.wire.record_batches import Record, decode_batch, encode_batch
+from kohort.wire.record_batches import Record, decode_batch, encode_batch, frame_records
 
 SIZES = st.sampled_from([0, 1, 2, 3, 4, 5, 63, 64, 127, 128, 8191, 8192])
 CONTENT = st.none() | SIZES.map(lambda size: bytes(at * 7 & 255 for at in range(size)))
@@ -33,7 +33,7 @@ def encoder(rows: list[tuple[bytes | None, bytes | None]], skipped: int = 0) -> 
 def rows_of(batches: Any) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
     found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
     for partition, records in batches:
-        batch = encode_batch(records)
+        batch = frame_records(records)
         decoded = decode_batch(batch)
         plain = [Record(0, 99, record.key, record.value) for record in decoded]
         assert encode_batch(plain) == batch, "the plain encoder makes the same bytes"
@@ -81,7 +81,17 @@ def test_a_batch_is_ended_at_its_limit_and_a_larger_record_is_alone() -> None:
     assert [len(records) for _, records in batches] == [2, 1, 1]
 
 
+def test_records_that_get_a_second_header_leave_the_first_batch_as_it_was() -> None:
+    made = encoder([(b"k", b"v")])
+    (_, records), *_ = made.batches(made.targets(1, 0))
+    first = frame_records(records, base_sequence=1, producer_id=7)
+    kept = bytes(first)
+    second = frame_records(records, base_sequence=2, producer_id=7)
+    assert bytes(first) == kept != bytes(second)
+    assert decode_batch(second) == decode_batch(first)
+
+
 def test_text_is_written_as_utf_8() -> None:
     made = RowEncoder(None, pa.array(["ü", None]), 1)
     (_, records), *_ = made.batches(made.targets(1, 0))
-    assert [record.value for record in decode_batch(encode_batch(records))] == ["ü".encode(), None]
+    assert [record.value for record in decode_batch(frame_records(records))] == ["ü".encode(), None]

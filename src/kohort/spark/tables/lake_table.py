@@ -1,0 +1,317 @@
+"""`LakeTable`: what Delta Lake and Iceberg tables have in common, for which a library knows the format.
+
+Rows are written into files that are in no version of the table yet, by the application or by Spark's tasks. One
+optimistic commit adds them, with the offsets, to the version on which the offsets were compared; after a lost race they
+are compared again. A commit that is reported as failed may be in the table all the same: each has a mark of its own,
+which is looked for before anything else.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import random
+import threading
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from kohort.model.ids import TopicPartition
+from kohort.spark.direct_rows import Task, batches_of, map_in_tasks
+from kohort.spark.tables.arrow_columns import changed_columns, schema_of
+from kohort.spark.tables.table import Fenced, Offsets, Step, TableBroken, check_steps, most_rows, reason_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
+
+ROWS_ON_DRIVER = 20_000
+"""Rounds of up to this many offsets are written by the application: below it, that is faster than a job's tasks."""
+
+CONFLICT_SECONDS = 60.0
+"""How long commits are tried again that race those of others."""
+
+TRIES = 3
+"""How often a storage is tried that fails, and a change of columns that others change at the same time."""
+
+REPORT = "files binary"
+
+
+class Plan(Protocol):
+    """How the files of a round are written, by whichever process."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table."""
+        ...
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[Any]:
+        """Write rows into new files, and return them. If that fails, they are removed as far as possible."""
+        ...
+
+
+class LakeTable(ABC):
+    """A table whose commits are optimistic: one of two that race is refused, and compared and tried again."""
+
+    _can_widen = False
+    """Whether the library makes columns of a table wider."""
+
+    def __init__(self, conflict: type[Exception], *, merge_schema: bool, rows_on_driver: int) -> None:
+        self._conflict = conflict
+        """What the library raises where another commit was first."""
+        self._is_merging = merge_schema
+        self._rows_on_driver = rows_on_driver
+        self._table: Any = None
+        self._identity = ""
+        self._lock = threading.RLock()
+
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the offsets of these partitions, as they are now, without those that have none. Raises TableBroken."""
+        with self._lock, self._in_a_sentence(f"cannot be read for group {group}"):
+            return self._trusted(group, sorted(partitions)) if self._refresh() else {}
+
+    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+        """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
+        refused = f"took no rows of group {group}, {_spans(steps)}"
+        with self._lock:
+            rows = schema_of(frame)
+            with self._in_a_sentence(refused):
+                self._make_ready(rows)
+                self._check(group, steps)  # before rows are written
+                plan, layout = self._plan(), self._layout()
+            files = self._write(plan, frame, steps)
+
+            def check() -> None:
+                changed_columns(self._schema(), plan.schema, repr(self))
+                if self._layout() != layout:
+                    raise TableBroken(f"{self!r} was partitioned otherwise while a round was written: start again")
+                self._check(group, steps)
+
+            try:
+                with self._in_a_sentence(refused):
+                    self._commit(files, group, {each: step.stop for each, step in steps.items()}, check)
+            except Fenced:
+                self._remove(files)
+                raise
+
+    def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Move partitions to these offsets without adding rows; jobs of the group read on there. Raises TableBroken."""
+        with self._lock, self._in_a_sentence(f"took no offsets of group {group}"):
+            self._require()
+            self._commit([], group, offsets)
+
+    # What a format does
+
+    @abstractmethod
+    def _load(self) -> Any:
+        """Return the newest version of the table, None where there is none."""
+
+    @abstractmethod
+    def _identity_of(self, table: Any) -> str:
+        """Return what a table has that no other has, even one that takes its place."""
+
+    @abstractmethod
+    def _version(self) -> Any:
+        """Return which version is seen."""
+
+    @abstractmethod
+    def _schema(self) -> pa.Schema:
+        """Return the columns of the version that is seen."""
+
+    @abstractmethod
+    def _layout(self) -> object:
+        """Return how the table is partitioned."""
+
+    @abstractmethod
+    def _create(self, rows: pa.Schema) -> None:
+        """Make the table; another job may be first. Raises SchemaMismatch."""
+
+    @abstractmethod
+    def _change_columns(self, changed: Sequence[pa.Field]) -> None:
+        """Add columns, or change them."""
+
+    @abstractmethod
+    def _found(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the offsets in the version that is seen."""
+
+    @abstractmethod
+    def _plan(self) -> Plan:
+        """Return how files are written. Raises TableBroken where files may not be added as they are."""
+
+    @abstractmethod
+    def _commit_once(self, files: Sequence[Any], group: str, offsets: Mapping[TopicPartition, int], mark: str) -> None:
+        """Add files and offsets to the version that is seen, with a mark; the library compares nothing."""
+
+    @abstractmethod
+    def _has(self, mark: str, since: Any) -> bool:
+        """Whether a commit after a version has a mark."""
+
+    @abstractmethod
+    def _delete(self, file: Any) -> None:
+        """Remove a file. Raises OSError."""
+
+    def _trusted(self, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+        """Return offsets whose rows are there. Raises TableBroken."""
+        return self._found(group, partitions)
+
+    def _check(self, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+        """Compare the offsets of the version that is seen. Raises Fenced, TableBroken."""
+        check_steps(repr(self), group, self._found(group, steps), steps)
+
+    # The table as it is
+
+    def _require(self) -> None:
+        if not self._refresh():
+            raise TableBroken(f"{self!r} does not exist: nothing was written to it")
+
+    def _refresh(self) -> bool:
+        """See the newest version, and return whether there is a table. Raises TableBroken."""
+        table = self._load()
+        if table is None:
+            if self._identity:
+                raise TableBroken(f"{self!r} was dropped while it was written: stop its jobs first")
+            return False
+        identity = self._identity_of(table)
+        if self._identity and identity != self._identity:
+            raise TableBroken(
+                f"{self!r} was dropped and made anew while it was written: start its jobs again, as another group if"
+                " the topic is to be read from its beginning"
+            )
+        self._table, self._identity = table, identity
+        return True
+
+    def _make_ready(self, rows: pa.Schema) -> None:
+        """See the newest version of a table with room for rows. Raises SchemaMismatch, TableBroken."""
+        if not self._refresh():
+            self._create(rows)
+            self._require()
+        for left in reversed(range(TRIES)):
+            widening = self._is_merging and self._can_widen
+            changed = changed_columns(
+                self._schema(), rows, repr(self), is_merging=self._is_merging, is_widening=widening
+            )
+            if not changed:
+                return
+            try:
+                self._change_columns(changed)
+                log.info("%r has columns %s from now on", self, ", ".join(each.name for each in changed))
+            except self._conflict:  # another job changes columns too
+                if not left:
+                    raise
+            self._refresh()
+
+    # Writing
+
+    def _write(self, plan: Plan, frame: DataFrame, steps: Mapping[TopicPartition, Step]) -> list[Any]:
+        """Write rows into files that are in no version yet. What the frame's own computation raises is raised as is."""
+        if most_rows(steps) <= self._rows_on_driver:
+            batches = batches_of(frame)
+            for left in reversed(range(TRIES)):
+                try:
+                    return _written(plan, batches, repr(self))
+                except TableBroken as error:
+                    if not left:
+                        raise
+                    log.warning("%s; they are written again", error)
+        try:
+            reports = map_in_tasks(frame, _writer(plan, repr(self)), REPORT).collect()
+        except Exception as error:
+            _, is_ours, text = str(error).partition(f"{TableBroken.__name__}: ")
+            if is_ours:
+                raise TableBroken(text.partition("\n")[0]) from error
+            raise
+        return [file for report in reports for file in pickle.loads(report.files)]
+
+    def _commit(
+        self,
+        files: Sequence[Any],
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        check: Callable[[], object] = bool,
+    ) -> None:
+        """Commit files and offsets to a version that `check` does not refuse."""
+        deadline, failures = time.monotonic() + CONFLICT_SECONDS, 0
+        while True:
+            check()
+            before, mark = self._version(), uuid.uuid4().hex
+            try:
+                self._commit_once(files, group, offsets, mark)
+                return
+            except Exception as error:
+                self._refresh()
+                if self._has(mark, before):
+                    log.warning("%r has taken a commit of group %s that it reported as failed: %s", self, group, error)
+                    return
+                if not isinstance(error, self._conflict):
+                    # It may still be on its way. Storage and catalogs take one commit on a version, so one of two.
+                    failures += 1
+                    if failures == TRIES:
+                        raise
+                elif time.monotonic() > deadline:
+                    raise TimeoutError(f"others committed first for {CONFLICT_SECONDS:g} s: {error}") from error
+                time.sleep(random.uniform(0, 0.1))
+
+    def _remove(self, files: Iterable[Any]) -> None:
+        """Remove files that are in no version; what cannot be removed now is left to the format's own cleaning."""
+        for each in files:
+            try:
+                self._delete(each)
+            except OSError as error:
+                log.warning("%r: a file that is in no version could not be removed: %s", self, error)
+
+    @contextmanager
+    def _in_a_sentence(self, what: str) -> Iterator[None]:
+        """Raise what libraries and storage raise as a TableBroken that names the table, and says what to do."""
+        try:
+            yield
+        except (Fenced, TableBroken):
+            raise
+        except Exception as error:
+            raise TableBroken(
+                f"{self!r} {what}: {reason_of(error)}. No offset has moved: see to its storage and its catalog, and"
+                " start the job again"
+            ) from error
+
+
+def _writer(plan: Plan, table: str) -> Task:
+    """Return the task that writes its rows and yields its files."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files = pickle.dumps(_written(plan, batches, table))
+        yield pa.RecordBatch.from_pydict({"files": pa.array([files], pa.binary())})
+
+    return write
+
+
+def _written(plan: Plan, batches: Iterable[pa.RecordBatch], table: str) -> list[Any]:
+    """Write rows into files. Raises TableBroken for an error of the storage, and what reading the rows raises as is."""
+    unread: list[Exception] = []
+
+    def given() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except Exception as error:
+            unread.append(error)
+            raise
+
+    try:
+        return plan.write(given())
+    except OSError as error:
+        if unread:
+            raise
+        raise TableBroken(
+            f"{table}: the files of a round could not be written: {reason_of(error)}. No offset has moved: see to its"
+            " storage, and start the job again"
+        ) from error
+
+
+def _spans(steps: Mapping[TopicPartition, Step]) -> str:
+    """Return which rows steps are; of many partitions the first."""
+    shown = [f"{each} from {step.expected or 0} to {step.stop}" for each, step in sorted(steps.items())[:3]]
+    return ", ".join(shown) + (f" and {len(steps) - 3} partitions more" if len(steps) > 3 else "")
