@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit.gateway.core.edge.test_edge import GROUP, Member, gateway
 
@@ -73,6 +73,13 @@ class UniformRunner:
         done(Intended(assign_by_name(UniformAssignor(), GroupSpec(members.members, known)), known), 0)
 
 
+@example(
+    protocol="range",
+    joined={"b": encode_subscription(Subscription(())), "a": encode_subscription(Subscription(("t",)))},
+    own={"a": b""},
+    drained=frozenset({"a"}),
+    is_assigned=True,
+)
 @given(
     protocol=st.sampled_from(PROTOCOLS),
     joined=st.dictionaries(st.sampled_from(NAMES), damaged(subscriptions.map(encode_subscription)), min_size=1),

@@ -38,7 +38,7 @@ def ranges(topic):
 
 
 def test_both_ways_give_the_same_rows(spark, topic, ranges):
-    small, done = frame_on_driver(spark, ReadSettings(topic.bootstrap_servers), ranges, 1 << 30)
+    small, done, _ = frame_on_driver(spark, ReadSettings(topic.bootstrap_servers), ranges, 1 << 30)
     large = frame_on_executors(spark, ReadSettings(topic.bootstrap_servers), ranges)
     assert done == tuple(ranges)
     assert rows_of(small) == rows_of(large)
@@ -47,7 +47,7 @@ def test_both_ways_give_the_same_rows(spark, topic, ranges):
 
 def test_rows_that_are_used_as_they_are_are_those_of_the_frame_and_a_transformation_has_its_own(spark, topic, ranges):
     settings = ReadSettings(topic.bootstrap_servers)
-    small, _ = frame_on_driver(spark, settings, ranges, 1 << 30)
+    small, *_ = frame_on_driver(spark, settings, ranges, 1 << 30)
     wanted = sorted((row.partition, row.offset, bytes(row.value or b"")) for row in small.collect())
     for frame in (small, frame_on_executors(spark, settings, ranges)):
         for rows in (frame, frame.filter("offset >= 0")):

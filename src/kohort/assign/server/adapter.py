@@ -212,8 +212,14 @@ def assign_by_name(assignor: ServerAssignor, spec: GroupSpec) -> dict[str, froze
 
     What a member says it owns is its previous target. Raises TargetRefused, and whatever the assignor raises.
     """
-    ids = {topic: topic.encode() for topic in spec.topics}  # an assignor needs ids that differ, whatever they are
-    topics = {ids[name]: ServerTopic(name, topic.partitions, topic.racks) for name, topic in spec.topics.items()}
+    # As at a coordinator, an assignor sees the topics that some member wants; all that it needs of ids is to differ.
+    wanted = {topic for member in spec.members.values() for topic in member.subscription.topics}
+    ids = {topic: topic.encode() for topic in spec.topics if topic in wanted}
+    topics = {
+        ids[name]: ServerTopic(name, topic.partitions, topic.racks)
+        for name, topic in spec.topics.items()
+        if name in ids
+    }
     members = {}
     for name, member in spec.members.items():
         subscription = member.subscription
