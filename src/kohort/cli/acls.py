@@ -159,7 +159,7 @@ async def _selected(admin: Admin, wanted: Iterable[AclFilter]) -> list[AclBindin
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Remove rules; all of them only with an option that says so."""
+    """Remove the rules that match all options; refuse to remove every rule. Raises CommandFailed."""
     if filters(args) == [AclFilter()]:
         raise CommandFailed("that would remove every rule: name a principal, a resource, a host or operations", USAGE)
     return with_admin(remove)(args)
