@@ -142,8 +142,9 @@ class Trace(TimedObserver):
     def transaction_ended(self, producer: str, number: int, is_commit: bool) -> None:
         self.put(producer, "committed" if is_commit else "aborted", f"{number}")
 
-    def transaction_offset_found(self, producer: str, number: int) -> None:
-        self.put(producer, "position", f"transaction {number}" if number >= 0 else "no transaction")
+    def transaction_offset_found(self, producer: str, number: int, asked_us: int) -> None:
+        found = f"transaction {number}" if number >= 0 else "no transaction"
+        self.put(producer, "position", f"{found}, asked for at {asked_us / 1_000_000:.6f}")
 
     def committed_read(
         self, partition: TopicPartition, values: Sequence[tuple[int, bytes]], next_offset: int, stable_offset: int

@@ -41,10 +41,11 @@ class _End(Enum):
 
 @dataclass(slots=True, eq=False)
 class _Transaction:
-    """One transaction; `read` are the numbers of its records that were read."""
+    """One transaction; its commit was answered at `ended_us`. `read` are the numbers of its records that were read."""
 
     records: int
     end: _End = _End.OPEN
+    ended_us: int = ALWAYS
     read: set[int] = field(default_factory=set)
 
 
@@ -105,14 +106,18 @@ class TransactionChecker(Checker):
     def transaction_ended(self, producer: str, number: int, is_commit: bool) -> None:
         """A commit that was answered counts."""
         if is_commit:
-            self._producers[producer].transactions[number].end = _End.COMMITTED
+            transaction = self._producers[producer].transactions[number]
+            transaction.end, transaction.ended_us = _End.COMMITTED, self.now_us
 
-    def transaction_offset_found(self, producer: str, number: int) -> None:
-        """The offset of a producer that begins is that of its last transaction that counts; those after it do not."""
+    def transaction_offset_found(self, producer: str, number: int, asked_us: int) -> None:
+        """The offset of a producer that begins is that of its last transaction that counts; those after it do not.
+
+        What was committed after the request left may count already, and need not: a process that was fenced meanwhile
+        may get an answer that is older.
+        """
         transactions = self._producers[producer].transactions
-        counting = [each for each, known in transactions.items() if known.end is _End.COMMITTED]
-        last = max(counting, default=-1)
-        text = f"the group of {producer} stands at {number}, and transaction {last} was committed"
+        last = max((each for each, known in transactions.items() if known.ended_us <= asked_us), default=-1)
+        text = f"the group of {producer} stands at {number}, and transaction {last} was committed before it asked"
         self.compare(number >= last, ALL_OR_NOTHING, text)
         found = transactions.get(number)
         if number >= 0 and (found is None or found.end not in (_End.COMMITTING, _End.COMMITTED)):

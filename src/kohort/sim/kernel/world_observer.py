@@ -196,8 +196,11 @@ class Observer:
     def transaction_ended(self, producer: str, number: int, is_commit: bool) -> None:
         """See the end answered."""
 
-    def transaction_offset_found(self, producer: str, number: int) -> None:
-        """See the offset of a producer's group, which is the number of a transaction; -1 where there is none."""
+    def transaction_offset_found(self, producer: str, number: int, asked_us: int) -> None:
+        """See the offset of a producer's group, which is the number of a transaction; -1 where there is none.
+
+        It was requested at `asked_us`; another process of the producer may have committed since.
+        """
 
     def committed_read(
         self, partition: TopicPartition, values: Sequence[tuple[int, bytes]], next_offset: int, stable_offset: int

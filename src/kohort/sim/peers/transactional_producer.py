@@ -364,6 +364,7 @@ class TransactionalProducer:
         self._is_waiting = True
         partition = TopicPartition(OUTPUT, 0)
         request = fetch_request(self.plan.group_id, [partition], is_stable=True, topic_ids={})
+        asked_us = self.host.scheduler.now_us
 
         def answered(_: ErrorCode, answer: Any) -> None:
             self._is_waiting = False
@@ -375,7 +376,8 @@ class TransactionalProducer:
                 return
             self._is_placed = True
             offset = result.found.get(partition)
-            self._observer.transaction_offset_found(self.plan.name, -1 if offset is None else offset.offset)
+            number = -1 if offset is None else offset.offset
+            self._observer.transaction_offset_found(self.plan.name, number, asked_us)
             self._go_on()
 
         self._group.send(self._group.group, request, answered)

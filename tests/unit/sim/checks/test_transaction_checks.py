@@ -69,12 +69,20 @@ def test_the_offset_of_a_committed_transaction_is_not_lost() -> None:
     checker.transaction_ending("x1", 1, True)
     checker.transaction_ended("x1", 1, True)
     with broken_by("AllOrNothing"):
-        checker.transaction_offset_found("x1", -1)
+        checker.transaction_offset_found("x1", -1, checker.now_us)
+
+
+def test_an_offset_that_was_requested_before_the_commit_may_be_older() -> None:
+    checker = checker_with()
+    checker.transaction_ending("x1", 1, True)
+    checker.transaction_ended("x1", 1, True)
+    checker.transaction_offset_found("x1", -1, checker.now_us - 1)
+    assert checker.checked["AllOrNothing"] == 1
 
 
 def test_the_offset_of_an_open_transaction_does_not_count() -> None:
     with broken_by("AllOrNothing"):
-        checker_with().transaction_offset_found("x1", 1)
+        checker_with().transaction_offset_found("x1", 1, 0)
 
 
 def test_the_last_stable_offset_does_not_go_back() -> None:
