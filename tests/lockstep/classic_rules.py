@@ -120,9 +120,8 @@ def is_unknown_offer(case: Case) -> bool:
     return (
         is_answer(case, "join")
         and case.theirs is not None
-        and case.ours is not None
-        and (case.theirs[0], case.ours[0])
-        == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        and case.theirs[0] == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        and (case.ours is None or case.ours[0] in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         and bool(case.before.restored)
     )
 

@@ -270,7 +270,8 @@ CLASSIC: tuple[Difference, ...] = (
     Difference(
         "an offer that cannot be judged since a failover",
         "Refuses a member that does not offer the chosen protocol with INCONSISTENT_GROUP_PROTOCOL.",
-        "Answers with a retriable error, and starts a round, since the log holds no other protocols of the members.",
+        "Answers with a retriable error, and starts a round, since the log holds no other protocols of the members; "
+        "those of the member that joins again, or of its instance, do not count.",
         "A client ends permanently on the refusal, in the middle of a rolling upgrade.",
         "JoinGroup with other protocols than the chosen one after a restart of the broker.",
         classic.is_unknown_offer,

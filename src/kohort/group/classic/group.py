@@ -155,23 +155,31 @@ class ClassicGroup:
             and member_id in self.members
         )
 
-    def is_supporting(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols could be in the group: one name at least is offered by every member."""
+    def is_supporting(self, protocol_type: str, protocols: Protocols, sender: Member | None = None) -> bool:
+        """Whether a member with these protocols could be in the group: one name at least is offered by every member.
+
+        `sender` is the member that these protocols are of, if it is in the group already. What it offered before counts
+        too, as in Kafka, unless it is restored: then it is not known, and this is what it offers.
+        """
         if self.phase is Phase.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:
             return False
-        count = len(self.members)
-        return any(self.supported.get(name, 0) == count for name, _ in protocols)
+        replaced = (sender,) if sender is not None and sender.is_restored else ()
+        count = len(self.members) - len(replaced)
+        before = {name for member in replaced for name, _ in member.protocols}
+        return any(self.supported.get(name, 0) - (name in before) == count for name, _ in protocols)
 
-    def is_perhaps_supporting(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether `is_supporting` could hold if all that the restored members offer were known. Walks all members."""
-        if not self.members or self.protocol_type != protocol_type:
+    def unknown_offers(self, sender: Member | None) -> set[str]:
+        """Return the members but the sender that are restored: what else they offer is not known. Walks all members."""
+        return {each.member_id for each in self.members.values() if each.is_restored and each is not sender}
+
+    def is_perhaps_supporting(self, protocol_type: str, protocols: Protocols, unknown: set[str]) -> bool:
+        """Whether `is_supporting` could hold if all that the `unknown` members offer were known. Walks all members."""
+        if not unknown or self.protocol_type != protocol_type:
             return False
         known = [{name for name, _ in member.protocols} for member in self.members.values() if not member.is_restored]
-        return len(known) < len(self.members) and any(
-            all(name in offered for offered in known) for name, _ in protocols
-        )
+        return any(all(name in offered for offered in known) for name, _ in protocols)
 
     def is_accepting(self, member_id: str, max_size: int) -> bool:
         """Whether there is room for a join.

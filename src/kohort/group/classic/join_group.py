@@ -69,7 +69,7 @@ def decide_join(group: ClassicGroup, command: Join, now_ms: int, settings: Group
         yield from _shed(group, member_id, now_ms, settings)
     elif group.phase is Phase.DEAD:
         yield Reply(JoinResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id))
-    elif not group.is_supporting(command.protocol_type, command.protocols):
+    elif not group.is_supporting(command.protocol_type, command.protocols, _sender(group, command)):
         yield from _refuse_protocols(group, command, now_ms)
     elif not member_id:
         yield from _join_unknown(group, command, now_ms, settings)
@@ -93,17 +93,24 @@ def _shed(group: ClassicGroup, member_id: str, now_ms: int, settings: GroupSetti
         yield Then(CheckJoin(group.group_id))
 
 
+def _sender(group: ClassicGroup, command: Join) -> Member | None:
+    """Return the member that sends a JoinGroup or that it replaces, or None for a newcomer."""
+    return group.members.get(command.member_id or group.static_members.get(command.instance_id or "", ""))
+
+
 def _refuse_protocols(group: ClassicGroup, command: Join, now_ms: int) -> Effects:
     """Refuse what not every member offers, unless that cannot be known yet.
 
     Of a restored member the log holds the chosen protocol alone. A client ends for good on a refusal, so in an upgrade
-    that meets a failover it is answered with a retriable error, and a round asks every member what it offers.
+    that meets a failover it is answered with a retriable error, and a round asks every member what it offers. A static
+    member that did not come to a round is not asked again: it is evicted if it sends no SyncGroup either.
     """
-    if not group.is_perhaps_supporting(command.protocol_type, command.protocols):
+    unknown = group.unknown_offers(_sender(group, command))
+    if not group.is_perhaps_supporting(command.protocol_type, command.protocols, unknown):
         yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id))
         return
     yield Reply(JoinResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, command.member_id))
-    if not group.is_gathering:
+    if not group.is_gathering and not unknown <= group.pending_sync:
         detail = "what the members offer besides the chosen protocol is not known since the coordinator loaded"
         cause = Cause(CauseKind.PROTOCOL_CHANGED, now_ms, command.member_id or None, detail)
         yield Then(OpenRound(group.group_id, cause))

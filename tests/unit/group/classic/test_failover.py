@@ -10,7 +10,7 @@ import pytest
 from tests.unit.group.world import REBALANCE_MS, SESSION_MS, World, joined, says, synced
 
 from kohort.group.classic.group import Phase
-from kohort.group.commands import Leaving
+from kohort.group.commands import Leaving, Protocols
 from kohort.group.events import GatheringFailed, GroupStored, MemberRecognized
 from kohort.group.group_timers import session_timer, sync_timer
 from kohort.model.cause import CauseKind
@@ -233,6 +233,47 @@ def test_newcomer_to_a_loaded_group_is_refused_only_after_every_member_sent_its_
     world.join(follower, protocols=TWO)
     assert world.join(protocols=TWO[1:]).error is ErrorCode.MEMBER_ID_REQUIRED
     assert world.join(protocols=(("other", b""),)).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def instances(world: World, names: str, **changes: object) -> list[str]:
+    """Bring instances with one-letter names into a Stable group that a failover then meets; return their member ids."""
+    joins = [world.join(instance_id=name, protocols=TWO, **changes) for name in names]
+    world.gather()
+    ids = world.settle([joined(each).member_id for each in joins])
+    world.restart()
+    return ids
+
+
+@pytest.mark.parametrize(("others", "error"), [(TWO, ErrorCode.NONE), (TWO[:1], ErrorCode.INCONSISTENT_GROUP_PROTOCOL)])
+def test_what_the_log_holds_of_an_instance_is_not_held_against_its_next_process(
+    others: Protocols, error: ErrorCode
+) -> None:
+    world = World()
+    _, other = instances(world, "ab")
+    assert world.join(instance_id="a", protocols=TWO[1:]).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.join(other, instance_id="b", protocols=others)
+    assert world.join(instance_id="a", protocols=TWO[1:]).error is error
+
+
+def test_lone_instance_may_come_back_to_a_loaded_group_with_another_protocol() -> None:
+    world = World()
+    instances(world, "a")
+    assert joined(world.join(instance_id="a", protocols=TWO[1:])).protocol_name == "sticky"
+
+
+def test_instance_that_stays_away_is_asked_once_what_it_offers_and_evicted_after_its_time_to_sync() -> None:
+    world = World()
+    long_ms = 3 * REBALANCE_MS
+    leader, _ = instances(world, "ab", session_timeout_ms=long_ms)
+    assert world.join(protocols=TWO[1:]).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.join(leader, instance_id="a", protocols=TWO, session_timeout_ms=long_ms)
+    world.advance(REBALANCE_MS)
+    world.sync(leader, instance_id="a")
+    assert world.join(protocols=TWO[1:]).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.group().phase is Phase.STABLE, "no other round keeps the absent one"
+    world.advance(REBALANCE_MS)
+    assert set(world.group().members) == {leader}
+    assert world.join(protocols=TWO[1:]).error is ErrorCode.MEMBER_ID_REQUIRED
 
 
 def test_newcomer_of_another_protocol_type_is_refused_by_a_loaded_group() -> None:
