@@ -201,8 +201,8 @@ STANDSTILL_BOUNDED = Invariant(
     "StandstillBounded",
     "In a round of a classic group no partition is without an owner for longer than one heartbeat interval (two where "
     "a client leaves one out or counts from the response) and the slowest join, which lasts from the time at which a "
-    "member learns of the round to its JoinGroup or LeaveGroup; and in restarts of eager groups no partition is "
-    "unowned for longer than with every improvement off.",
+    "member learns of the round to its JoinGroup or LeaveGroup; no round lasts longer than one interval (or two) more; "
+    "and in restarts of eager groups no partition is unowned for longer than with every improvement off.",
     "kohort; KIP-429",
     (Moment.EVENT,),
 )

@@ -6,7 +6,8 @@ together, and no later than its sender's interval allows. To answer a heartbeat,
 
 An eager member stops reading when it learns of a round, and none reads again before the last has joined. So members
 whose heartbeats are parked continue until each awaited member has sent a heartbeat or a JoinGroup, or has left the
-group. An earlier answer gains nothing: the round cannot end before, however long a dead member's session lasts.
+group. An earlier answer gains nothing: the round cannot end before, however long a dead member's session lasts. Where
+some are out of reach by then, they are waited for an interval more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.heartbeat_interval import MARGIN_MS, SLACK_MS, HeartbeatInterval
+from kohort.parking.heartbeat_interval import MARGIN_MS, SLACK_MS, USUAL_MS, HeartbeatInterval
 from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
 
 
@@ -52,13 +53,21 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
 class _Announcement:
     """A round of which members learn together: `stopping` are those that give up their partitions for it."""
 
-    __slots__ = ("began_ms", "stopping", "unreached")
+    __slots__ = ("began_ms", "held_since_ms", "silent", "stopping", "unreached")
 
     def __init__(self, awaited: Iterable[str], stopping: frozenset[str], now_ms: int) -> None:
-        self.began_ms = now_ms
+        self.began_ms = self.held_since_ms = now_ms
+        """From when heartbeats are held for an interval: when the round began, later when no member was silent."""
         self.stopping = stopping
         self.unreached = set(awaited)
         """Members with neither a parked heartbeat nor a JoinGroup that waits, and still in the group."""
+        self.silent: set[str] = set()
+        """Those of them that have sent nothing since the round began, or are disconnected."""
+
+    def reach(self, members: Iterable[str]) -> None:
+        """Await these members no longer."""
+        self.unreached.difference_update(members)
+        self.silent.difference_update(members)
 
 
 class _Group(Generic[HeartbeatT, AnswerT]):
@@ -137,14 +146,14 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         """A member's JoinGroup waits. `group_changed` is called next."""
         group = self._groups.get(group_id)
         if group is not None and group.announcement is not None:
-            group.announcement.unreached.discard(member_id)
+            group.announcement.reach((member_id,))
 
     def forget(self, group_id: str, member_id: str) -> None:
         """A member has left, or another id has replaced it. `group_changed` is called next."""
         self._intervals.pop(member_id, None)
         group = self._groups.get(group_id)
         if group is not None and group.announcement is not None:
-            group.announcement.unreached.discard(member_id)
+            group.announcement.reach((member_id,))
             if member_id in group.parked:
                 group.due.append(group.parked[member_id])
 
@@ -180,11 +189,10 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         if group is None or group.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
             return None
         if member_id in group.announcement.unreached:
-            group.announcement.unreached.discard(member_id)
+            group.announcement.reach((member_id,))
             self._reach_changed(group.group_id, (member_id,), True)
-        if not group.announcement.unreached:
-            self._announce(group, now_ms)
-        elif member_id in group.announcement.stopping:
+        self._announce_if_due(group, group.announcement, now_ms)
+        if group.announcement is not None and member_id in group.announcement.stopping:
             interval = self._interval_of(member_id, now_ms)
             wait_ms = interval.hold(now_ms, session_timeout_ms)
             return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
@@ -235,6 +243,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             self._timers.disarm(group.announcement)
         announcement = group.announcement = _Announcement(awaited, stopping, now_ms)
         announcement.unreached -= group.parked.keys()
+        announcement.silent |= announcement.unreached
         group.due += [parked for member_id, parked in group.parked.items() if member_id not in stopping]
         self._timers.arm(announcement, latest_ms, partial(self._announce, group))
         self._reach_changed(group_id, group.parked.keys(), True)
@@ -248,9 +257,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         """Another process has parked heartbeats of members, while a round is announced."""
         group = self._groups.get(group_id)
         if group is not None and group.announcement is not None:
-            group.announcement.unreached.difference_update(members)
-            if not group.announcement.unreached:
-                self._announce(group, now_ms)
+            group.announcement.reach(members)
+            self._announce_if_due(group, group.announcement, now_ms)
 
     def lost_elsewhere(self, group_id: str, members: Iterable[str]) -> None:
         """Another process no longer has parked heartbeats of members that are in the group and have not joined."""
@@ -284,8 +292,27 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             return
         due, group.due = group.due, []
         self._answer_news(due, now_ms)
-        if not group.announcement.unreached or not is_gathering:
-            self._announce(group, now_ms, is_gathering=is_gathering)
+        if is_gathering:
+            self._announce_if_due(group, group.announcement, now_ms)
+        else:
+            self._announce(group, now_ms, is_gathering=False)
+
+    def _announce_if_due(self, group: _Group[HeartbeatT, AnswerT], announcement: _Announcement, now_ms: int) -> None:
+        """Announce a round if all are reached. If the last silent one was, those out of reach come within an interval.
+
+        Until then the heartbeats of the others are held again: else, one being out of reach after the other, they might
+        never all be in reach at the same time.
+        """
+        if not announcement.unreached:
+            self._announce(group, now_ms)
+        elif not announcement.silent and announcement.held_since_ms == announcement.began_ms:
+            announcement.held_since_ms = now_ms
+            latest_ms = self._timers.deadline_ms(announcement)
+            assert latest_ms is not None, "an announcement has a timer"
+            known = [self._intervals.get(each) for each in announcement.unreached]
+            usual_ms = max(USUAL_MS if interval is None else interval.usual_ms for interval in known)
+            # A little later than the last of them, and before the heartbeats that are held have waited for too long.
+            self._timers.move(announcement, min(latest_ms, now_ms + usual_ms + MARGIN_MS // 2))
 
     def _announce(self, group: _Group[HeartbeatT, AnswerT], now_ms: int, *, is_gathering: bool = True) -> None:
         """Have the members with a parked heartbeat learn of their round; the others learn by their next heartbeat."""
@@ -321,7 +348,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             return True
         announcement = group.holding(parked.heartbeat.member_id, result)
         if announcement is not None:
-            is_long = now_ms - announcement.began_ms >= parked.interval.usual_ms
+            is_long = now_ms - announcement.held_since_ms >= parked.interval.usual_ms
             if follower is Follower.COMMIT and not is_long:
                 return True
             if follower is Follower.HEARTBEAT:
@@ -341,7 +368,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             result = self._alive
             if not parked.interval.is_known:
                 # Its next heartbeat may be a whole interval away (kgo): within the first one it waits for the others.
-                until_ms = min(announcement.began_ms + parked.interval.usual_ms + MARGIN_MS, parked.latest_ms)
+                until_ms = min(announcement.held_since_ms + parked.interval.usual_ms + MARGIN_MS, parked.latest_ms)
                 if now_ms < until_ms:
                     self._timers.arm(parked, until_ms, partial(self._end_wait, parked))
                     return
@@ -353,6 +380,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         group = self._groups[parked.heartbeat.group_id]
         if group.announcement is not None:
             self._lose(group.announcement, parked)
+            group.announcement.silent.add(parked.heartbeat.member_id)
         self._remove(parked)
 
     def _lose(self, announcement: _Announcement, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:

@@ -80,6 +80,51 @@ def test_members_that_stop_learn_of_a_round_once_all_are_reached() -> None:
     assert group.announced == [500]
 
 
+def group_whose_last_silent_member_comes_late() -> tuple[Group, ParkedHeartbeat[HeartbeatRequest, Answer]]:
+    """Return a group of `a`, out of reach since its commit, and `b`, whose first heartbeat since the round waits."""
+    group = Group()
+    first, _ = group.settle("a", "c")
+    group.parking.announce("g", set("abc"), frozenset("abc"), group.now_ms + 60_000, group.now_ms)
+    group.change(REJOIN, is_gathering=True)
+    group.advance(INTERVAL_MS)
+    assert not first.followed(Follower.COMMIT, group.now_ms)
+    late = group.heartbeat("b")
+    assert late is not None
+    return group, late
+
+
+def test_member_that_was_silent_for_long_waits_for_those_that_are_out_of_reach_when_it_comes() -> None:
+    group, late = group_whose_last_silent_member_comes_late()
+    group.advance(INTERVAL_MS - 1)
+    assert late.followed(Follower.COMMIT, group.now_ms)
+    group.heartbeat("a")
+    assert group.answers == {"a": [ALIVE, REJOIN], "b": [REJOIN], "c": [REJOIN]}
+
+
+def test_round_is_announced_an_interval_after_its_last_silent_member_came() -> None:
+    group, _ = group_whose_last_silent_member_comes_late()
+    for _ in range(2):
+        group.advance(INTERVAL_MS // 2 + 25)
+    assert group.answers["b"] == [REJOIN]
+    assert group.announced == [2 * INTERVAL_MS + 50]
+
+
+def test_member_whose_connection_breaks_is_awaited_for_longer_than_an_interval() -> None:
+    group = Group()
+    _, broken = group.settle("a", "c")
+    group.parking.announce("g", set("abc"), frozenset("abc"), group.now_ms + 60_000, group.now_ms)
+    group.change(REJOIN, is_gathering=True)
+    broken.drop()
+    group.heartbeat("b")
+    for _ in range(3):
+        group.advance(INTERVAL_MS)
+    assert group.announced == []
+    group.heartbeat("c")
+    group.heartbeat("a")
+    group.heartbeat("b")
+    assert group.announced == [3 * INTERVAL_MS]
+
+
 def test_answered_or_dropped_heartbeat_takes_no_further_part() -> None:
     group = Group()
     first, second = group.settle("a", "b")

@@ -225,7 +225,7 @@ class StandstillChecker(Checker):
         elif isinstance(event, GroupStored) and event.is_synced:
             found = self._rounds.pop(event.group_id, None)
             if found is not None and not found.is_initial and self._is_calm(event.group_id, found):
-                self._judge(event.group_id, found)
+                self._judge(event.group_id, found, shard)
 
     def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
         """Note when a member learns of the round."""
@@ -268,14 +268,18 @@ class StandstillChecker(Checker):
             or self._ended_us.get(group_id, since_us) > since_us
         )
 
-    def _judge(self, group_id: str, found: _Round) -> None:
-        longest_us = max(self._gaps_us.get(group_id, {}).values(), default=0) + found.slowest_us + SLACK_US
+    def _judge(self, group_id: str, found: _Round, shard: Shard) -> None:
+        gap_us = max(self._gaps_us.get(group_id, {}).values(), default=0)
+        longest_us = gap_us + found.slowest_us + SLACK_US
+        slowest = f"the slowest join {found.slowest_us / 1e6:.3f} s"
+        bounds = f"the longest time between heartbeats is {gap_us / 1e6:.3f} s, {slowest}"
         for partition, since_us in self._gaps.get(group_id, {}).items():
-            self.count(STANDSTILL_BOUNDED)
+            topic = shard.settings.image.topic(partition.topic)
+            if topic is None or partition.partition >= topic.partitions:
+                continue  # it was deleted
             unowned_us = self.now_us - max(since_us, found.opened_us)
-            if unowned_us > longest_us:
-                self.broken(
-                    STANDSTILL_BOUNDED,
-                    f"{group_id}: {partition} was without an owner for {unowned_us / 1e6:.3f} s of a round; the "
-                    f"longest time between heartbeats and the slowest join are {(longest_us - SLACK_US) / 1e6:.3f} s",
-                )
+            text = f"{group_id}: {partition} was without an owner for {unowned_us / 1e6:.3f} s of a round; {bounds}"
+            self.compare(unowned_us <= longest_us, STANDSTILL_BOUNDED, text)
+        lasted_us = self.now_us - found.opened_us
+        text = f"{group_id}: a round took {lasted_us / 1e6:.3f} s; {bounds}"
+        self.compare(lasted_us <= longest_us + gap_us, STANDSTILL_BOUNDED, text)
