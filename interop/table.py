@@ -145,7 +145,7 @@ def place(outcome: dict[str, str]) -> Place:
         row = f"{client}: {name.removeprefix(MATRIX)}"
         return Place(THROUGH_GATEWAYS, OF_GATEWAYS, row, str(GATEWAYS[broker]))
     if client == LOCKED:
-        return Place(LOCKED_BROKER, OF_LOGINS, NAMES.get(name, name), broker)
+        return Place(LOCKED_BROKER, OF_LOGINS, NAMES.get(name, name), OF_LOGINS.names[OF_LOGINS.names.index(broker)])
     if client == CLIENTS:
         return Place(CLIENTS_THROUGH_GATEWAYS, OF_WAYS, name, OF_WAYS.names[WAYS.index(broker)])
     if name.startswith(MATRIX):

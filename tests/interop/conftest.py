@@ -117,8 +117,8 @@ def _record(item: pytest.Item) -> None:
     if marker is None or not isinstance(item, pytest.Function):
         return
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    client, name = (text.format(**parameters) for text in marker.args)
     broker = marker.kwargs.get("broker", parameters.get("broker", "kohort"))
+    client, name, broker = (text.format(**parameters) for text in (*marker.args, broker))
     cell = {"client": client, "capability": name, "broker": broker}
     place(cell)  # raises where the page has no such cell
     item.user_properties += cell.items()

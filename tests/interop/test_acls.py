@@ -117,7 +117,7 @@ def open_broker() -> Iterator[KohortBroker]:
         yield broker
 
 
-@pytest.mark.capability("locked", "each API with and without each of its rights, as on Apache Kafka", broker="kohort")
+@pytest.mark.capability("ACLs", "each API with and without each of its rights, as on Apache Kafka")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_request_is_refused_as_by_kafka(kohort_side: LockedSide, apache_side: LockedSide, case: Case) -> None:
     for left_out in (*case.rights, None):
@@ -127,7 +127,7 @@ def test_request_is_refused_as_by_kafka(kohort_side: LockedSide, apache_side: Lo
         assert bool([*errors_in(own)]) is (left_out is not None), f"without {left_out}: {own}"
 
 
-@pytest.mark.capability("Java tools", "AclCommand: add, list, remove", broker="kohort")
+@pytest.mark.capability("Java tools", "AclCommand: add, list, remove")
 def test_acl_command_adds_lists_and_removes(open_broker: KohortBroker) -> None:
     rule = ("--allow-principal", "User:ann", "--topic", "orders")
     tool(open_broker, ACLS, "--add", *rule, "--operation", "Read", "--operation", "Describe")
@@ -144,7 +144,7 @@ def test_acl_command_adds_lists_and_removes(open_broker: KohortBroker) -> None:
     assert "User:ann" not in tool(open_broker, ACLS, "--list")
 
 
-@pytest.mark.capability("locked", "kohort acls", broker="apache")
+@pytest.mark.capability("ACLs", "kohort acls: add, list, remove", broker="apache")
 def test_our_command_line_changes_the_rules_of_apache_kafka(
     apache: ApacheKafka, capsys: pytest.CaptureFixture[str]
 ) -> None:

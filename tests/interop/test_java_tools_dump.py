@@ -76,7 +76,7 @@ def dump(*files: Path, options: tuple[str, ...] = ()) -> str:
     return jars.run(DUMP, *options, "--files", ",".join(str(file) for file in files))
 
 
-@pytest.mark.capability("Java tools", "DumpLogSegments on data segments and indexes")
+@pytest.mark.capability("Java tools", "DumpLogSegments on data segments and indexes", broker="{stopped}")
 def test_every_record_is_in_the_segments(stopped: Stopped) -> None:
     for partition in (0, 1):
         files = sorted((stopped.logs / f"{TOPIC}-{partition}").glob("*.log"))
@@ -88,7 +88,7 @@ def test_every_record_is_in_the_segments(stopped: Stopped) -> None:
         assert set(re.findall(r"compresscodec: (\w+)", text)) == set(CODECS)
 
 
-@pytest.mark.capability("Java tools", "DumpLogSegments on data segments and indexes")
+@pytest.mark.capability("Java tools", "DumpLogSegments on data segments and indexes", broker="{stopped}")
 def test_indexes_point_into_their_segments(stopped: Stopped) -> None:
     for partition in (0, 1):
         folder = stopped.logs / f"{TOPIC}-{partition}"
@@ -102,7 +102,7 @@ def test_indexes_point_into_their_segments(stopped: Stopped) -> None:
             assert len(entries) > 1, f"{files[0]} is empty: {text[:600]}"
 
 
-@pytest.mark.capability("Java tools", "DumpLogSegments on __consumer_offsets")
+@pytest.mark.capability("Java tools", "DumpLogSegments on __consumer_offsets", broker="{stopped}")
 def test_committed_offsets_are_in_the_group_log(stopped: Stopped) -> None:
     files = [file for file in sorted(stopped.logs.glob("__consumer_offsets-*/*.log")) if file.stat().st_size]
     text = dump(*files, options=("--offsets-decoder",))
