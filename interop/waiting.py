@@ -10,12 +10,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(look: Callable[[], T], expected: T, timeout_s: float = 10) -> None:
+def eventually(look: Callable[[], T], expected: T, timeout_s: float = 10, *, every_s: float = 0.05) -> None:
     """Look again and again until what is seen is what is expected."""
     deadline = time.monotonic() + timeout_s
     while (seen := look()) != expected:
         assert time.monotonic() < deadline, f"after {timeout_s} s still {seen!r}, not {expected!r}"
-        time.sleep(0.05)
+        time.sleep(every_s)
 
 
 async def eventually_async(look: Callable[[], Awaitable[T]], expected: T, timeout_s: float = 10) -> None:
