@@ -51,7 +51,9 @@ def test_a_new_version_of_a_client_makes_no_second_section() -> None:
     assert "| consumes | – | yes |\n| produces | yes | – |" in after
 
 
-@pytest.mark.parametrize("cell", [("through the gateway", "apache"), ("java", "rewrite_of_nothing"), ("locked", "kohort")])
+@pytest.mark.parametrize(
+    "cell", [("through the gateway", "apache"), ("java", "rewrite_of_nothing"), ("locked", "kohort")]
+)
 def test_an_outcome_without_a_column_is_an_error(cell: tuple[str, str]) -> None:
     client, broker = cell
     with pytest.raises((KeyError, ValueError)):
