@@ -36,6 +36,7 @@ from kohort.gateway.node_port import NodePort, Pipe, Upstream
 from kohort.gateway.order_follower import OrderFollower
 from kohort.gateway.rebalance_counts import NoStore, RebalanceCounts
 from kohort.gateway.rewritten_cluster import NamesOfNodes, PortsOfNodes, look_at_nodes
+from kohort.gateway.socket_splice import SocketSplices
 from kohort.gateway.tls_contexts import broker_context, listener_context
 from kohort.gateway.traffic_counters import TrafficCounters
 from kohort.group.coordinator_settings import GroupSettings, TopicImage
@@ -74,6 +75,7 @@ class GatewayServer:
         self.settings = settings
         self.clock = Clock()
         self.counters = TrafficCounters()
+        self.splices = SocketSplices()
         self._admin = Admin(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
         self._cluster = Cluster(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
         self._lookup = GroupLookup(self._cluster, lambda: self.gateway.groups, self.clock.now_ms)
@@ -235,6 +237,7 @@ class GatewayServer:
         """Close every port and connection."""
         for port in self.ports.values():
             await port.close("the gateway ends")
+        self.splices.close()
         if self.links is not None:
             await self.links.stop()
         if self._timer is not None:

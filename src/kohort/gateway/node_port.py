@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any, Protocol, cast
 
 from kohort.gateway.core.relay import Sink
+from kohort.gateway.socket_splice import WORTH_BYTES, SocketSplice, SocketSplices
 from kohort.gateway.traffic_counters import TrafficCounters
 from kohort.net.server import Clock
 from kohort.net.tls import tls_failure
@@ -65,6 +66,15 @@ class Pipe(Protocol):
         """How many bytes this connection keeps in memory."""
         ...
 
+    @property
+    def passing_bytes(self) -> int:
+        """How many bytes the broker still sends of an answer that passes unread and need not wait."""
+        ...
+
+    def passed_elsewhere(self, count: int, /) -> None:
+        """So many of these bytes have passed without `from_broker`."""
+        ...
+
     def from_client(self, chunk: Buffer, now_ms: int, /) -> None:
         """Take bytes of the client. Raises `MalformedMessage`: the connection is to be closed."""
         ...
@@ -87,6 +97,7 @@ class Connections(Protocol):
 
     clock: Clock
     counters: TrafficCounters
+    splices: SocketSplices
     listener_tls: ssl.SSLContext | None
     broker_tls: ssl.SSLContext | None
     own_connections: set[Any]
@@ -241,6 +252,10 @@ class Link(_Side):
         self._opening: asyncio.Task[None] | None = None
         self._early: list[bytes] = []
         """What the client has sent before its broker was connected."""
+        self._splice: SocketSplice | None = None
+        """What moves the rest of a large answer."""
+        self._is_splicing = False
+        """Whether the rest of a large answer moves, or will as soon as the client has what came before."""
         self._own_connection: object = None
         self._is_ending = False
         """Whether the gateway or the broker ends the connection, and not the client."""
@@ -251,7 +266,8 @@ class Link(_Side):
         """How many bytes of the connection are kept in memory, those included that a socket does not take yet."""
         sides = [self] if self.other is None else [self, self.other]
         unsent = sum(side.transport.get_write_buffer_size() for side in sides)
-        return unsent + (self._relay.held_bytes if self._relay is not None else 0)
+        spliced = 0 if self._splice is None else self._splice.held_bytes
+        return unsent + spliced + (self._relay.held_bytes if self._relay is not None else 0)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -354,6 +370,68 @@ class Link(_Side):
         self._passed(began_s)
         if self._port.is_draining:
             self.close_if_idle()
+        if self._relay.passing_bytes >= WORTH_BYTES and self._may_splice:
+            self._splice_rest()
+
+    # Large answers
+
+    @property
+    def _may_splice(self) -> bool:
+        """Whether the kernel can move bytes between the two sockets as they are."""
+        is_plain = self._shared.listener_tls is None and not self._upstream.is_tls
+        return is_plain and self._shared.splices.has_room and not self.transport.is_closing()
+
+    def _splice_rest(self) -> None:
+        """Let the kernel move the rest of an answer, once the client's socket has what came before."""
+        assert self.other is not None, "a broker is connected before it is read"
+        self._is_splicing = True
+        self.other.transport.pause_reading()
+        self.transport.set_write_buffer_limits(high=0)
+        if not self.transport.get_write_buffer_size():
+            self._begin_splice()
+
+    def resume_writing(self) -> None:
+        if self._is_splicing:
+            self._begin_splice()
+        else:
+            super().resume_writing()
+
+    def _begin_splice(self) -> None:
+        assert self.other is not None
+        assert self._relay is not None
+        if self._splice is not None or self.transport.is_closing() or self.other.transport.is_closing():
+            return
+        broker, client = (side.transport.get_extra_info("socket").fileno() for side in (self.other, self))
+        count = self._relay.passing_bytes
+        self._splice = self._shared.splices.begin(broker, client, count, self._spliced, self._splice_ended)
+        if self._splice is None:
+            self._splice_ended()
+
+    def _spliced(self, count: int) -> None:
+        assert self._relay is not None
+        self._traffic.bytes_from_broker += count
+        self._relay.passed_elsewhere(count)
+
+    def _splice_ended(self) -> None:
+        """Take the broker's bytes as before."""
+        self._splice = None
+        self._is_splicing = False
+        if self._port.is_draining:
+            self.close_if_idle()
+        if not self.transport.is_closing():
+            self.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+            super().resume_writing()
+
+    def _stop_splice(self) -> None:
+        if self._splice is not None:
+            self._splice.stop()
+            self._splice = None
+
+    def end(self) -> None:
+        self._stop_splice()
+        super().end()
+
+    # Ends
 
     def _passed(self, began_s: float) -> None:
         self._shared.counters.passing.observe(perf_counter() - began_s)
@@ -368,6 +446,7 @@ class Link(_Side):
         self.end()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._stop_splice()
         self._port.links.discard(self)
         self._traffic.connections -= 1
         self._shared.own_connections.discard(self._own_connection)

@@ -61,6 +61,16 @@ class FrameCutter:
         """Whether every frame that has begun has ended."""
         return not (self._start or self._passing or self._missing)
 
+    @property
+    def passing_bytes(self) -> int:
+        """How many bytes of a frame that passes unread are still to come."""
+        return self._passing
+
+    def passed_elsewhere(self, count: int) -> None:
+        """So many of these bytes have passed without `feed`."""
+        assert count <= self._passing, "no more than the frame has"
+        self._passing -= count
+
     def feed(self, chunk: Buffer) -> Iterable[Passing | Whole]:
         """Take bytes as they came; return what they make, in order: to be iterated over before the next ones come.
 

@@ -159,6 +159,15 @@ class Relay:
         is_answered = self._sent_id == self._answered_id and self._waiting is None
         return is_answered and self._requests.is_between_frames and self._answers.is_between_frames
 
+    @property
+    def passing_bytes(self) -> int:
+        """How many bytes the broker still sends of an answer that passes unread; 0 while it waits behind another."""
+        return 0 if self._is_held_up else self._answers.passing_bytes
+
+    def passed_elsewhere(self, count: int) -> None:
+        """So many of these bytes have passed without `from_broker`."""
+        self._answers.passed_elsewhere(count)
+
     def release(self, now_ms: int) -> None:
         """Let what waits pass now."""
         self._follow(None, now_ms)
@@ -263,8 +272,13 @@ class Relay:
             assert exchange.is_last, "only the last request's answer may wait"
             self._waiting, self._is_answer_waiting = exchange, True
 
+    @property
+    def _is_held_up(self) -> bool:
+        """Whether answers wait behind one that waits."""
+        return self._waiting is not None and self._is_answer_waiting
+
     def _send(self, data: Buffer) -> None:
-        if self._waiting is not None and self._is_answer_waiting:
+        if self._is_held_up:
             self._behind.append(bytes(data))
         else:
             self._to_client(data)

@@ -73,6 +73,15 @@ class AddressRelay:
         """How many bytes this connection keeps in memory."""
         return self._requests.held_bytes + self._answers.held_bytes
 
+    @property
+    def passing_bytes(self) -> int:
+        """How many bytes the broker still sends of an answer that passes unread."""
+        return 0 if self._is_ended else self._answers.passing_bytes
+
+    def passed_elsewhere(self, count: int) -> None:
+        """So many of these bytes have passed without `from_broker`."""
+        self._answers.passed_elsewhere(count)
+
     def from_client(self, chunk: Buffer) -> None:
         """Take bytes of the client's requests."""
         if self._is_ended:

@@ -41,6 +41,16 @@ class RewritingRelay:
         """How many bytes this connection keeps in memory."""
         return self._relay.held_bytes + self._addresses.held_bytes
 
+    @property
+    def passing_bytes(self) -> int:
+        """How many bytes the broker still sends of an answer that passes unread; 0 while it waits behind another."""
+        return min(self._relay.passing_bytes, self._addresses.passing_bytes)
+
+    def passed_elsewhere(self, count: int) -> None:
+        """So many of these bytes have passed without `from_broker`."""
+        self._addresses.passed_elsewhere(count)
+        self._relay.passed_elsewhere(count)
+
     def from_client(self, chunk: Buffer, now_ms: int) -> None:
         """Take bytes of the client. Raises `MalformedMessage`: the connection is to be closed."""
         self._relay.from_client(chunk, now_ms)

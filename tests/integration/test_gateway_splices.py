@@ -1,0 +1,230 @@
+"""Large answers that pass a gateway inside the kernel: every byte once and in order, whatever the two ends do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from struct import pack, unpack
+from typing import Any
+
+import pytest
+
+from kohort.gateway.core.relay import Exchange, Relay, RequestHead, Sink
+from kohort.gateway.node_port import NodePort, Upstream
+from kohort.gateway.socket_splice import MOST, WORTH_BYTES, SocketSplices
+from kohort.gateway.traffic_counters import TrafficCounters
+from kohort.net.event_loop import new_event_loop
+from kohort.net.server import Clock
+from kohort.wire.codec import Buffer
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "splice"), reason="only Linux moves bytes between sockets")
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, new_event_loop])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Run a coroutine in an event loop of Python, and in the one that kohort uses."""
+
+    def run_in_loop(scenario: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(scenario)
+
+    return run_in_loop
+
+
+SIZES = (0, 10, WORTH_BYTES - 1, WORTH_BYTES, 3 * WORTH_BYTES, 5_000_003)
+
+
+class NothingRead:
+    """Reads no request, so that every answer passes unread."""
+
+    def reads(self, _head: RequestHead) -> bool:
+        return False
+
+    def request(self, _exchange: Exchange, _now_ms: int) -> bool:
+        raise AssertionError
+
+    def answered(self, _exchange: Exchange, _frame: bytes, _now_ms: int) -> Buffer | None:
+        raise AssertionError
+
+    def followed(self, _waiting: Exchange, _behind: Exchange | None, _now_ms: int) -> bool:
+        raise AssertionError
+
+    def passed(self, _head: RequestHead, _now_ms: int) -> None:
+        pass
+
+    def closed(self, _unanswered: tuple[Exchange, ...], _now_ms: int, *, is_by_client: bool) -> None:
+        del is_by_client
+
+    def oversized(self, _head: RequestHead) -> None:
+        pass
+
+
+class Shared:
+    """What the connections of one port share."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.counters = TrafficCounters()
+        self.splices = SocketSplices()
+        self.listener_tls = None
+        self.broker_tls = None
+        self.own_connections: set[Any] = set()
+
+    def new_relay(self, _client: str, to_client: Sink, to_broker: Sink, _end: Callable[[str], None], /) -> Relay:
+        return Relay(NothingRead(), to_client, to_broker)
+
+    def upstream_of(self, port: NodePort, _transport: asyncio.BaseTransport, /) -> Upstream:
+        return port.upstream
+
+    def stand_ins(self, _port: NodePort, _transport: asyncio.BaseTransport, /) -> tuple[Upstream, ...]:
+        return ()
+
+    def admits(self) -> bool:
+        return True
+
+    def passed(self) -> None:
+        pass
+
+
+def answer(number: int, size: int) -> bytes:
+    """Return the answer of one request, whose bytes no other one has."""
+    return pack(">ii", size + 4, number) + random.Random(number).randbytes(size)
+
+
+def request(number: int) -> bytes:
+    """Return a request."""
+    return pack(">ihhih", 10, 1, 12, number, 0)
+
+
+@asynccontextmanager
+async def port_before(
+    sizes: tuple[int, ...], *, truncated: int | None = None
+) -> AsyncIterator[tuple[NodePort, Shared]]:
+    """Listen before a broker that answers request n with `sizes[n]` bytes, or closes in the middle of `truncated`."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                (number,) = unpack(">8xi2x", await reader.readexactly(14))
+                data = answer(number, sizes[number])
+                if number == truncated:
+                    writer.write(data[: len(data) * 3 // 4])
+                    break
+                writer.write(data)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        writer.close()
+
+    broker = await asyncio.start_server(serve, "127.0.0.1", 0)
+    shared = Shared()
+    port = NodePort(Upstream(1, "127.0.0.1", broker.sockets[0].getsockname()[1]), shared)
+    port.bind("127.0.0.1", 0)
+    await port.serve()
+    before = descriptors()
+    try:
+        yield port, shared
+        async with asyncio.timeout(30):
+            while port.links:
+                await asyncio.sleep(0)
+            shared.splices.close()
+            while descriptors() > before:
+                await asyncio.sleep(0)
+    finally:
+        await port.close("the test ends")
+        broker.close()
+
+
+def descriptors() -> int:
+    """Return how many descriptors this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_answers_of_every_size_arrive_whole_and_in_order(run: Run) -> None:
+    async def scenario() -> None:
+        sizes = SIZES * 3
+        async with port_before(sizes) as (port, shared):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
+            writer.write(b"".join(map(request, range(len(sizes)))))  # pipelined: answers follow each other
+            for number, size in enumerate(sizes):
+                expected = answer(number, size)
+                assert await reader.readexactly(len(expected)) == expected
+            traffic = shared.counters.node(1)
+            assert traffic.bytes_from_broker == sum(size + 8 for size in sizes)
+            assert shared.splices.moved_bytes > 10_000_000
+            writer.close()
+
+    run(scenario())
+
+
+def test_a_client_that_does_not_read_delays_its_own_answers_only(run: Run) -> None:
+    async def scenario() -> None:
+        big = 16 << 20
+        async with port_before((big, 100)) as (port, _shared):
+            frozen = [await asyncio.open_connection("127.0.0.1", port.port, limit=1) for _ in range(MOST)]
+            for _reader, writer in frozen:
+                writer.write(request(0))
+            reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
+            for number, size in ((1, 100), (0, big)):
+                writer.write(request(number))
+                assert await reader.readexactly(size + 8) == answer(number, size)
+            assert sum(link.held_bytes for link in port.links) <= (MOST + 1) << 21
+            for _reader, each in [*frozen, (reader, writer)]:
+                each.transport.abort()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("truncated", [0, 1])
+def test_a_broker_that_vanishes_in_the_middle_closes_the_connection_after_what_it_sent(
+    run: Run, truncated: int
+) -> None:
+    async def scenario() -> None:
+        sizes = (5_000_000, 5_000_000)
+        async with port_before(sizes, truncated=truncated) as (port, _shared):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
+            writer.write(b"".join(map(request, range(2))))
+            sent = b"".join(answer(number, sizes[number]) for number in range(truncated))
+            last = answer(truncated, sizes[truncated])
+            assert await reader.read(-1) == sent + last[: len(last) * 3 // 4]
+            writer.close()
+
+    run(scenario())
+
+
+def test_clients_that_vanish_in_the_middle_leave_nothing_open(run: Run) -> None:
+    async def scenario() -> None:
+        async with port_before((20_000_000,)) as (port, shared):
+            for read in range(0, 8_000_000, 500_000):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
+                writer.write(request(0))
+                await reader.readexactly(read)
+                writer.transport.abort()
+            while port.links:
+                await asyncio.sleep(0)
+            assert shared.splices.has_room
+
+    run(scenario())
+
+
+def test_a_system_that_splices_no_sockets_passes_answers_through_memory(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object, **_named: object) -> int:
+        raise OSError(22, "Invalid argument")
+
+    async def scenario() -> None:
+        async with port_before((5_000_000,)) as (port, shared):
+            monkeypatch.setattr(os, "splice", refuse)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
+            writer.write(request(0))
+            assert await reader.readexactly(5_000_008) == answer(0, 5_000_000)
+            assert not shared.splices.has_room
+            writer.close()
+
+    run(scenario())
