@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kohort.broker.os_disk import OsDisk
-from kohort.node.disk_space import DiskSpace
+from kohort.node.disk_health import DiskHealth
 from kohort.node.metadata_log import Entry, MetadataLog
 from kohort.node.timers import NodeClock
 
@@ -68,7 +68,7 @@ def list_topics(logs: Path, topics: dict[str, tuple[bytes, int]], cluster_id: st
         for name, (topic_id, partitions) in sorted(topics.items())
     ]
     entries.append({"type": "epoch", "epoch": leader_epoch, "at_ms": 0})
-    log = MetadataLog(disk, DiskSpace(NodeClock(0)))
+    log = MetadataLog(disk, DiskHealth(NodeClock(0), disk.directory))
     log.open(0, fsync=False)
     log.append(entries, 0)
     log.close()

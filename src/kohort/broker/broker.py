@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.broker.descriptors import budget
+from kohort.broker.disk_watch import DiskWatch
 from kohort.broker.os_disk import OsDisk
 from kohort.broker.server_assignors import load_assignors
 from kohort.net.listener_tls import listener_tls
@@ -60,6 +61,7 @@ class Broker:
         self.data_dir = Path(data_dir)
         self.node: Node | None = None
         self._disk = OsDisk(self.data_dir)
+        self._watch = DiskWatch(self._disk)
         self.server: Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -103,12 +105,14 @@ class Broker:
                 listener_security_protocol_map=",".join(f"{each.name}:{each.protocol}" for each in self.listeners),
             )
             self.server.serve()
+            self._watch.start()
         except BaseException:
             self._end_tasks()
             self._disk.close()
             raise
 
     def _end_tasks(self) -> None:
+        self._watch.stop()
         for task in self._tasks:
             task.cancel()
 

@@ -22,7 +22,7 @@ from typing import Any
 from kohort.log.disk import Buffer, DiskFull, StorageError, Volume, check_path
 
 _SMALL_READ = 32 * 1024
-"""Reads of unmapped bytes up to this size are copied: cheaper than a new map."""
+"""Reads up to this size are copied: cheaper than a map, and an error of the disk is an error of the call."""
 
 _MOST_BUFFERS = 512
 """Of one system call; IOV_MAX is 1024 on Linux and macOS."""
@@ -30,6 +30,9 @@ _MOST_BUFFERS = 512
 _MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 _MAP_DESCRIPTORS = 0 if _MAP_OPTIONS else 1
 """Until Python 3.13 each map has a descriptor of its own."""
+
+_POPULATE_READ = 22 if sys.platform == "linux" else 0
+"""MADV_POPULATE_READ, of Linux 5.14 and newer: reads pages now, and fails where touching them would end the process."""
 
 _FIRST_CHUNK, _LARGEST_CHUNK = 4 * 1024, 256 * 1024
 
@@ -49,6 +52,10 @@ def _storage_errors(path: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise _storage_error(error, path) from error
+
+
+Operation = tuple[str, str]
+"""What is done to the disk, and the path."""
 
 
 class _Chunk:
@@ -107,11 +114,11 @@ class OsFile:
 
     def _write_all(self, buffers: Sequence[Buffer], size: int, position: int) -> None:
         """Write everything or nothing: what part of it came to be is cut off again."""
+        disk = self._disk
+        disk.busy = "append to", self.path
+        descriptor = -1
         try:
-            descriptor = self._disk.descriptor(self)
-        except OSError as error:
-            raise _storage_error(error, self.path) from error
-        try:
+            descriptor = disk.descriptor(self)
             written = os.pwritev(descriptor, buffers[:_MOST_BUFFERS], position)
             if written < size:  # a signal, a disk that fills up, or more buffers than one call takes
                 rest = memoryview(b"".join(buffers))
@@ -119,10 +126,13 @@ class OsFile:
                     written += os.pwrite(descriptor, rest[written:], position + written)
         except OSError as error:
             with suppress(OSError):  # else the next append overwrites it: appends know their position
-                os.ftruncate(descriptor, self._size)
+                if descriptor >= 0:
+                    os.ftruncate(descriptor, self._size)
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise DiskFull(self.path, str(self._disk.root), size, self._disk.free_bytes()) from error
+                raise DiskFull(self.path, disk.directory, size, disk.free_bytes()) from error
             raise _storage_error(error, self.path) from error
+        finally:
+            disk.busy = None
 
     def read(self, position: int, size: int) -> memoryview:
         end = min(position + size, self._size)
@@ -134,14 +144,30 @@ class OsFile:
                 if end <= chunk.start + chunk.used:
                     return chunk.view[position - chunk.start : end - chunk.start]
                 break
-        if end > len(self._view):
-            try:
-                if end - position <= _SMALL_READ:
-                    return memoryview(os.pread(self._disk.descriptor(self), end - position, position))
+        disk = self._disk
+        disk.busy = "read of", self.path
+        try:
+            if end - position <= _SMALL_READ:
+                return memoryview(os.pread(disk.descriptor(self), end - position, position))
+            if end > len(self._view):
                 self._renew_map()
-            except OSError as error:
-                raise _storage_error(error, self.path) from error
-        return self._view[position:end]
+            self._read_pages(position, end)
+            return self._view[position:end]
+        except OSError as error:
+            raise _storage_error(error, self.path) from error
+        finally:
+            disk.busy = None
+
+    def _read_pages(self, position: int, end: int) -> None:
+        """Have the system read what a view is about to show: a page that cannot be read ends the process by SIGBUS."""
+        assert self._map is not None, "a view of nothing is empty"
+        start = position - position % mmap.PAGESIZE
+        try:
+            if _POPULATE_READ:
+                self._map.madvise(_POPULATE_READ, start, end - start)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # of an older kernel
+                raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
 
     def _renew_map(self) -> None:
         # The old map lives on for as long as a view of it.
@@ -179,10 +205,12 @@ class OsFile:
             descriptor = os.dup(self._disk.descriptor(self))
 
         def flush() -> None:
+            self._disk.flushing = "flush of", self.path
             try:
                 with _storage_errors(self.path):
                     os.fsync(descriptor)
             finally:
+                self._disk.flushing = None
                 os.close(descriptor)
 
         return flush
@@ -223,6 +251,14 @@ class OsDisk:
         self._tail_bytes = tail_bytes
         self._lock = -1
         self._is_abandoned = False
+        self.busy: Operation | None = None
+        """What the caller waits for, for `DiskWatch`."""
+        self.flushing: Operation | None = None
+        """What the thread waits for that flushes."""
+
+    @property
+    def directory(self) -> str:
+        return os.path.abspath(self.root)
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         full = self._full(path)
@@ -237,7 +273,13 @@ class OsDisk:
             return OsFile(self, path, os.stat(full).st_size)
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(self._full(path))
+        try:
+            os.stat(self._full(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise _storage_error(error, path) from error
+        return True
 
     def list(self, directory: str) -> list[str]:
         with _storage_errors(directory), suppress(FileNotFoundError):
@@ -268,7 +310,7 @@ class OsDisk:
     def volume(self) -> Volume:
         with _storage_errors(str(self.root)):
             found = os.statvfs(self.root)
-        return Volume(os.path.abspath(self.root), found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+        return Volume(self.directory, found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def lock(self) -> None:
         """Take the root for this process, until `unlock` or its end.

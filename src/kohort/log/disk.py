@@ -16,6 +16,11 @@ Buffer = bytes | bytearray | memoryview
 class StorageError(OSError):
     """The disk failed: an I/O error, a missing file, a path outside the root."""
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same may succeed later, when the disk works again; else what it holds is wrong."""
+        return self.errno != errno.EINVAL
+
 
 class DiskFull(StorageError):
     """No space is left, or a quota is used up. Nothing of the write remains."""
@@ -70,11 +75,15 @@ class File(Protocol):
 class Disk(Protocol):
     """A tree of files."""
 
+    @property
+    def directory(self) -> str:
+        """Where the files are, for people."""
+
     def open(self, path: str, *, create: bool = False) -> File:
         """Open a file; `create` makes an empty one where there is none."""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory is there."""
+        """Whether a file or directory is there. Raises StorageError where that is not known."""
 
     def list(self, directory: str) -> Iterable[str]:
         """Return the names in a directory, sorted; nothing when it does not exist."""

@@ -11,6 +11,22 @@ from collections.abc import Callable, Sequence
 
 from kohort.log.disk import Buffer, DiskFull, StorageError, Volume, check_path
 
+Fault = Callable[[str, str], None]
+"""Called with (operation, path) before each operation; what it raises is what the caller gets."""
+
+CHANGES = ("create", "append", "write", "truncate", "make_directory", "remove", "rename")
+"""Operations that a disk refuses which is mounted read-only."""
+
+
+def failing(*operations: str, code: int = errno.EIO, where: str = "") -> Fault:
+    """Return a fault that makes these operations, all if none is named, fail on paths that contain `where`."""
+
+    def fault(operation: str, path: str) -> None:
+        if where in path and (not operations or operation in operations):
+            raise StorageError(code, f"{operation}: {errno.errorcode[code]}", path)
+
+    return fault
+
 
 class MemoryFile:
     """One file of a `MemoryDisk`."""
@@ -68,19 +84,22 @@ class MemoryFile:
 class MemoryDisk:
     """Files in memory; `capacity` bounds their bytes, `fault` may raise on any operation."""
 
+    directory = "/memory"
+
     def __init__(self, capacity: int | None = None) -> None:
         self.files: dict[str, MemoryFile] = {}
         self.directories: set[str] = {""}
         self.capacity = capacity
-        self.fault: Callable[[str, str], None] | None = None
-        """Called with (operation, path) before each one; what it raises is what the caller gets."""
+        self.fault: Fault | None = None
 
     # -- the disk's own verbs
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         check_path(path)
         file = self.files.get(path)
-        if file is None:
+        if file is not None:
+            self.meet_fault("open", path)
+        else:
             if not create:
                 raise StorageError(errno.ENOENT, "no such file", path)
             self.meet_fault("create", path)
@@ -90,9 +109,11 @@ class MemoryDisk:
         return file
 
     def exists(self, path: str) -> bool:
+        self.meet_fault("exists", path)
         return path in self.files or path in self.directories
 
     def list(self, directory: str) -> list[str]:
+        self.meet_fault("list", directory)
         prefix = directory + "/" if directory else ""
         paths = [*self.files, *self.directories]
         return sorted(
@@ -135,8 +156,8 @@ class MemoryDisk:
 
     def volume(self) -> Volume:
         if self.capacity is None:
-            return Volume("/memory", -1, -1)
-        return Volume("/memory", self.capacity, max(0, self.capacity - self.used))
+            return Volume(self.directory, -1, -1)
+        return Volume(self.directory, self.capacity, max(0, self.capacity - self.used))
 
     # -- faults
 
@@ -149,7 +170,7 @@ class MemoryDisk:
         """Take `size` bytes of the capacity. Raises DiskFull when they are not there."""
         self.meet_fault("append", path)
         if self.capacity is not None and self.used + size > self.capacity:
-            raise DiskFull(path, "memory", size, max(self.capacity - self.used, 0))
+            raise DiskFull(path, self.directory, size, max(self.capacity - self.used, 0))
 
     @property
     def used(self) -> int:

@@ -103,7 +103,9 @@ class PartitionLog:
         self._epochs = LeaderEpochs(disk, directory, durable=config.is_durable)
         self._is_marked_clean = False
         self.failure: StorageError | None = None
-        """Why the log takes no appends until it is opened again; None as long as it does."""
+        """Why the log takes no appends until it is `reopened`; None as long as it does."""
+        self._cut_to: int | None = None
+        """Where the bytes begin that a failed flush may have lost, if their senders wait for the flush."""
         self.cleaner = Cleaner(self, disk, self._segments, self._snapshots)
         self.report: Callable[[str], None] | None = None
         """Takes a sentence about damage that a read finds."""
@@ -226,6 +228,25 @@ class PartitionLog:
         )
         self._is_marked_clean = True
 
+    def reopened(self, now_ms: int) -> PartitionLog:
+        """Return this log, opened again after a failure; this object must not be used afterwards.
+
+        What a failed flush may have lost is cut off before: the system may have dropped it from memory, so that a later
+        flush succeeds without it. Raises StorageError: then this log is as it was.
+        """
+        if self._cut_to is not None:
+            active = self._segments.active
+            step = active.find(self._cut_to)
+            if step is not None:
+                active.log.truncate(step.position)
+            active.log.flush()
+        config, topic_id = self.config, self.topic_id
+        fresh = self.open(self._disk, self.directory, config, now_ms, topic_id=topic_id, strict=self._is_strict)
+        fresh.report = self.report
+        self.cleaner.stop()
+        self._segments.close()
+        return fresh
+
     def delete(self) -> None:
         """Remove the log with all its files; it must not be used afterwards."""
         self.cleaner.stop()
@@ -259,9 +280,10 @@ class PartitionLog:
     # -- appending
 
     def require_sound(self) -> None:
-        """Raise StorageError after a failed flush: what was appended before it may be lost."""
+        """Raise StorageError after a failure: what was appended before it may be lost."""
         if self.failure is not None:
-            raise StorageError(self.failure.errno, "closed to appends by a failed flush", self.directory)
+            text = f"takes no appends until the disk is sound: {self.failure.strerror}"
+            raise StorageError(self.failure.errno, text, self.directory)
 
     def append(self, batches: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> Appended:
         """Append whole batches, each checked with `records.check_batch` before, in order and all or none.
@@ -349,7 +371,8 @@ class PartitionLog:
     def flush(self) -> None:
         """Return when everything appended is on the medium.
 
-        After a StorageError the log takes no more appends: what a failed fsync lost cannot be known.
+        After a StorageError the log takes no more appends until it is `reopened`: what a failed fsync lost cannot be
+        known.
         """
         if self.is_dirty:
             flush = self.begin_flush()
@@ -367,6 +390,8 @@ class PartitionLog:
         self.require_sound()
         if flush.failure is not None:
             self.failure = flush.failure
+            if self.config.is_durable:
+                self._cut_to = max(self._flushed_offset, self._segments.active.base_offset)
             raise flush.failure
         self._unflushed = [segment for segment in self._unflushed if segment not in flush.segments]
         self._flushed_offset = max(self._flushed_offset, flush.end_offset)

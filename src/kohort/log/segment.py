@@ -69,7 +69,7 @@ def parse_aborted(content: bytes, path: str) -> list[AbortedTransaction]:
     """Return the aborted transactions of a `.txnindex` file. Raises StorageError where it holds something else."""
     rows = [] if len(content) % _ABORTED.size else list(_ABORTED.iter_unpack(content))
     if len(rows) * _ABORTED.size != len(content) or any(row[0] or not row[2] <= row[3] for row in rows):
-        raise StorageError(errno.EIO, "is no index of aborted transactions", path)
+        raise StorageError(errno.EINVAL, "is no index of aborted transactions", path)
     return [AbortedTransaction(*row[1:]) for row in rows]
 
 

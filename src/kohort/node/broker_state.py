@@ -18,6 +18,7 @@ from kohort.node.authentication.scram_credentials import ScramCredentials
 from kohort.node.authorization.acls import Acls
 from kohort.node.configuration.broker_settings import LONG_MAX, value_text
 from kohort.node.configuration.config import Config, ConfigError, GroupResourceConfig
+from kohort.node.disk_health import DiskHealth
 from kohort.node.durability import Durability
 from kohort.node.metadata_log import Entry, MetadataLog
 from kohort.node.step_scheduler import Steps
@@ -51,7 +52,7 @@ class BrokerState:
         self._config = config
         self._random_bytes = random_bytes
         self._storage = Storage(config, disk, clock, durability)
-        self._log = MetadataLog(disk, self._storage.space)
+        self._log = MetadataLog(disk, self._storage.health)
         self.topics = Topics(self._storage, self._log, random_bytes)
         self.group_configs = GroupConfigs(config)
         self.acls = Acls()
@@ -66,6 +67,11 @@ class BrokerState:
     def epoch(self) -> int:
         """How often the broker has started."""
         return self._storage.epoch
+
+    @property
+    def disk_health(self) -> DiskHealth:
+        """Whether the disk works."""
+        return self._storage.health
 
     def start(self, now_ms: int) -> None:
         """Open and replay the metadata log, and begin a new epoch. Raises StorageError."""
@@ -83,11 +89,6 @@ class BrokerState:
         self.topics.remove_leftovers()
         self.topics.report_strays()
         self.shorten(now_ms)
-
-    @property
-    def failure(self) -> StorageError | None:
-        """The failed flush since which nothing here changes any more."""
-        return self._log.failure
 
     def stop(self) -> None:
         """Flush and close every log."""

@@ -13,7 +13,7 @@ from struct import Struct
 from types import GeneratorType
 from typing import Any
 
-from kohort.log.disk import DiskFull, StorageError
+from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.apis.routes import Routes
@@ -368,8 +368,7 @@ class Connections:
         except KafkaError as error:
             return request.refusal(error.code, error.text)
         except StorageError as error:
-            if not isinstance(error, DiskFull):
-                log.error("%s from %s: %s", request.route.api.name, request.peer_host, error)
+            self._context.state.disk_health.unreadable(error)
             return request.refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         except Exception as error:
             if request.message is None:  # it could not be decoded

@@ -40,9 +40,16 @@ class FlushedPartition(Protocol):
     """Whether a response waits for the flush of the log."""
     waiters: dict[Waiter, None]
 
+    def lose(self) -> None:
+        """Note that records may be lost which were appended since the last flush."""
+
     @property
     def log(self) -> PartitionLog:
         """The open log."""
+
+    @property
+    def opened(self) -> PartitionLog | None:
+        """The log if it is open."""
 
 
 class Flush:
@@ -53,13 +60,16 @@ class Flush:
         """By partition, the bytes that were appended."""
         self.held = held
         self.failed: dict[FlushedPartition, StorageError] = {}
+        self.lost: list[FlushedPartition] = []
+        """Those of them whose log is still the one of this flush: what was appended since may be lost too."""
         self._logs: list[tuple[FlushedPartition, PartitionLog, LogFlush]] = []
         for partition in sizes:
             try:
-                opened = partition.log
+                opened = partition.opened or partition.log
                 self._logs.append((partition, opened, opened.begin_flush()))
             except StorageError as error:
                 self.failed[partition] = error
+                self.lost.append(partition)
 
     def run(self) -> None:
         """Bring everything to the medium."""
@@ -73,6 +83,8 @@ class Flush:
                 opened.end_flush(flush)
             except StorageError as error:
                 self.failed[partition] = error
+                if partition.opened is opened:
+                    self.lost.append(partition)
 
 
 class Durability:
@@ -171,7 +183,26 @@ class Durability:
             else:
                 self.grown(partition, size)
         for partition, released in flush.held:
-            try:
-                released(ErrorCode.KAFKA_STORAGE_ERROR if partition in flush.failed else ErrorCode.NONE)
-            except Exception:
-                log.exception("a reply that waited for %s failed", partition.directory)
+            _release(
+                partition, released, ErrorCode.KAFKA_STORAGE_ERROR if partition in flush.failed else ErrorCode.NONE
+            )
+        for partition in flush.lost:
+            self.lose(partition)
+
+    def lose(self, partition: FlushedPartition) -> None:
+        """A flush has failed: what was appended since the last good one counts as lost, and so do its replies."""
+        self._dirty.pop(partition, None)
+        held, self._held = self._held, []
+        for waiting, released in held:
+            if waiting is partition:
+                _release(partition, released, ErrorCode.KAFKA_STORAGE_ERROR)
+            else:
+                self._held.append((waiting, released))
+        partition.lose()
+
+
+def _release(partition: FlushedPartition, released: Released, error: ErrorCode) -> None:
+    try:
+        released(error)
+    except Exception:
+        log.exception("a reply that waited for %s failed", partition.directory)

@@ -12,11 +12,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kohort.log.disk import Disk, DiskFull, StorageError
+from kohort.log.disk import Disk, StorageError
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
 from kohort.log.recovery import DamagedLog
-from kohort.node.disk_space import DiskSpace
+from kohort.node.disk_health import DiskHealth
 from kohort.wire.record_batches import Record, decode_batch, encode_batch
 
 DIRECTORY = "__kohort_metadata-0"
@@ -29,9 +29,9 @@ Entry = dict[str, Any]
 class MetadataLog:
     """The metadata log. Every `append` is on the medium itself when it returns, if it was opened with `fsync`."""
 
-    def __init__(self, disk: Disk, space: DiskSpace) -> None:
+    def __init__(self, disk: Disk, health: DiskHealth) -> None:
         self._disk = disk
-        self._space = space
+        self._health = health
         self._opened: PartitionLog | None = None
         self._fsync = False
         self.length = 0
@@ -78,14 +78,17 @@ class MetadataLog:
             Record(at, now_ms, None, json.dumps(entry, separators=(",", ":")).encode(), ())
             for at, entry in enumerate(entries)
         ]
+        batch = encode_batch(records)
         try:
-            self._log.append([encode_batch(records)], leader_epoch=0, now_ms=now_ms)
-        except DiskFull as error:
-            self._space.refused(error)
+            if self._log.failure is not None:
+                self._opened = self._log.reopened(now_ms)
+            self._log.append([batch], leader_epoch=0, now_ms=now_ms)
+            if self._fsync:
+                self._log.flush()
+        except StorageError as error:
+            self._health.refused(error, len(batch))
             raise
         self.length += len(entries)
-        if self._fsync:
-            self._log.flush()
 
     def replace(self, entries: Sequence[Entry], now_ms: int) -> None:
         """Write what all entries come to, and let them go. Raises StorageError: then old ones may be there still.
@@ -98,11 +101,6 @@ class MetadataLog:
         self._log.flush()
         self._log.delete_records(start)
         self.length = len(entries)
-
-    @property
-    def failure(self) -> StorageError | None:
-        """The failed flush since which the log takes no more entries."""
-        return None if self._opened is None else self._opened.failure
 
     def close(self) -> None:
         """Flush and close the log, if it is open."""

@@ -275,3 +275,23 @@ def test_a_disk_that_is_read_only_changes_nothing(tmp_path: Path) -> None:
         with pytest.raises(StorageError):
             change()
     assert {path.name: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()} == {"f": 4}
+
+
+# -- disks that fail
+
+
+def test_a_page_that_cannot_be_read_is_an_error_and_ends_no_process(disk: OsDisk, tmp_path: Path) -> None:
+    file = disk.open("a", create=True)
+    file.append([b"x" * (1 << 20)])
+    assert file.read(0, 1 << 20)[-1:] == b"x"
+    os.truncate(tmp_path / "a", 4096)  # as a disk that has lost the rest
+    with pytest.raises(StorageError, match="Input/output error"):
+        file.read(0, 1 << 20)
+    assert file.read(0, 4096) == b"x" * 4096
+
+
+def test_a_file_that_may_be_there_is_not_missing(disk: OsDisk, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"")
+    assert (disk.exists("a"), disk.exists("b"), disk.exists("a/b")) == (True, False, False)
+    with pytest.raises(StorageError, match="too long"):
+        disk.exists("x" * 300)

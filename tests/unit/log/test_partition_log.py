@@ -9,7 +9,7 @@ from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything
 
 from kohort.log.disk import Disk, StorageError, read_file
 from kohort.log.log_config import LogConfig
-from kohort.log.memory_disk import MemoryDisk
+from kohort.log.memory_disk import MemoryDisk, failing
 from kohort.log.partition_log import Appended, OffsetOutOfRange, PartitionLog
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.step_scheduler import result_of
@@ -235,21 +235,49 @@ def test_a_failed_flush_ends_the_appends_and_not_the_reads() -> None:
     append(log)
     log.flush()
     append(log)
-
-    def fail(operation: str, path: str) -> None:
-        if operation == "flush":
-            raise StorageError(5, "input/output error", path)
-
-    disk.fault = fail
+    disk.fault = failing("flush")
     with pytest.raises(StorageError):
         log.flush()
     disk.fault = None
-    with pytest.raises(StorageError, match="failed flush"):
+    with pytest.raises(StorageError, match="takes no appends until the disk is sound: flush: EIO"):
         append(log)
     assert log.high_watermark == 1
     assert len(everything(log)) == 1
     log.close()
     assert not names(disk, "clean-shutdown")
+
+
+def test_a_log_that_is_opened_again_after_a_failed_flush_has_what_was_flushed_and_nothing_else() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, FSYNC)
+    append(log)
+    log.flush()
+    append(log)
+    disk.fault = failing("flush")
+    with pytest.raises(StorageError):
+        log.flush()
+    with pytest.raises(StorageError):
+        log.reopened(0)
+    assert log.high_watermark == 1, "where the disk still fails the log is as it was"
+    disk.fault = None
+    log = log.reopened(0)
+    assert (log.log_end_offset, log.high_watermark, log.failure) == (1, 1, None)
+    append(log)
+    log.flush()
+    disk.lose_unflushed()
+    assert open_log(disk, FSYNC).log_end_offset == 2
+
+
+def test_a_log_whose_appends_do_not_wait_for_a_flush_keeps_them_when_it_is_opened_again() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log)
+    disk.fault = failing("flush")
+    with pytest.raises(StorageError):
+        log.flush()
+    disk.fault = None
+    log = log.reopened(0)
+    assert (log.log_end_offset, log.high_watermark, log.failure) == (1, 1, None)
 
 
 # -- leader epochs

@@ -90,7 +90,7 @@ def _append_all(
 ) -> Steps[ProduceResponse | Silence | None]:
     """Append to every partition but those that are not in their transaction."""
     response = ProduceResponse(responses=[])
-    waiting = _Waiting(request, response)
+    waiting = _Waiting(context, request, response, message.timeout_ms)
     for topic in message.topic_data:
         yield 1
         results = []
@@ -109,7 +109,7 @@ def _append_all(
                 result.base_offset, result.log_append_time_ms = appended.base_offset, appended.append_time_ms
                 result.log_start_offset = appended.log_start_offset
                 if message.acks:
-                    waiting.add(context, partition, result)
+                    waiting.add(partition, result)
             except (KafkaError, StorageError) as error:
                 set_error(result, error)
             results.append(result)
@@ -193,32 +193,48 @@ def _after_silence(request: Request, response: ProduceResponse) -> Silence:
 
 
 class _Waiting:
-    """The partitions of one request whose records are not as durable yet as their topics promise."""
+    """The partitions of one request whose records are not as durable yet as their topics promise.
 
-    def __init__(self, request: Request, response: ProduceResponse) -> None:
+    As in Kafka, where replicas do not answer, a disk that does not answer costs a partition REQUEST_TIMED_OUT.
+    """
+
+    def __init__(self, context: ApiContext, request: Request, response: ProduceResponse, timeout_ms: int) -> None:
+        self._durability = context.durability
+        self._timers = context.timers
         self._request = request
         self._response = response
-        self._count = 1  # the request itself, until all of it was appended
+        self._timeout_ms = timeout_ms
+        self._results: dict[int, _Result] = {}
+        """By their identity, the results that wait for a flush."""
+        self._is_whole = False
+        """Whether all of the request was appended."""
 
-    def add(self, context: ApiContext, partition: Partition, result: _Result) -> None:
+    def add(self, partition: Partition, result: _Result) -> None:
         """Wait for what was appended to a partition, if it has to be flushed."""
-        if context.durability.when_durable(partition, partial(self._release, result)):
-            self._count += 1
+        if self._durability.when_durable(partition, partial(self._release, result)):
+            self._results[id(result)] = result
 
     def response(self) -> ProduceResponse | None:
         """Return the response, or None if it leaves after a flush."""
-        self._count -= 1
-        if not self._count:
+        self._is_whole = True
+        if not self._results:
             return self._response
         self._request.blocks = False
+        self._timers.arm(self, self._request.now_ms + self._timeout_ms, self._time_out)
         return None
 
     def _release(self, result: _Result, code: ErrorCode) -> None:
-        self._count -= 1
+        if self._results.pop(id(result), None) is None:
+            return  # it has timed out
         if code:
             result.error_code, result.base_offset = code, -1
-        if not self._count:
+        if self._is_whole and not self._results:
+            self._timers.disarm(self)
             self._request.reply(self._response)
+
+    def _time_out(self, _: int) -> None:
+        for result in list(self._results.values()):
+            self._release(result, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def append_produced(

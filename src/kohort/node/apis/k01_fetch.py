@@ -187,7 +187,10 @@ class Fetch:
             topic = self._context.find_topic(self._request, api_checks.FETCH_TOPIC, fetched.topic)
             partition = topic.partition(fetched.partition)
             return result, self._read_log(partition, fetched.asked, result, left, is_first)
-        except (KafkaError, StorageError) as error:
+        except StorageError as error:
+            self._context.state.disk_health.unreadable(error)
+            set_error(result, error)
+        except KafkaError as error:
             set_error(result, error)
         self._has_error = True
         return result, 0

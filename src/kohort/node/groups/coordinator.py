@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.group.classic.group import ClassicGroup
@@ -118,7 +119,8 @@ class Coordinator:
         ]
         progress = Progress(self._clock.elapsed_us)
         for hosted in self.partitions:
-            if self._services.disk.exists(hosted.partition.directory):
+            hosted.partition.on_lost = partial(self.runtime.give_up, hosted)
+            if hosted.partition.may_have_files:
                 self.runtime.load(hosted, progress)
             else:
                 hosted.status = Status.ACTIVE

@@ -36,7 +36,7 @@ from kohort.group.events import (
 from kohort.group.group_timers import session_timer
 from kohort.group.join_refusals import Why, why_refused
 from kohort.group.shard import Shard
-from kohort.log.disk import DiskFull, StorageError
+from kohort.log.disk import StorageError
 from kohort.model.cause import CauseKind
 from kohort.model.errors import KafkaError
 from kohort.model.ids import topic_id_text
@@ -252,7 +252,7 @@ class EventWriter:
             self._lost.clear()
         except (StorageError, KafkaError) as error:
             self._lost.update(fields["group"] for _, fields in events)
-            if not isinstance(error, DiskFull):  # logged by the partition, once
+            if not isinstance(error, StorageError):  # logged by the partition, once
                 log.warning("%d group events were not written: %s", len(events), error)
 
     def _is_name_due(self, unnamed_before: frozenset[bytes], now_ms: int) -> bool:

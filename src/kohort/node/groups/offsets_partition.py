@@ -77,6 +77,8 @@ class OffsetsPartition:
     shard: Shard = field(init=False)
     status: Status = Status.LOADING
     problem: str = ""
+    is_failed_for_now: bool = False
+    """Whether it failed because its disk does."""
     skipped: int = 0
     gathered: list[tuple[CommitOffsets, Ticket]] = field(default_factory=list)
     """Commits of this batch of input that are not decided yet."""
@@ -106,9 +108,9 @@ class OffsetsPartition:
             self.fail(f"{error}; {_RESTORE}, or move the folder away: its groups then begin without offsets")
             return
         except (StorageError, KafkaError) as error:
-            self.fail(str(error))
+            self.fail(str(error), is_for_now=isinstance(error, StorageError) and error.is_passing)
             return
-        self.status = Status.ACTIVE
+        self.status, self.problem, self.is_failed_for_now = Status.ACTIVE, "", False
         self.skipped = replay.skipped.total()
         if self.skipped:
             types = ", ".join(f"{count} of type {kind}" for kind, count in sorted(replay.skipped.items()))
@@ -122,15 +124,18 @@ class OffsetsPartition:
         for group_id in sorted(self.shard.groups):
             yield Loaded(group_id)
 
-    def fail(self, problem: str) -> None:
-        """Serve nothing from this partition."""
-        self.status = Status.FAILED
-        self.problem = problem
+    def fail(self, problem: str, *, is_for_now: bool = False) -> None:
+        """Serve nothing from this partition, for now or until the broker starts again."""
+        self.status, self.is_failed_for_now = Status.FAILED, is_for_now
         self.shard = Shard(self.settings)
-        log.error("%s cannot be served: %s", self.partition.directory, problem)
+        if problem != self.problem:
+            self.problem = problem
+            end = "; it is loaded again once the disk works" if is_for_now else ""
+            log.error("%s cannot be served: %s%s", self.partition.directory, problem, end)
 
     def _fold(self, replay: Replay, progress: Progress) -> None:
         source = self.partition.log
+        source.require_sound()
         offset = source.log_start_offset
         # What the operator gives up must not have taken the place of what was there before it.
         take = partial(self._apply_all, replay) if self.ignored else replay.take

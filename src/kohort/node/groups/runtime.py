@@ -52,7 +52,7 @@ from kohort.group.events import (
 from kohort.group.group_timers import Timer, TimerKind
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
 from kohort.group.shard import Shard, apply
-from kohort.log.disk import DiskFull, StorageError
+from kohort.log.disk import StorageError
 from kohort.log.offsets_topic import encode_events
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
@@ -65,6 +65,9 @@ from kohort.parking.consumer_heartbeats import ConsumerParking
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 
 log = logging.getLogger("kohort.node")
+
+RELOAD_MS, LONGEST_RELOAD_MS = 2_000, 60_000
+"""When a partition is loaded again after its disk has failed, and how seldom at the end."""
 
 GATHERED = 256
 """How many commits are appended together at most."""
@@ -133,9 +136,11 @@ class Runtime:
             self.commit_gathered(hosted)
         return hosted
 
-    def load(self, hosted: OffsetsPartition, progress: Progress) -> None:
-        """Replay a partition and take its groups up."""
+    def load(self, hosted: OffsetsPartition, progress: Progress, again_ms: int = RELOAD_MS) -> None:
+        """Replay a partition and take its groups up; where the disk fails, again after `again_ms` and ever later."""
         commands = list(hosted.load(progress))
+        if hosted.is_failed_for_now:
+            self._reload_later(hosted, again_ms)
         if self._observer is not None:
             self._observer.partition_loaded(hosted)
         for command in commands:
@@ -390,9 +395,7 @@ class Runtime:
         now_ms = self._clock.now_ms
         try:
             hosted.partition.append([encode_events(events, now_ms)], now_ms)
-        except StorageError as error:
-            if not isinstance(error, DiskFull):  # logged by the partition, once
-                log.error("append to %s: %s", hosted.partition.directory, error)
+        except StorageError:  # logged by the partition, once
             return ErrorCode.KAFKA_STORAGE_ERROR
         except KafkaError as error:
             log.error("append to %s: %s", hosted.partition.directory, error)
@@ -402,28 +405,29 @@ class Runtime:
     def _answer(self, hosted: OffsetsPartition, ready: list[tuple[Ticket, Result]]) -> None:
         """Let replies go, once the records before them are as durable as the log promises."""
         if hosted.partition.flushes:
-            held = partial(self._release, hosted, ready)
+            held = partial(_release, ready)
             if self._durability.when_durable(hosted.partition, held):
                 return
         for ticket, result in ready:
             ticket(result)
 
-    def _release(self, hosted: OffsetsPartition, ready: list[tuple[Ticket, Result]], error: ErrorCode) -> None:
-        """Let held replies go; after a failed flush they are errors, and what we believe is not what is stored."""
-        for ticket, result in ready:
-            ticket(failure(result, append_error(error)) if error else result)
-        if error and hosted.status is Status.ACTIVE:
-            self.give_up(hosted)
-
     def give_up(self, hosted: OffsetsPartition) -> None:
-        """Forget a partition's groups until the broker starts again.
+        """Forget a partition's groups until its log takes appends again, since a flush of it has failed.
 
-        Its log takes no more appends, and what may be read of it now the disk need not hold: a generation that
-        members received from there would come again after a loss of power.
+        What is known of them the disk need not hold: a generation that members received from there would come again
+        after a loss of power.
         """
-        for group_id in sorted(hosted.shard.groups):
-            self.run(hosted, Unload(group_id), None)
-        hosted.fail("a flush failed; start the broker again when the disk is sound")
+        if hosted.status is Status.ACTIVE:
+            for group_id in sorted(hosted.shard.groups):
+                self.run(hosted, Unload(group_id), None)
+            hosted.fail("a flush failed", is_for_now=True)
+            self._reload_later(hosted, RELOAD_MS)
+
+    def _reload_later(self, hosted: OffsetsPartition, wait_ms: int) -> None:
+        def reload(_now_ms: int) -> None:
+            self.load(hosted, Progress(self._clock.elapsed_us), min(2 * wait_ms, LONGEST_RELOAD_MS))
+
+        self._timers.arm(("load", hosted.partition.directory), self._clock.now_ms + wait_ms, reload)
 
     def _note_announced(self, group_id: str, waited_ms: int, now_ms: int) -> None:
         """Write that the members of a round learn of it now, and not when it began."""
@@ -447,6 +451,12 @@ class Runtime:
         """A member is out, or another id has taken its place."""
         self.classic_parking.forget(session.group_id, session.member_id)
         self._wake_members(self.consumer_parking.forget(session.group_id, session.member_id))
+
+
+def _release(ready: list[tuple[Ticket, Result]], error: ErrorCode) -> None:
+    """Let held replies go; after a failed flush they are errors."""
+    for ticket, result in ready:
+        ticket(failure(result, append_error(error)) if error else result)
 
 
 def _waits_for_others(hosted: OffsetsPartition, command: ConsumerHeartbeat) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from kohort.log.disk import Disk, DiskFull
+from kohort.log.disk import Disk, StorageError
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import Appended, PartitionLog
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.configuration.broker_settings import LONG_MAX
 from kohort.node.configuration.config import Config, TopicConfig
-from kohort.node.disk_space import DiskSpace
+from kohort.node.disk_health import DiskHealth
 from kohort.node.durability import Durability, Waiter
 from kohort.node.step_scheduler import Gate
 from kohort.node.timers import NodeClock
@@ -26,18 +27,21 @@ INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_grou
 
 UNPACKED_AT_ONCE = 4
 
+REOPEN_MS, LONGEST_REOPEN_MS = 1_000, 60_000
+"""When a log that failed is opened again, and how seldom at the end where that fails too."""
+
 
 class Storage:
     """What all partitions of a broker share. `epoch` counts the starts of the broker."""
 
-    __slots__ = ("clock", "config", "disk", "durability", "epoch", "space", "unpacking")
+    __slots__ = ("clock", "config", "disk", "durability", "epoch", "health", "unpacking")
 
     def __init__(self, config: Config, disk: Disk, clock: NodeClock, durability: Durability) -> None:
         self.config = config
         self.disk = disk
         self.clock = clock
         self.durability = durability
-        self.space = DiskSpace(clock)
+        self.health = DiskHealth(clock, disk.directory)
         self.epoch = 0
         self.unpacking = Gate(UNPACKED_AT_ONCE)
         """Where everything waits that may keep a whole batch in memory without its compression."""
@@ -88,7 +92,12 @@ class Partition:
     max_unpacked_bytes: int = 0
     """How many bytes the records of a produced batch may have without compression."""
     waiters: dict[Waiter, None] = field(default_factory=dict)
+    on_lost: Callable[[], None] | None = None
+    """Called when records that were appended may be lost, by a failed flush: they are neither read nor acknowledged."""
     _log: PartitionLog | None = None
+    _reopen_ms: int = 0
+    """When a log that failed is opened again; 0 while it is sound."""
+    _reopen_wait_ms: int = REOPEN_MS
 
     def __post_init__(self) -> None:
         self.directory = f"{self.topic.name}-{self.index}"
@@ -114,7 +123,7 @@ class Partition:
 
     @property
     def log(self) -> PartitionLog:
-        """The open log. Raises StorageError."""
+        """The open log, or the failed one as long as it cannot be opened again. Raises StorageError."""
         if self._log is None:
             storage, topic_id = self._storage, self.topic.topic_id
             self._log = PartitionLog.open(
@@ -123,7 +132,28 @@ class Partition:
             self._log.report = log.error
             if self._log.recovery is not None and (sentence := self._log.recovery.sentence):
                 log.warning("recovered %s after it was not closed: %s", self.directory, sentence)
+        elif self._log.failure is not None:
+            self._log = self._reopened(self._log, self._storage.clock.now_ms)
         return self._log
+
+    def _reopened(self, failed: PartitionLog, now_ms: int) -> PartitionLog:
+        """Open a log again that a failing disk has closed to appends; where it is too early or fails, return it."""
+        self._reopen_later(now_ms)
+        if now_ms < self._reopen_ms:
+            return failed
+        self._reopen_wait_ms = min(2 * self._reopen_wait_ms, LONGEST_REOPEN_MS)
+        self._reopen_ms = now_ms + self._reopen_wait_ms
+        self._storage.durability.lose(self)
+        try:
+            opened = failed.reopened(now_ms)
+        except StorageError as error:
+            log.error("%s takes no appends: %s", self.directory, error)
+            return failed
+        self._reopen_ms = 0
+        found = "" if opened.recovery is None else opened.recovery.sentence
+        log.warning("%s takes appends again, from offset %d on%s",
+                    self.directory, opened.log_end_offset, f"; {found}" if found else "")  # fmt: skip
+        return opened
 
     @property
     def size(self) -> int:
@@ -134,6 +164,24 @@ class Partition:
         names = [name for name in disk.list(self.directory) if name.endswith(".log")]
         return sum(disk.open(f"{self.directory}/{name}").size for name in names)
 
+    def _reopen_later(self, now_ms: int) -> None:
+        if not self._reopen_ms:
+            self._reopen_ms, self._reopen_wait_ms = now_ms + REOPEN_MS, REOPEN_MS
+
+    def lose(self) -> None:
+        """Note that records may be lost which were appended since the last flush."""
+        self._reopen_later(self._storage.clock.now_ms)
+        if self.on_lost is not None:
+            self.on_lost()
+
+    @property
+    def may_have_files(self) -> bool:
+        """Whether its directory is there, or may be there on a disk that fails."""
+        try:
+            return self._storage.disk.exists(self.directory)
+        except StorageError:
+            return True
+
     @property
     def opened(self) -> PartitionLog | None:
         """The log if it is open."""
@@ -142,14 +190,14 @@ class Partition:
     def append(self, batches: Sequence[Buffer], now_ms: int) -> Appended:
         """Append whole, checked batches. Raises StorageError; then nothing was appended."""
         storage = self._storage
-        epoch, space = storage.epoch - self.created_epoch, storage.space
+        epoch, health = storage.epoch - self.created_epoch, storage.health
         try:
-            appended = (self._log or self.log).append(batches, leader_epoch=epoch, now_ms=now_ms)
-        except DiskFull as error:
-            space.refused(error)
+            appended = self.log.append(batches, leader_epoch=epoch, now_ms=now_ms)
+        except StorageError as error:
+            health.refused(error, sum(map(len, batches)))
             raise
-        if space.is_full:
-            space.appended(sum(map(len, batches)))
+        if health.is_failing:
+            health.appended(sum(map(len, batches)))
         if self.flushes or self.waiters:
             storage.durability.appended(self, sum(map(len, batches)))
         return appended
@@ -157,7 +205,11 @@ class Partition:
     def reconfigure(self) -> None:
         """Apply changed settings of the topic or the broker."""
         if self._log is not None:
-            self._log.config = self._configure()
+            config = self._configure()
+            if config.is_durable and not self._log.config.is_durable:
+                with suppress(StorageError):  # the log has noted it
+                    self._log.flush()  # what a later flush may lose must not have been acknowledged before
+            self._log.config = config
 
     def delete(self) -> None:
         """Close the log and remove its files. Fetches that wait for records are woken and find it gone."""

@@ -52,26 +52,29 @@ class MarkerWriter:
         self, markers: WriteMarkers, coordinator_epoch: int, left: list[TopicPartition], written: Callable[[], None]
     ) -> Steps[None]:
         failed: list[TopicPartition] = []
-        ended: list[Partition] = []
+        ended: list[tuple[TopicPartition, Partition]] = []
         for topic, index in left:
             found = self._services.topics.get(topic)
             if found is not None and index < len(found.partitions):
                 partition = found.partitions[index]
                 try:
                     self.end(partition, markers, coordinator_epoch)
-                    ended.append(partition)
-                except StorageError as error:
-                    log.error("a marker of producer %d in %s: %s", markers.producer_id, partition.directory, error)
+                    ended.append(((topic, index), partition))
+                except StorageError:  # logged by the partition, once
                     failed.append((topic, index))
                 except KafkaError as error:
                     log.info("no marker of producer %d in %s: %s", markers.producer_id, partition.directory, error)
             yield _MARKER_STEPS
-        if failed:
+
+        def tried() -> None:
+            if not failed:
+                written()
+                return
             again = partial(self._write, markers, coordinator_epoch, failed, written)
             deadline_ms = self._services.clock.now_ms + AGAIN_MS
             self._services.timers.arm(("markers", markers.transactional_id), deadline_ms, lambda _: again())
-        else:
-            _when_all_durable(self._services.durability, ended, written)
+
+        _when_all_durable(self._services.durability, ended, failed, tried)
 
     def end(self, partition: Partition, markers: WriteMarkers, coordinator_epoch: int) -> None:
         """End a producer's transaction in one partition. Raises KafkaError, StorageError.
@@ -88,19 +91,24 @@ class MarkerWriter:
         self._services.durability.wake_fetches(partition)
 
 
-def _when_all_durable(durability: Durability, partitions: list[Partition], written: Callable[[], None]) -> None:
-    """Call `written` when the markers are durable; where a flush fails, the next start writes them again."""
+def _when_all_durable(
+    durability: Durability,
+    ended: list[tuple[TopicPartition, Partition]],
+    failed: list[TopicPartition],
+    tried: Callable[[], None],
+) -> None:
+    """Call `tried` when no marker waits for its flush; those whose flush fails join the `failed`."""
     waiting = 1
-    has_failed = False
 
-    def released(error: ErrorCode) -> None:
-        nonlocal waiting, has_failed
+    def released(place: TopicPartition | None, error: ErrorCode) -> None:
+        nonlocal waiting
         waiting -= 1
-        has_failed |= bool(error)
-        if not waiting and not has_failed:
-            written()
+        if error and place is not None:
+            failed.append(place)
+        if not waiting:
+            tried()
 
-    for partition in partitions:
-        if durability.when_durable(partition, released):
+    for place, partition in ended:
+        if durability.when_durable(partition, partial(released, place)):
             waiting += 1
-    released(ErrorCode.NONE)
+    released(None, ErrorCode.NONE)

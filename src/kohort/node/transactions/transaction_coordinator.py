@@ -17,6 +17,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
 from kohort.node.groups.coordinator import Coordinator
 from kohort.node.groups.offsets_partition import Status
+from kohort.node.groups.runtime import LONGEST_RELOAD_MS, RELOAD_MS
 from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import Topic
@@ -44,7 +45,7 @@ from kohort.transaction.effects import (
     WriteMarkers,
 )
 from kohort.transaction.transaction import Transaction
-from kohort.transaction.transactions import apply
+from kohort.transaction.transactions import Transactions, apply
 
 log = logging.getLogger("kohort.node")
 
@@ -99,12 +100,29 @@ class TransactionCoordinator:
         max_timeout_ms = self._config.transaction_max_timeout_ms
         self.partitions += [TransactionPartition(partition, max_timeout_ms) for partition in topic.partitions]
         for hosted in self.partitions:
-            if not self._services.disk.exists(hosted.partition.directory):
+            hosted.partition.on_lost = partial(self._give_up, hosted)
+            if hosted.partition.may_have_files:
+                self._load(hosted, RELOAD_MS)
+            else:
                 hosted.status = Status.ACTIVE
-                continue
-            hosted.load()
-            for transactional_id in sorted(hosted.transactions.by_id):
-                self._run(hosted, Loaded(transactional_id), None)
+
+    def _load(self, hosted: TransactionPartition, again_ms: int) -> None:
+        """Replay a partition and go on with what was under way; where the disk fails now, after `again_ms`."""
+        hosted.load()
+        for transactional_id in sorted(hosted.transactions.by_id):
+            self._run(hosted, Loaded(transactional_id), None)
+        if hosted.is_failed_for_now:
+            self._load_later(hosted, again_ms)
+
+    def _load_later(self, hosted: TransactionPartition, wait_ms: int) -> None:
+        deadline_ms, again_ms = self._clock.now_ms + wait_ms, min(2 * wait_ms, LONGEST_RELOAD_MS)
+        self._timers.arm(("load", hosted.partition.directory), deadline_ms, lambda _: self._load(hosted, again_ms))
+
+    def _give_up(self, hosted: TransactionPartition) -> None:
+        """Forget a partition's transactional ids until its log takes appends again, since a flush of it has failed."""
+        if hosted.status is Status.ACTIVE:
+            hosted.fail("a flush failed", is_for_now=True)
+            self._load_later(hosted, RELOAD_MS)
 
     # -- asking
 
@@ -228,8 +246,7 @@ class TransactionCoordinator:
             batches = [encode_event(effect.event, now_ms) for effect in decision if isinstance(effect, Append)]
             if batches:
                 hosted.partition.append(batches, now_ms)
-        except StorageError as error:
-            log.error("append to %s: %s", hosted.partition.directory, error)
+        except StorageError:  # logged by the partition, once
             return append_error(ErrorCode.KAFKA_STORAGE_ERROR)
         except KafkaError as error:
             log.error("append to %s: %s", hosted.partition.directory, error)
@@ -252,19 +269,17 @@ class TransactionCoordinator:
     def _release(
         self, hosted: TransactionPartition, decision: Decision, ticket: Ticket | None, error: ErrorCode
     ) -> None:
-        """The record is durable: answer, and write the markers. After a failed flush, nothing is known for certain."""
+        """The record is durable: answer, and write the markers. After a failed flush the answer is an error."""
         for effect in decision:
             if isinstance(effect, Reply) and ticket is not None:
                 ticket(TransactionResult(append_error(error)) if error else effect.result)
             elif isinstance(effect, WriteMarkers) and not error:
                 command = MarkersWritten(effect.transactional_id, effect.producer_id, effect.epoch)
-                written = partial(self._written, hosted, command)
+                written = partial(self._written, hosted, hosted.transactions, command)
                 self.markers.write(effect, hosted.partition.leader_epoch, written)
-        if error and hosted.status is Status.ACTIVE:
-            hosted.fail("a flush failed; start the broker again when the disk is sound")
 
-    def _written(self, hosted: TransactionPartition, command: MarkersWritten) -> None:
-        if hosted.status is Status.ACTIVE:
+    def _written(self, hosted: TransactionPartition, decided: Transactions, command: MarkersWritten) -> None:
+        if hosted.transactions is decided:  # else the partition was loaded again, which writes its markers once more
             self._run(hosted, command, None)
 
     def _watch(self, hosted: TransactionPartition, transactional_id: str, deadline_ms: int) -> None:

@@ -29,6 +29,8 @@ class TransactionPartition:
     transactions: Transactions = field(init=False)
     status: Status = Status.LOADING
     problem: str = ""
+    is_failed_for_now: bool = False
+    """Whether it failed because its disk does."""
 
     def __post_init__(self) -> None:
         self.transactions = Transactions(self.max_timeout_ms)
@@ -44,20 +46,24 @@ class TransactionPartition:
         """Fold the log from its start. What cannot be read fails the partition, not the node."""
         try:
             self._fold()
-        except (CorruptBatch, MalformedMessage, StorageError, KafkaError) as error:
+        except StorageError as error:
+            self.fail(str(error), is_for_now=error.is_passing)
+        except (CorruptBatch, MalformedMessage, KafkaError) as error:
             self.fail(f"{error}; put the segment back from a copy while the broker is stopped")
         else:
-            self.status = Status.ACTIVE
+            self.status, self.problem, self.is_failed_for_now = Status.ACTIVE, "", False
 
-    def fail(self, problem: str) -> None:
-        """Serve nothing from this partition."""
-        self.status = Status.FAILED
-        self.problem = problem
+    def fail(self, problem: str, *, is_for_now: bool = False) -> None:
+        """Serve nothing from this partition, for now or until the broker starts again."""
+        self.status, self.is_failed_for_now = Status.FAILED, is_for_now
         self.transactions = Transactions(self.max_timeout_ms)
-        log.error("%s cannot be served: %s", self.partition.directory, problem)
+        if problem != self.problem:
+            self.problem = problem
+            log.error("%s cannot be served: %s", self.partition.directory, problem)
 
     def _fold(self) -> None:
         source = self.partition.log
+        source.require_sound()
         offset, skipped = source.log_start_offset, 0
         while offset < source.log_end_offset:
             start = offset

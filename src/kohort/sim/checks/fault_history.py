@@ -7,6 +7,7 @@ from kohort.sim.checks.checker import Checker
 _FAULTS = {
     "cluster": (
         "kill node", "power loss", "stop node", "move node", "freeze node", "slow disk", "full disk", "failing disk",
+        "failing operation", "read only disk", "hanging disk",
         "storm", "boot failed", "compact failed", "delete offsets", "reset offsets", "delete group", "kill gateway",
         "freeze gateway",
     ),

@@ -51,7 +51,7 @@ class ReplayChecker(Checker):
         self._pause = random.randint(*_STEPS)
         self._races = 0
         ledgers.after(GroupConverted, self._converted)
-        self._left: dict[int, tuple[Shard, Ledger]] = {}
+        self._left: dict[int, tuple[OffsetsPartition, Ledger]] = {}
         """By offsets partition, how a node that stopped in good order or was killed left it."""
 
     def stepped(self) -> None:
@@ -75,13 +75,13 @@ class ReplayChecker(Checker):
         for hosted in active_in(node.node):
             self._fold(node, hosted)
             if how != "power loss":
-                self._left[hosted.partition.index] = (hosted.shard, dict(self._ledgers.groups))
+                self._left[hosted.partition.index] = (hosted, dict(self._ledgers.groups))
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
-        """Compare what was loaded with what was left."""
-        left = self._left.pop(hosted.partition.index, None)
-        if left is not None and hosted.status is Status.ACTIVE:
-            self._compare(*left, hosted.shard, "a restart")
+        """Compare what was loaded with what was left, unless a flush failed as the node stopped."""
+        before, ledgers = self._left.pop(hosted.partition.index, (None, {}))
+        if before is not None and before.status is hosted.status is Status.ACTIVE:
+            self._compare(before.shard, ledgers, hosted.shard, "a restart")
 
     def ended(self) -> None:
         """Fold the logs a last time."""

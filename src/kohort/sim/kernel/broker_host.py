@@ -50,6 +50,8 @@ class NodeHost:
         self.disk = MemoryDisk() if disk is None else disk
         self.settings = dict(settings)
         self.flush_us = 100
+        self.hang_until_us = 0
+        """Until when the disk does not answer: no flush ends before."""
         self.failure: StorageError | None = None
         """Why the node could not start."""
         self._network = network
@@ -173,7 +175,8 @@ class NodeHost:
             flush = self.node.begin_flush(self.host.now_ms())
             if flush is not None:
                 self._flush = flush
-                self.host.after_us(self.flush_us, self._end_flush, flush)
+                hangs_us = max(0, self.hang_until_us - self.host.scheduler.now_us)
+                self.host.after_us(self.flush_us + hangs_us, self._end_flush, flush)
             self._watch()
 
     def _end_flush(self, flush: Flush) -> None:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from kohort.log.disk import StorageError
-from kohort.model.errors import ErrorCode
-from kohort.node.groups.offsets_partition import Status
+from kohort.log.memory_disk import CHANGES, Fault, failing
 from kohort.sim.kernel.gateway_host import GatewayHost
 from kohort.sim.peers.client_kinds import KINDS
 from kohort.sim.scenario.simulated_cluster import MemberSlot, SimulatedCluster
@@ -74,9 +73,6 @@ class FaultInjector:
         for node_host in cluster.nodes.values():
             node_host.disk.fault = None
             node_host.fill_disk(None)
-        # A partition whose log met a failing disk is served again after a restart, as an operator would do it.
-        if self._has_given_up():
-            cluster.node_host.end("stop")
         if cluster.node_host.node is None:
             self._boot(cluster.place)
         for gateway in cluster.gateways.values():
@@ -243,24 +239,6 @@ class FaultInjector:
         self._cluster.node_host.host.freeze(self._end_of(step))
         return True
 
-    def _has_given_up(self) -> bool:
-        """Whether the node serves some partition no more, or makes no topics, because a log failed."""
-        node = self._cluster.node_host.node
-        if node is None:
-            return False
-        logs = [partition.opened for topic in node.topics for partition in topic.partitions]
-        groups = (*self._cluster.plan.groups, *(each.group_id for each in self._cluster.plan.producers))
-        if self._cluster.plan.producers:
-            transactions = node.context.transactions.partitions
-            if any(hosted.status is Status.FAILED for hosted in transactions):
-                return True
-        is_lost = any(node.coordinator.load_error(group) is ErrorCode.NOT_COORDINATOR for group in groups)
-        return (
-            is_lost
-            or node.state.failure is not None
-            or any(log is not None and log.failure is not None for log in logs)
-        )
-
     # -- gateways
 
     def _kill_gateway(self, step: Step, _: Random) -> bool:
@@ -384,17 +362,33 @@ class FaultInjector:
             if random.random() < odds:
                 raise StorageError(errno.EIO, f"{operation}: input/output error", path)
 
+        return self._break_disk(step, fault)
+
+    def _failing_operation(self, step: Step, random: Random) -> bool:
+        odds, fault = step.get("odds_ppm") / 1e6, failing(step.text("of"))
+
+        def sometimes(operation: str, path: str) -> None:
+            if random.random() < odds:
+                fault(operation, path)
+
+        return self._break_disk(step, sometimes)
+
+    def _read_only_disk(self, step: Step, _: Random) -> bool:
+        return self._break_disk(step, failing(*CHANGES, code=errno.EROFS))
+
+    def _break_disk(self, step: Step, fault: Fault) -> bool:
+        """Let the disk have a fault for a while; what has met it goes on by itself afterwards."""
         self._cluster.node_host.disk.fault = fault
         self._scheduler.at(self._end_of(step), self._repair)
         return True
 
     def _repair(self) -> None:
-        """The disk is sound again; a broker whose logs met the faults is restarted, as an operator does it."""
-        node_host = self._cluster.node_host
-        node_host.disk.fault = None
-        if self._has_given_up():
-            node_host.end("stop")
-            self._scheduler.after(RETRY_US, self._boot, node_host.name)
+        self._cluster.node_host.disk.fault = None
+
+    def _hanging_disk(self, step: Step, _: Random) -> bool:
+        """A flush that begins now ends when the disk answers again."""
+        self._cluster.node_host.hang_until_us = self._end_of(step)
+        return True
 
     def _compact(self, _: Step, random: Random) -> bool:
         """Clean the logs of the groups and of transactions now, up to the newest record or less far."""

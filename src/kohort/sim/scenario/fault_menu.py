@@ -118,6 +118,7 @@ _ROLL = (_one_of("pause_us", 500_000, 2_000_000, 4_000_000), _down)
 """A deployment: every member of a group is bounced, one after the other."""
 _STORM = (_one_of("odds_ppm", 30_000, 100_000, 400_000), _one_of("for_us", 1_000_000, 4_000_000, 9_000_000))
 _FAILING_DISK = (_one_of("odds_ppm", 1_000_000, 300_000, 50_000), _lasts)
+_FAILING_OPERATION = (_one_of("of", "append", "read", "flush", "open", "list", "rename", "truncate"), *_FAILING_DISK)
 
 
 def _subscribe(sketch: Sketch) -> Drawn:
@@ -195,6 +196,9 @@ MENU = (
     FaultKind("slow disk", 0.15, _of(_node, "slow disk", _one_of("flush_us", 20_000, 200_000, 1_500_000), _lasts), 3),
     FaultKind("full disk", 0.12, _of(_node, "full disk", _one_of("spare", 0, 200, 3_000), _lasts), 2),
     FaultKind("failing disk", 0.12, _of(_node, "failing disk", *_FAILING_DISK), 2),
+    FaultKind("failing operation", 0.12, _of(_node, "failing operation", *_FAILING_OPERATION), 2),
+    FaultKind("read only disk", 0.1, _of(_node, "read only disk", _lasts), 2),
+    FaultKind("hanging disk", 0.1, _of(_node, "hanging disk", _lasts), 2),
     FaultKind("compact", 0.3, _of(_node, "compact")),
     FaultKind("grow topic", 0.2, _of(_topic, "grow topic", _one_of("by", 1, 1, 2, 4)), 2),
     FaultKind("delete topic", 0.1, _of(_topic, "delete topic"), 1),

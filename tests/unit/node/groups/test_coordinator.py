@@ -284,7 +284,7 @@ def test_reply_waits_for_the_flush_that_was_promised() -> None:
     assert committed(desk.restart(clean=False).connect()) == 7
 
 
-def test_failed_flush_answers_an_error_and_the_groups_stay_unloaded_until_a_restart() -> None:
+def test_failed_flush_answers_an_error_and_the_groups_are_loaded_again_once_the_disk_works() -> None:
     desk = group_desk(log_flush_interval_messages=1)
     desk.flushes_by_hand = True
     member = GroupMember(desk)
@@ -293,21 +293,23 @@ def test_failed_flush_answers_an_error_and_the_groups_stay_unloaded_until_a_rest
 
     def refuse_flush(operation: str, path: str) -> None:
         if operation == "flush" and "__consumer_offsets" in path and path.endswith(".log"):
-            raise StorageError(f"cannot flush {path}")
+            raise StorageError(5, "input/output error", path)
 
     member.peer.send(member.commit_request(offset=1), 9)
     desk.disk.fault = refuse_flush
     desk.node.flush(desk.clock.now_ms())
     (answer,) = member.peer.answers()
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
-    desk.disk.fault = None
-    assert coordinator(desk).load_error("g") is ErrorCode.NOT_COORDINATOR
     desk.advance(60_000)
     assert coordinator(desk).load_error("g") is ErrorCode.NOT_COORDINATOR
+    desk.disk.fault = None
+    desk.advance(60_000)
+    assert coordinator(desk).load_error("g") is ErrorCode.NONE
+    desk.flushes_by_hand = False
+    assert committed(desk.connect()) == -1
+    assert GroupMember(desk).commit(offset=2) == ErrorCode.NONE
     desk.disk.lose_unflushed()
-    twin = desk.restart(clean=False)
-    assert coordinator(twin).load_error("g") is ErrorCode.NONE
-    assert committed(twin.connect()) == -1
+    assert committed(desk.restart(clean=False).connect()) == 2
 
 
 # -- group events
@@ -369,13 +371,13 @@ def test_group_goes_on_when_its_events_cannot_be_written(caplog: pytest.LogCaptu
 
     def refuse_events(operation: str, path: str) -> None:
         if "__kohort_group_events" in path:
-            raise StorageError(f"cannot {operation} {path}")
+            raise StorageError(5, f"cannot {operation}", path)
 
     desk.disk.fault = refuse_events
     (member,) = stable_group(desk, 1)
     with caplog.at_level(logging.WARNING, "kohort.node"):
         desk.advance(LINGER_MS)
-    assert "group events were not written" in caplog.text
+    assert "the disk fails: /memory/__kohort_group_events" in caplog.text
     assert member.heartbeat() == 0
 
 

@@ -31,7 +31,7 @@ def test_a_full_disk_refuses_producers_and_serves_members_and_readers(caplog: py
         desk.advance(100)
     assert only(peer.call(fetch("orders"), 11)).high_watermark == 1
     assert caplog.messages == [
-        f"no space left in memory: {len(LARGE) - 100} more bytes are needed to append {len(LARGE)} to"
+        f"no space left in /memory: {len(LARGE) - 100} more bytes are needed to append {len(LARGE)} to"
         " orders-0/00000000000000000000.log; producers and commits get an error until there is room,"
         " 1 appends refused so far"
     ]
