@@ -112,6 +112,8 @@ class Instances:
         self._last_number = 0
         self._sent: defaultdict[str, set[str]] = defaultdict(set)
         """By group, the members that have sent something here since the last summary."""
+        self._differing: dict[str, tuple[str, ...]] = {}
+        """By group that a peer knows otherwise, the members by which it named the group since the last summary."""
         self._digests: dict[str, int] = {}
         """By group, its digest since it has changed last."""
         self._differences: dict[str, tuple[tuple[int, int], int]] = {}
@@ -299,20 +301,23 @@ class Instances:
         """Members sent something to a peer; a group that the peer knows otherwise is looked up."""
         for member_id in live.members:
             self._seen_elsewhere(instance_id, live.group_id, member_id, now_ms)
-        differs = self._differs(live.group_id, live.digest)
+        differs = self._differs(live.group_id, live.digest, live.members)
         self._groups.live_elsewhere(live.group_id, live.generation, live.members, now_ms, differs=differs)
         self._groups.generation_shown(live.group_id, live.shown, now_ms)
 
-    def _differs(self, group_id: str, digest: int) -> bool:
+    def _differs(self, group_id: str, digest: int, members: tuple[str, ...]) -> bool:
         """Whether a peer knows a group otherwise, and a look-up may show who is right.
 
         What the peer sees arrives here a moment later: a difference counts where it stays the same. One that look-ups
-        do not end is looked up ever more seldom.
+        do not end is looked up ever more seldom. The peer learns of it too: it may be the one that missed something,
+        and members that send to it alone are in no summary that it receives.
         """
         own = self._digest(group_id)
         if own == digest or not own or not digest:
             self._differences.pop(group_id, None)
             return False
+        if members:  # else the peer has only answered a difference
+            self._differing[group_id] = members
         before, times = self._differences.get(group_id, (None, 0))
         times = times + 1 if before == (own, digest) else 0
         if len(self._differences) >= MOST_EARLY:
@@ -351,11 +356,12 @@ class Instances:
     def _summarize(self, now_ms: int) -> None:
         if not self._peers:
             self._sent.clear()
+            self._differing.clear()
             self._groups.take_shown()
             return
         self._timers.arm(self, now_ms + SUMMARY_MS, self._summarize)
         sent, self._sent = self._sent, defaultdict(set)
-        for summary in self._summaries(sent):
+        for summary in (*self._summaries(sent), *self._answered_differences(sent)):
             for peer in tuple(self._peers.values()):
                 peer.send(summary)
         for instance_id, peer in tuple(self._peers.items()):
@@ -383,6 +389,17 @@ class Instances:
                 groups.append(LiveGroup(group_id, generation, digest, shown.get(group_id, -1), part))
                 room -= len(part)
         yield encode_message(LiveMembers(tuple(groups)))
+
+    def _answered_differences(self, named: Collection[str]) -> Iterable[bytes]:
+        """Return messages that name the groups that a peer knows otherwise, without members, but for those `named`."""
+        differing, self._differing = self._differing, {}
+        groups = [
+            LiveGroup(group_id, self._groups.generation_among(group_id, members), self._digest(group_id), -1, ())
+            for group_id, members in sorted(differing.items())
+            if group_id not in named
+        ]
+        for start in range(0, len(groups), MOST_MEMBERS):
+            yield encode_message(LiveMembers(tuple(groups[start : start + MOST_MEMBERS])))
 
     def _generation_of(self, group_id: str) -> int:
         return self._groups.generation_of(group_id)

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.core.gateway import Gateway
-from kohort.gateway.core.instance_messages import Hello, encode_message
+from kohort.gateway.core.instance_messages import Hello, LiveGroup, LiveMembers, decode_message, encode_message
 from kohort.gateway.core.instances import SILENT_MS, SUMMARY_MS
 from kohort.gateway.core.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.group.classic.group import Phase
@@ -95,6 +95,7 @@ class Fleet:
         self.looked_up: list[tuple[str, str]] = []
         self.gateways = {name: self._gateway(name) for name in names}
         self.told: list[tuple[str, str]] = []
+        self.named: list[LiveGroup] = []
         self.now_ms = 0
         for one in names:
             for other in names:
@@ -125,6 +126,9 @@ class Fleet:
 
     def carry(self, sender: str, receiver: str, message: bytes) -> None:
         self.told.append((sender, receiver))
+        decoded = decode_message(message)
+        if isinstance(decoded, LiveMembers):
+            self.named += decoded.groups
         self.gateways[receiver].instances.received(sender, message, self.now_ms)
 
     def cut(self, one: str, other: str) -> None:
@@ -243,6 +247,37 @@ def test_what_was_missed_while_a_link_was_down_is_looked_up() -> None:
         for member in members:
             member.heartbeat(1)
     assert ("a", GROUP) in fleet.looked_up
+
+
+def assigned_unseen() -> tuple[Fleet, Member]:
+    """Return two instances of which one missed a SyncGroup, after which the member has moved to it."""
+    fleet = Fleet("ab")
+    before, after = (Member(fleet.gateways[name], "m") for name in "ab")
+    before.joined(before.join(), 1, [before], before)
+    fleet.tick(1_000)
+    fleet.cut("a", "b")
+    before.sync(1)
+    fleet.link("a", "b")
+    return fleet, after
+
+
+def test_an_instance_that_missed_something_learns_so_from_one_that_has_no_members_left() -> None:
+    """The other one looked the group up, and was right: seed 643685."""
+    fleet, member = assigned_unseen()
+    for now_ms in (2_000, 3_000):
+        fleet.tick(now_ms, member)
+        member.heartbeat(1)
+    fleet.tick(4_000)
+    assert ("b", GROUP) in fleet.looked_up
+
+
+def test_instances_that_know_a_group_otherwise_name_it_no_longer_than_its_members_send() -> None:
+    fleet, _ = assigned_unseen()
+    for now_ms in (2_000, 3_000):
+        fleet.tick(now_ms)
+    fleet.named.clear()
+    fleet.tick(4_000)
+    assert not fleet.named
 
 
 def test_a_fallback_holds_at_every_instance() -> None:
