@@ -114,6 +114,15 @@ def overlapping(software: str) -> bool | None:
     return None if software in {"", JAVA, *COUNTING_FROM_ANSWERS} else False
 
 
+def learns_sooner_by_heartbeat(software: str) -> bool:
+    """Whether a client that has its assignment joins a round sooner than one whose SyncGroup is refused for the round.
+
+    sarama sends a heartbeat at once when it has its assignment, and joins again at once where that is refused; after a
+    SyncGroup that is refused it waits for 2 s.
+    """
+    return software == "sarama"
+
+
 # -- parking
 
 

@@ -3,7 +3,8 @@
 A heartbeat goes to the coordinator at once, so that its member's session is renewed on time; its answer is held for as
 long as `kohort.parking` says. When a round is predicted, the heartbeat is repeated, and the coordinator's own answer
 goes to the client: no client gets REBALANCE_IN_PROGRESS without a round. A coordinator that has not seen the round
-yet, since its request came by another connection, is asked again a little later.
+yet, since its request came by another connection, is asked again a little later. So it is with a held answer to
+SyncGroup: a member that joined again before the round is open would be answered with the generation that it has.
 
 An answer with REBALANCE_IN_PROGRESS is held too while the members of an eager round, all behind this gateway, are to
 learn of it together: a member that stops earlier than the last one gains nothing. Where it cannot wait so long, the
@@ -34,13 +35,14 @@ from kohort.parking.parked_heartbeat import (
     ParkedHeartbeat,
     can_committing_member_wait,
     can_static_member_wait,
+    learns_sooner_by_heartbeat,
     overlapping,
 )
 from kohort.wire.codec import Buffer
 from kohort.wire.messages import HeartbeatResponse, SyncGroupResponse
 
 FIRST_REPEAT_MS = 4
-"""When to repeat a heartbeat after its round was predicted: requests of two connections may overtake each other."""
+"""When to repeat a request after its round was predicted: requests of two connections may overtake each other."""
 
 REPEATS_MS = (20, 100, 400)
 """When to repeat it again where the coordinator answers that there is no round."""
@@ -54,19 +56,47 @@ _OUT = HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID)
 _REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-class HeldAnswer:
+class _Held:
+    """An answer that is held, and whose request may be repeated."""
+
+    def __init__(self, holding: ClassicHolding, exchange: Exchange, command: Heartbeat | Sync, frame: Buffer) -> None:
+        self.holding = holding
+        self.exchange = exchange
+        self.frame = frame
+        self.group_id = command.group_id
+        self._repeats = 0
+
+    def repeat(self, now_ms: int) -> None:
+        """Ask the coordinator again."""
+        del now_ms
+        self._repeats += 1
+        self.exchange.repeat()
+
+    def answered_again(self, frame: Buffer, error: ErrorCode, now_ms: int) -> Buffer | None:
+        """Take the answer to a request that was repeated; return what the client gets, None to ask again."""
+        is_due = self.holding.is_gathering(self.group_id) and self._repeats <= len(REPEATS_MS)
+        if error is ErrorCode.NONE and is_due:
+            self.frame = frame
+            self.holding.timers.arm(self, now_ms + REPEATS_MS[self._repeats - 1], self.repeat)
+            return None
+        return frame
+
+    def answer_now(self) -> None:
+        """Send the answer that is held. If there is news, the coordinator sends it with its next answer."""
+        self.holding.timers.disarm(self)
+        self.exchange.answer(self.frame)
+
+
+class HeldAnswer(_Held):
     """A heartbeat whose answer is held."""
 
     def __init__(
         self, holding: ClassicHolding, exchange: Exchange, command: Heartbeat, frame: Buffer, error: ErrorCode
     ) -> None:
-        self._holding = holding
-        self.exchange = exchange
-        self._frame = frame
+        super().__init__(holding, exchange, command, frame)
         self._error = error
         self.command = command
         self.parked: ParkedHeartbeat[Heartbeat, HeartbeatResult] | None = None
-        self.repeats = 0
 
     @property
     def is_parked(self) -> bool:
@@ -79,65 +109,59 @@ class HeldAnswer:
         if self._error is not ErrorCode.NONE and result.error is ErrorCode.NONE:
             self.exchange.answer(encode_answer(self.exchange.head, HeartbeatResponse()))
         elif self._error is not ErrorCode.NONE or result.error is ErrorCode.NONE:
-            self.exchange.answer(self._frame)
+            self.exchange.answer(self.frame)
         else:
-            self._holding.news[GroupProtocol.CLASSIC] += 1
-            self._holding.repeat_later(self)
-
-    def repeat(self, now_ms: int) -> None:
-        """Ask the coordinator again."""
-        del now_ms
-        self.repeats += 1
-        self.exchange.repeat()
+            self.holding.news[GroupProtocol.CLASSIC] += 1
+            self.holding.repeat_later(self)
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
         """A request arrived behind it: return whether the answer goes on being held."""
         if self.parked is not None and self.parked.followed(follower, now_ms):
             return True
-        # If there is news, the coordinator sends it with the answer to the next heartbeat.
-        self._holding.timers.disarm(self)
-        self.exchange.answer(self._frame)
+        self.answer_now()
         return False
 
     def drop(self) -> None:
         """The connection has ended."""
-        self._holding.timers.disarm(self)
+        self.holding.timers.disarm(self)
         if self.parked is not None:
             self.parked.drop()
             self.parked = None
 
-    def answered_again(self, frame: Buffer, error: ErrorCode, now_ms: int) -> Buffer | None:
-        """Take the answer to a heartbeat that was repeated; return what the client gets, None to ask again."""
-        is_due = self._holding.is_gathering(self.command) and self.repeats <= len(REPEATS_MS)
-        if error is ErrorCode.NONE and is_due:
-            self._frame = frame
-            self._holding.timers.arm(self, now_ms + REPEATS_MS[self.repeats - 1], self.repeat)
-            return None
-        return frame
 
-
-class HeldSync:
+class HeldSync(_Held):
     """The answer to a SyncGroup of a member that need not revoke, held until those that must have joined again."""
 
-    def __init__(self, exchange: Exchange, frame: Buffer) -> None:
-        self.exchange = exchange
-        self._frame = frame
+    def __init__(
+        self, holding: ClassicHolding, exchange: Exchange, command: Sync, frame: Buffer, software: str
+    ) -> None:
+        super().__init__(holding, exchange, command, frame)
+        self._software = software
 
     def end(self, error: ErrorCode) -> None:
-        """Send the assignment, or the error in its place."""
-        frame = self._frame
-        if error is not ErrorCode.NONE:
-            frame = encode_answer(self.exchange.head, SyncGroupResponse(error_code=error))
-        self.exchange.answer(frame)
+        """Send the assignment, or the coordinator's own answer once the round has begun there."""
+        if error is ErrorCode.NONE:
+            self.answer_now()
+        elif not self.exchange.frame:  # it was too long to be kept
+            self.exchange.answer(encode_answer(self.exchange.head, SyncGroupResponse(error_code=error)))
+        else:
+            self.holding.repeat_later(self)
+
+    def answered_again(self, frame: Buffer, error: ErrorCode, now_ms: int) -> Buffer | None:
+        """Take the answer to the SyncGroup that was repeated; return what the client gets, None to ask again."""
+        if error is ErrorCode.REBALANCE_IN_PROGRESS and learns_sooner_by_heartbeat(self._software):
+            return self.frame
+        return super().answered_again(frame, error, now_ms)
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
         """A request arrived behind it: the member gets its assignment."""
         del follower, now_ms
-        self.end(ErrorCode.NONE)
+        self.answer_now()
         return False
 
     def drop(self) -> None:
         """The connection has ended."""
+        self.holding.timers.disarm(self)
 
 
 class ReachedMembers(Protocol):
@@ -226,24 +250,24 @@ class ClassicHolding:
             self.repeat_later(held)  # the round overtook the heartbeat
         return held
 
-    def hold_sync(self, exchange: Exchange, command: Sync, frame: Buffer) -> HeldSync:
-        """Hold the answer to a SyncGroup."""
-        held = self._syncs[command.group_id, command.member_id] = HeldSync(exchange, frame)
+    def hold_sync(self, exchange: Exchange, command: Sync, frame: Buffer, software: str) -> HeldSync:
+        """Hold the answer to a SyncGroup of a member with this software."""
+        held = self._syncs[command.group_id, command.member_id] = HeldSync(self, exchange, command, frame, software)
         return held
 
     def release_sync(self, group_id: str, member_id: str, error: ErrorCode) -> None:
-        """Send a held answer to SyncGroup, or an error in its place."""
+        """End the wait of a held answer to SyncGroup: with `error` its member is to join a round that has begun."""
         held = self._syncs.pop((group_id, member_id), None)
         if held is not None:
             held.end(error)
 
-    def repeat_later(self, held: HeldAnswer) -> None:
-        """Repeat a heartbeat in a moment."""
+    def repeat_later(self, held: HeldAnswer | HeldSync) -> None:
+        """Repeat a request in a moment."""
         self.timers.arm(held, self._clock.now_ms + FIRST_REPEAT_MS, held.repeat)
 
-    def is_gathering(self, command: Heartbeat) -> bool:
-        """Whether a round of the member's group gathers its members, as far as it is seen."""
-        group = self._groups.group(command.group_id)
+    def is_gathering(self, group_id: str) -> bool:
+        """Whether a round of a group gathers its members, as far as it is seen."""
+        group = self._groups.group(group_id)
         return group is not None and group.is_gathering
 
     def _decide(self, command: Heartbeat, now_ms: int) -> HeartbeatResult:

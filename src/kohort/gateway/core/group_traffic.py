@@ -304,13 +304,19 @@ class ConnectionTraffic:
                 assert api.answered is not None, "an answer that is read is noted"
                 if exchange.number or (isinstance(message, HeartbeatResponse) and message.error_code):
                     self._instances.answer(exchange, cast(Command, command), frame, self.client_host, self.software)
+                held = self._held
+                if isinstance(message, SyncGroupResponse) and isinstance(held, HeldSync) and held.exchange is exchange:
+                    passing = held.answered_again(frame, error_for(message.error_code), now_ms)
+                    if passing is not None:
+                        api.answered(self._groups, command, message, head.api_version, now_ms)
+                    return passing
                 holds = api.answered(self._groups, command, message, head.api_version, now_ms)
                 if isinstance(command, Join) and isinstance(message, JoinGroupResponse):
                     self._edge.join_answered(command.group_id, _join_result(message))
                 if holds and isinstance(command, Sync) and self._may_hold(exchange, command, now_ms):
                     assert self._holding is not None, "what may be held is held somewhere"
                     self._policies.counters.syncs += 1
-                    self._held = self._holding.hold_sync(exchange, command, frame)
+                    self._held = self._holding.hold_sync(exchange, command, frame, self.software)
                     return None
                 if isinstance(command, Heartbeat) and isinstance(message, HeartbeatResponse):
                     if not message.error_code and self._edge.interrupts(command, now_ms):

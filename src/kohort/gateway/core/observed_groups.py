@@ -105,6 +105,8 @@ class ObservedGroups:
         """By member id, the generation that its last SyncGroup or heartbeat named."""
         self._nameless: dict[str, list[Join]] = {}
         """By group, JoinGroups without an id that are not answered yet, and will be when the generation forms."""
+        self._joining: dict[str, Join] = {}
+        """By member id, JoinGroups that are not answered yet."""
         self._unformed: dict[str, tuple[Join, JoinResult]] = {}
         """By group, the first answer of a generation of which not all members are known yet."""
         self._uncertain: dict[str, int] = {}
@@ -182,6 +184,8 @@ class ObservedGroups:
 
     def join_sent(self, command: Join, now_ms: int) -> None:
         """A member sends JoinGroup. Who sends one without an id is known once it is answered."""
+        if command.member_id:
+            self._joining[command.member_id] = command
         group = self.group(command.group_id)
         if group is None:
             self.consumer.classic_sent(command, now_ms)
@@ -243,9 +247,9 @@ class ObservedGroups:
         if result.generation == group.generation and group.phase in _GATHERED:
             pass  # answered with the generation it has
         elif result.generation == group.generation:
-            # The round was predicted, and is none; or the answer is of the round before, on a slow connection.
+            # Else the answer is of the round before, on a slow connection.
             if is_awaited:
-                self._store(group, _assignments_of(group), now_ms)
+                self._no_round(group, result.member_id, now_ms)
         elif result.members or not self._nameless.get(group.group_id):
             self._form(group, command, result, now_ms)
         else:
@@ -254,8 +258,20 @@ class ObservedGroups:
         if result.members:
             self._reconcile(group, command, result, now_ms)
 
+    def _no_round(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
+        """A member's JoinGroup is answered with the generation that its group has, though a round was predicted.
+
+        Either there is none, or the JoinGroup was faster than the one of another member that opens it.
+        """
+        if group.awaiting_join == {member_id}:
+            self._store(group, _assignments_of(group), now_ms)
+        else:
+            group.awaiting_join.discard(member_id)
+
     def _named(self, command: Join, now_ms: int) -> None:
-        """A JoinGroup without an id is answered."""
+        """A JoinGroup is answered; one without an id may have been the last of its group."""
+        if self._joining.get(command.member_id) is command:
+            del self._joining[command.member_id]
         nameless = self._nameless.get(command.group_id, [])
         if command in nameless:
             nameless.remove(command)
@@ -287,6 +303,9 @@ class ObservedGroups:
             if is_quiet:
                 self._apply(_synced(group, _assignments_of(group), now_ms, cause), now_ms)
             return
+        self._enter(group, member_id, command, now_ms)
+
+    def _enter(self, group: ClassicGroup, member_id: str, command: Join, now_ms: int) -> None:
         cause = Cause(CauseKind.MEMBER_JOINED, now_ms, member_id, command.reason)
         self._apply(MemberAdded(group.group_id, member_id, command, cause), now_ms)
         self._open(group, cause, now_ms)
@@ -326,12 +345,14 @@ class ObservedGroups:
                     self._admit(group, joining, named, now_ms)
 
     def _reconcile(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
-        """Take the members in the leader's answer for the truth."""
+        """Take the members in the leader's answer for the truth: a JoinGroup that is not answered came after it."""
         listed = {member_id: (instance_id, metadata) for member_id, instance_id, metadata in result.members}
-        for member_id in sorted(group.members.keys() - listed.keys()):
+        unlisted = group.members.keys() - listed.keys()
+        late = sorted(unlisted & self._joining.keys())
+        for member_id in sorted(unlisted.difference(late)):
             self._remove(group, member_id, Cause(CauseKind.NOT_OBSERVED, now_ms, member_id), now_ms)
         missing = listed.keys() - group.members.keys()
-        if not missing:
+        if not missing and (not late or group.phase not in _GATHERED):
             return
         for member_id in sorted(missing & group.pending):
             dropped = Cause(CauseKind.NOT_OBSERVED, now_ms, member_id)
@@ -344,7 +365,10 @@ class ObservedGroups:
         )
         known = _synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
         is_synced = group.phase is Phase.STABLE
-        self._apply(replace(known, members=known.members + unseen, leader=result.leader, is_synced=is_synced), now_ms)
+        members = (*(each for each in known.members if each.member_id not in late), *unseen)
+        self._apply(replace(known, members=members, leader=result.leader, is_synced=is_synced), now_ms)
+        for member_id in late:
+            self._enter(group, member_id, self._joining[member_id], now_ms)
 
     # SyncGroup
 
