@@ -114,13 +114,12 @@ def overlapping(software: str) -> bool | None:
     return None if software in {"", JAVA, *COUNTING_FROM_ANSWERS} else False
 
 
-def learns_sooner_by_heartbeat(software: str) -> bool:
-    """Whether a client that has its assignment joins a round sooner than one whose SyncGroup is refused for the round.
+def rejoin_backoff_ms(software: str) -> int:
+    """Return how long a client waits before it joins again when its SyncGroup was refused for a round.
 
-    sarama sends a heartbeat at once when it has its assignment, and joins again at once where that is refused; after a
-    SyncGroup that is refused it waits for 2 s.
+    None waits when a heartbeat is; the first one sarama sends at once, and a later one as soon as one was due.
     """
-    return software == "sarama"
+    return 2_000 if software == "sarama" else 0
 
 
 # -- parking

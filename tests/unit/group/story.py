@@ -105,11 +105,9 @@ class Story:
         self.members, self.held = set(), {}
         return self.put("group_emptied", "all_members_joined")
 
-    def loaded(self, state: str = "Stable") -> Story:
+    def loaded(self, state: str = "Stable", kind: str = "coordinator_loaded") -> Story:
         assignments = {member: {"t": sorted(numbers)} for member, numbers in self.held.items()}
-        return self.put(
-            "group_loaded", "coordinator_loaded", members=sorted(self.members), assignments=assignments, state=state
-        )
+        return self.put("group_loaded", kind, members=sorted(self.members), assignments=assignments, state=state)
 
     # -- longer passages
 

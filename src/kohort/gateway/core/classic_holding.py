@@ -3,12 +3,11 @@
 A heartbeat goes to the coordinator at once, so that its member's session is renewed on time; its answer is held for as
 long as `kohort.parking` says. When a round is predicted, the heartbeat is repeated, and the coordinator's own answer
 goes to the client: no client gets REBALANCE_IN_PROGRESS without a round. A coordinator that has not seen the round
-yet, since its request came by another connection, is asked again a little later. So it is with a held answer to
-SyncGroup: a member that joined again before the round is open would be answered with the generation that it has.
+yet is asked again a little later. So it is with held answers to SyncGroup.
 
 An answer with REBALANCE_IN_PROGRESS is held too while the members of an eager round, all behind this gateway, are to
-learn of it together: a member that stops earlier than the last one gains nothing. Where it cannot wait so long, the
-client gets an answer without an error. A member that stays silent for its session is not waited for.
+learn of it together: a member that stops earlier gains nothing. Where it cannot wait so long, its client gets an answer
+without an error. A member that stays silent for its session is not waited for.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from kohort.parking.parked_heartbeat import (
     ParkedHeartbeat,
     can_committing_member_wait,
     can_static_member_wait,
-    learns_sooner_by_heartbeat,
     overlapping,
+    rejoin_backoff_ms,
 )
 from kohort.wire.codec import Buffer
 from kohort.wire.messages import HeartbeatResponse, SyncGroupResponse
@@ -133,10 +132,11 @@ class HeldSync(_Held):
     """The answer to a SyncGroup of a member that need not revoke, held until those that must have joined again."""
 
     def __init__(
-        self, holding: ClassicHolding, exchange: Exchange, command: Sync, frame: Buffer, software: str
+        self, holding: ClassicHolding, exchange: Exchange, command: Sync, frame: Buffer, backoff_ms: int, due_ms: int
     ) -> None:
         super().__init__(holding, exchange, command, frame)
-        self._software = software
+        self._backoff_ms = backoff_ms
+        self._due_ms = due_ms
 
     def end(self, error: ErrorCode) -> None:
         """Send the assignment, or the coordinator's own answer once the round has begun there."""
@@ -149,8 +149,8 @@ class HeldSync(_Held):
 
     def answered_again(self, frame: Buffer, error: ErrorCode, now_ms: int) -> Buffer | None:
         """Take the answer to the SyncGroup that was repeated; return what the client gets, None to ask again."""
-        if error is ErrorCode.REBALANCE_IN_PROGRESS and learns_sooner_by_heartbeat(self._software):
-            return self.frame
+        if error is ErrorCode.REBALANCE_IN_PROGRESS and max(0, self._due_ms - now_ms) < self._backoff_ms:
+            return self.frame  # the answer to its next heartbeat has it join sooner
         return super().answered_again(frame, error, now_ms)
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
@@ -250,9 +250,18 @@ class ClassicHolding:
             self.repeat_later(held)  # the round overtook the heartbeat
         return held
 
-    def hold_sync(self, exchange: Exchange, command: Sync, frame: Buffer, software: str) -> HeldSync:
-        """Hold the answer to a SyncGroup of a member with this software."""
-        held = self._syncs[command.group_id, command.member_id] = HeldSync(self, exchange, command, frame, software)
+    def hold_sync(
+        self, exchange: Exchange, command: Sync, frame: Buffer, software: str, heartbeat_ms: int
+    ) -> HeldSync | None:
+        """Hold the answer to a SyncGroup; None where it is to be sent now. Its sender's last heartbeat is known."""
+        due_ms = heartbeat_ms + self._parking.interval_ms(command.member_id)
+        held = HeldSync(self, exchange, command, frame, rejoin_backoff_ms(software), due_ms)
+        if not self.is_gathering(command.group_id):
+            self._syncs[command.group_id, command.member_id] = held
+        elif exchange.frame:
+            self.repeat_later(held)
+        else:
+            return None
         return held
 
     def release_sync(self, group_id: str, member_id: str, error: ErrorCode) -> None:

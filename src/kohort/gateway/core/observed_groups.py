@@ -38,6 +38,7 @@ from kohort.group.effects import Announce, Append, Arm, Effect, Note, Park, Park
 from kohort.group.events import (
     Event,
     GenerationFormed,
+    GroupDeleted,
     GroupLoaded,
     GroupStored,
     JoinRefused,
@@ -45,6 +46,7 @@ from kohort.group.events import (
     MemberIdIssued,
     MemberRemoved,
     PendingMemberDropped,
+    RevocationsAwaited,
     StaticMemberReplaced,
     StoredMember,
     SyncReceived,
@@ -115,6 +117,8 @@ class ObservedGroups:
         """By group, the generation in which a heartbeat was answered last."""
         self._contradicted: dict[str, tuple[int, int]] = {}
         """By group, the generation that it has here, and the one in which a heartbeat was answered."""
+        self._revoking: dict[str, frozenset[str]] = {}
+        """By group whose members wait for those that must revoke, which ones must, until the next generation forms."""
         self._handed_in: dict[str, tuple[Sync, str]] = {}
         """By group, the leader's SyncGroup that is not answered yet, and who assigned if not the leader."""
 
@@ -403,8 +407,8 @@ class ObservedGroups:
             return False
         if error is ErrorCode.NONE and command.generation == group.generation:
             self._observer.member_synced(command.member_id, now_ms)
-            if group.phase is Phase.PREPARING_REBALANCE:
-                self._doubt(group, now_ms)  # in a round no SyncGroup of the generation before is answered so
+            if self._is_round_doubtful(group, now_ms):
+                self._doubt(group, now_ms)
             if group.phase is Phase.COMPLETING_REBALANCE:
                 handed_in, remark = self._handed_in.pop(command.group_id, (None, ""))
                 if handed_in is not None and handed_in.generation == group.generation:
@@ -421,8 +425,16 @@ class ObservedGroups:
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._evicted(command.group_id, command.member_id, now_ms)
         self._observer.group_changed(command.group_id, now_ms)
-        is_assigned = error is ErrorCode.NONE and group.phase is Phase.STABLE
-        return is_assigned and group.is_holding and command.member_id in group.awaiting_sync
+        is_assigned = error is ErrorCode.NONE and command.generation == group.generation
+        return is_assigned and self._waits_for_others(group, command.member_id)
+
+    def _waits_for_others(self, group: ClassicGroup, member_id: str) -> bool:
+        """Whether a member that has its assignment is to join again at once, when those that must revoke have."""
+        if group.phase is Phase.STABLE:
+            return group.is_holding and member_id in group.awaiting_sync
+        # The first of them was faster than this answer.
+        revoking = self._revoking.get(group.group_id)
+        return group.is_gathering and revoking is not None and member_id not in revoking | group.awaiting_join
 
     # Heartbeat and LeaveGroup
 
@@ -495,7 +507,10 @@ class ObservedGroups:
         self._observer.group_unknown(group_id, max(generation, 0), now_ms)
 
     def _is_round_doubtful(self, group: ClassicGroup, now_ms: int) -> bool:
-        """Whether a predicted round is none: in one, a member's heartbeat is answered with REBALANCE_IN_PROGRESS."""
+        """Whether a predicted round is none: in one, no heartbeat or SyncGroup is answered without an error.
+
+        Some are that were faster than what opens the round.
+        """
         is_predicted = group.phase is Phase.PREPARING_REBALANCE
         return is_predicted and now_ms - group.state_timestamp_ms > DOUBTFUL_MS
 
@@ -515,6 +530,8 @@ class ObservedGroups:
                 return
             if generation != shown and self._are_here(known, group):
                 return  # a former group of this name was at that generation
+            if generation == known.generation and _is_as_described(known, group):
+                return
             for member_id in sorted(known.pending & {member.member_id for member in group.members}):
                 apply(self.shard, PendingMemberDropped(group.group_id, member_id, cause))
         members = tuple(StoredMember(*each[:4], UNKNOWN_MS, UNKNOWN_MS, *each[4:]) for each in sorted(group.members))
@@ -676,12 +693,23 @@ class ObservedGroups:
             gone = event.member_id if isinstance(event, MemberRemoved) else event.old_member_id
             self._seen_ms.pop(gone, None)
             self._generations.pop(gone, None)
+        elif isinstance(event, RevocationsAwaited) and event.is_holding:
+            self._revoking[event.group_id] = frozenset(event.revoking)
+        elif isinstance(event, GenerationFormed | GroupDeleted):
+            self._revoking.pop(event.group_id, None)
         self._observer.event_applied(self.shard, event, now_ms)
 
 
 def _is_let_in(command: Join) -> bool:
     """Whether a sender without an id is let in at once: it is static, or need not come back with an id."""
     return not command.member_id and (command.instance_id is not None or not command.is_two_step)
+
+
+def _is_as_described(known: ClassicGroup, group: DescribedGroup) -> bool:
+    """Whether a look-up shows what is known of a stable group."""
+    members = {(each.member_id, each.instance_id, each.client_id, each.assignment) for each in known.members.values()}
+    described = {(each.member_id, each.instance_id, each.client_id, each.assignment) for each in group.members}
+    return known.phase is Phase.STABLE and members == described
 
 
 def _is_former_id(command: Join, leader: str) -> bool:

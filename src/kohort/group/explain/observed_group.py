@@ -20,6 +20,7 @@ from kohort.group.explain.rebalance_report import (
     Wait,
     because,
 )
+from kohort.model.cause import CauseKind
 from kohort.model.ids import TopicPartition
 
 IDENTIFYING = ("at_ms", "event", "member", "generation", "client", "error", "count")
@@ -282,9 +283,12 @@ class Course:
         self.answer(due & self.members, self.due_ms)
 
     def reload(self, event: EventFields) -> set[str]:
-        """Take up a group that its coordinator has loaded; return the members that were known before."""
+        """Take up a group that its coordinator has loaded; return the members that were known before.
+
+        A gateway that looked a group up says so with an event of the same name.
+        """
         known = set(self.members)
-        if self.running is not None:
+        if self.running is not None and because(event).kind != CauseKind.NOT_OBSERVED:
             self.running.restarts += 1
         self.record_members(event)
         for member_id, (client_id, instance_id) in (event.get("clients") or {}).items():

@@ -10,6 +10,7 @@ from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join
 from kohort.group.consumer.group import ConsumerGroup, GroupState
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup, DescribedMember
+from kohort.group.events import Event
 from kohort.group.results import ConsumerHeartbeatResult, JoinResult
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING
@@ -22,7 +23,12 @@ class World:
 
     def __init__(self) -> None:
         self.asked: list[int] = []
-        self.gateway = Gateway(GroupSettings(), lambda *_: None, lambda _, generation: self.asked.append(generation))
+        self.events: list[Event] = []
+        self.gateway = Gateway(
+            GroupSettings(),
+            lambda _shard, event, _now_ms: self.events.append(event),
+            lambda _, generation: self.asked.append(generation),
+        )
         self.groups = self.gateway.groups
 
     def heartbeat(self, epoch: int, now_ms: int) -> None:
@@ -89,6 +95,18 @@ def test_a_generation_that_heartbeats_show_twice_is_the_group_s_though_it_is_low
     assert world.groups.generation_of("g") == 1
     assert world.groups.take_shown() == {"g": 1}, "which other instances are sent"
     assert not world.groups.take_shown()
+
+
+def test_a_look_up_that_shows_what_is_known_is_no_event() -> None:
+    world = World()
+    world.groups.described(CLASSIC, 5, 0)
+    for times, shown in (
+        (1, CLASSIC),
+        (2, CLASSIC._replace(members=(CLASSIC.members[0]._replace(assignment=b"t:1"),))),
+    ):
+        world.differs_elsewhere(5, times)
+        world.groups.described(shown, 5, times)
+        assert len(world.events) == times
 
 
 def test_a_member_that_is_answered_and_not_known_has_its_group_looked_up() -> None:

@@ -24,6 +24,8 @@ from kohort.wire.frames import decode_response, encode_request
 from kohort.wire.message import Message, Response
 from kohort.wire.messages import (
     ApiVersionsRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     SyncGroupRequest,
@@ -126,6 +128,9 @@ def test_a_member_whose_join_came_after_the_generation_had_formed_opens_the_next
     assert course.causes() == [CauseKind.MEMBER_JOINED] * 2
 
 
+START_MS = 100_000
+
+
 class Member:
     """A member of a cooperative group behind a gateway, and the broker's end of its connection."""
 
@@ -141,11 +146,11 @@ class Member:
 
     def send(self, message: Message, version: int) -> None:
         self.sent += 1
-        self.relay.from_client(encode_request(message, version, self.sent, "c1"), 0)
+        self.relay.from_client(encode_request(message, version, self.sent, "c1"), START_MS)
 
     def answered(self, answer: Response, version: int) -> None:
         self.to_broker.clear()
-        self.relay.from_broker(b"".join(encode_response(answer, version, self.sent)), 0)
+        self.relay.from_broker(b"".join(encode_response(answer, version, self.sent)), START_MS)
 
     def join(self, *owned: int) -> None:
         subscription = Subscription(["t"], owned=[TopicPartition("t", each) for each in owned])
@@ -181,20 +186,31 @@ def assignment(*partitions: int) -> bytes:
     return encode_assignment(Assignment([TopicPartition("t", each) for each in partitions]))
 
 
-def member_with_held_sync(software: str = "librdkafka") -> Member:
-    """Return a member that need not revoke, when the one that must has just sent its JoinGroup."""
+def members_of_two_rounds(
+    software: str = "librdkafka", *, beats: bool = False, owned: tuple[int, ...] = ()
+) -> tuple[Member, Member]:
+    """Return the leader, which must revoke, and another member, which must if it `owned` any; both have synced."""
     gateway = Gateway(group_settings(Config()), lambda *_: None, policies=EVERYTHING_PARKED)
     leader, waiting = Member(gateway, "a"), Member(gateway, "b", software)
     leader.join()
     leader.joined(1, "a")
     leader.sync(1, a=(0, 1))
     leader.synced(0, 1)
-    waiting.join()
+    if beats:
+        waiting.send(HeartbeatRequest(group_id="g", generation_id=1, member_id="b"), 3)
+        waiting.answered(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), 3)
+    waiting.join(*owned)
     leader.join(0, 1)
-    leader.joined(2, "a", "b")
     waiting.joined(2)
+    leader.joined(2, "a", "b")
     waiting.sync(2)
     leader.sync(2, a=(0,), b=())
+    return leader, waiting
+
+
+def member_with_held_sync(software: str = "librdkafka", *, beats: bool = False) -> Member:
+    """Return a member that need not revoke, when the one that must has just sent its JoinGroup."""
+    leader, waiting = members_of_two_rounds(software, beats=beats)
     leader.synced(0)
     waiting.synced()
     assert waiting.last_answer() is None
@@ -205,7 +221,7 @@ def member_with_held_sync(software: str = "librdkafka") -> Member:
 def test_a_held_sync_is_repeated_until_the_coordinator_has_seen_the_round() -> None:
     waiting = member_with_held_sync()
     for now_ms in (10, 40):
-        waiting.gateway.tick(now_ms)
+        waiting.gateway.tick(START_MS + now_ms)
         assert waiting.to_broker, f"the SyncGroup is sent again by {now_ms} ms"
         waiting.synced(error=ErrorCode.NONE if now_ms == 10 else ErrorCode.REBALANCE_IN_PROGRESS)
     assert waiting.last_answer() is ErrorCode.REBALANCE_IN_PROGRESS
@@ -214,13 +230,32 @@ def test_a_held_sync_is_repeated_until_the_coordinator_has_seen_the_round() -> N
 def test_a_member_gets_its_assignment_where_the_coordinator_opens_no_round() -> None:
     waiting = member_with_held_sync()
     for now_ms in (10, 100, 1_000, 10_000):
-        waiting.gateway.tick(now_ms)
+        waiting.gateway.tick(START_MS + now_ms)
         waiting.synced()
     assert waiting.last_answer() is ErrorCode.NONE
 
 
-def test_a_sarama_member_gets_its_assignment_and_learns_of_the_round_by_its_heartbeat() -> None:
-    waiting = member_with_held_sync("sarama")
-    waiting.gateway.tick(10)
+def test_a_member_whose_assignment_comes_after_the_round_has_begun_joins_it_at_once() -> None:
+    leader, waiting = members_of_two_rounds()
+    leader.synced(0)
+    leader.join(0)
+    waiting.synced()
+    waiting.gateway.tick(START_MS + 10)
     waiting.synced(error=ErrorCode.REBALANCE_IN_PROGRESS)
-    assert waiting.last_answer() is ErrorCode.NONE
+    assert waiting.last_answer() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_that_must_revoke_gets_its_assignment_also_when_the_round_has_begun() -> None:
+    leader, other = members_of_two_rounds(owned=(2,))
+    leader.synced(0)
+    leader.join(0)
+    other.synced()
+    assert other.last_answer() is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("beats", [False, True])
+def test_a_sarama_member_gets_its_assignment_if_its_heartbeat_comes_before_the_end_of_its_backoff(beats: bool) -> None:
+    waiting = member_with_held_sync("sarama", beats=beats)
+    waiting.gateway.tick(START_MS + 10)
+    waiting.synced(error=ErrorCode.REBALANCE_IN_PROGRESS)
+    assert waiting.last_answer() is (ErrorCode.REBALANCE_IN_PROGRESS if beats else ErrorCode.NONE)

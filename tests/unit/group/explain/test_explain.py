@@ -371,6 +371,13 @@ def test_restart_of_the_broker_in_a_round_does_not_end_the_story() -> None:
     assert "the coordinator was started anew" in last_sentence(story)
 
 
+def test_a_group_that_a_gateway_looked_up_is_no_restart_of_its_coordinator() -> None:
+    story = Story().stable(a={0}, b={1}).joined("c").opened("member_joined", "c").after(10).rejoined("a")
+    story.loaded(kind="not_observed").after(500)
+    story.rejoined("a").opened("member_rejoined", "a").rejoined("b").joined("c").formed().stored(a={0}, b={1}, c={2})
+    assert "the coordinator was started anew" not in last_sentence(story)
+
+
 def test_generation_that_a_restart_found_in_the_log_goes_on_without_a_new_round() -> None:
     story = Story().stable(a={0}, b={1}).joined("c").opened("member_joined", "c").rejoined("a").rejoined("b").formed()
     story.after(1_000).loaded("CompletingRebalance").stored(a={0}, b={1}, c={2})
