@@ -76,8 +76,7 @@ class BrokerState:
     def start(self, now_ms: int) -> None:
         """Open and replay the metadata log, and begin a new epoch. Raises StorageError."""
         self._log.open(now_ms, fsync=self._config.log_flush_interval_messages < LONG_MAX)
-        for entry in self._log.replay():
-            self._apply(entry)
+        self._log.replay(self._apply)
         self._next_producer_id = self._reserved_producer_id  # what was reserved may have been given
         entries: list[Entry] = []
         if not self.cluster_id:

@@ -7,9 +7,10 @@ are many more than what they come to, that is written in their place.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kohort.log.disk import Disk, StorageError
@@ -24,6 +25,10 @@ DIRECTORY = "__kohort_metadata-0"
 log = logging.getLogger("kohort.node")
 
 Entry = dict[str, Any]
+
+
+class UnreadableEntry(StorageError):
+    """An entry with a right checksum that is no JSON, or does not fit those before it."""
 
 
 class MetadataLog:
@@ -58,16 +63,16 @@ class MetadataLog:
         assert self._opened is not None, "metadata changes only while its log is open"
         return self._opened
 
-    def replay(self) -> Iterator[Entry]:
-        """Yield every entry in the order it was written. Raises DamagedLog, StorageError."""
+    def replay(self, apply: Callable[[Entry], None]) -> None:
+        """Apply every entry in the order it was written. Raises StorageError, also for one that cannot be applied."""
         start = self._log.log_start_offset
         try:
             for _, batch in self._log.checked_batches():
                 for record in decode_batch(batch):
                     if record.offset >= start and record.value is not None:
                         self.length += 1
-                        yield json.loads(bytes(record.value))
-        except DamagedLog as error:
+                        _apply_one(record, apply)
+        except (DamagedLog, UnreadableEntry) as error:
             raise _refusal(error) from error
 
     def append(self, entries: Sequence[Entry], now_ms: int) -> None:
@@ -109,6 +114,14 @@ class MetadataLog:
             self._opened.close()
 
 
-def _refusal(error: DamagedLog) -> StorageError:
+def _apply_one(record: Record, apply: Callable[[Entry], None]) -> None:
+    try:
+        apply(json.loads(bytes(record.value or b"")))
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        text = f"the entry at offset {record.offset} is none that this version of kohort can read ({error!r})"
+        raise UnreadableEntry(errno.EINVAL, text, DIRECTORY) from error
+
+
+def _refusal(error: StorageError) -> StorageError:
     advice = f"put the file back from a copy, or move the folder {DIRECTORY} away and create the topics anew"
     return StorageError(error.errno, f"{error.strerror}; it holds all topics and settings: {advice}", error.filename)

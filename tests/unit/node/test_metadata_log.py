@@ -13,6 +13,7 @@ from tests.unit.node.test_broker_state import state
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
 from kohort.node.metadata_log import DIRECTORY
+from kohort.wire.record_batches import Record, encode_batch, read_header
 
 LOG = f"{DIRECTORY}/00000000000000000000.log"
 LEADER_EPOCH = range(12, 16)
@@ -91,6 +92,20 @@ def test_damage_before_sound_entries_stops_a_start_and_changes_nothing() -> None
         with pytest.raises(StorageError, match=r"damaged at byte .*put the file back from a copy, or move the folder"):
             Desk(desk.disk, desk.clock)
         assert desk.disk.files[LOG].content == before
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"{", b"[" * 100_000, b"[]", b'{"type":"topic"}', b'{"type":"delete","name":"missing"}', b'{"type":"acl"}'],
+)
+def test_an_entry_that_cannot_be_read_stops_a_start_and_is_named(value: bytes) -> None:
+    desk = lived()
+    desk.node.stop(desk.clock.now_ms())
+    disk = desk.disk.clone()
+    end = read_header(disk.files[LOG].content, batch_starts(desk)[-2]).last_offset + 1
+    disk.files[LOG].append([encode_batch([Record(0, 0, None, value)], base_offset=end)])
+    with pytest.raises(StorageError, match=rf"the entry at offset {end} is none .*: put the file back from a copy"):
+        Desk(disk, desk.clock)
 
 
 def without_metadata(desk: Desk) -> Desk:
