@@ -1,4 +1,4 @@
-"""Reading a topic to its end, without what transactions have not committed, by librdkafka."""
+"""Reading a topic to its end, with or without what transactions have not committed, by librdkafka."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ class Record(NamedTuple):
     value: str
 
 
-def read_committed(bootstrap: str, topic: str, partitions: int, timeout_s: float = 20) -> list[Record]:
+def read_committed(bootstrap: str, topic: str, partitions: int) -> list[Record]:
     """Return the records up to the last stable offsets, those of each partition in their order."""
+    return read_to_end(bootstrap, topic, partitions, "read_committed")
+
+
+def read_to_end(bootstrap: str, topic: str, partitions: int, isolation: str, timeout_s: float = 20) -> list[Record]:
+    """Return the records that a consumer of that isolation level can read, those of each partition in their order."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     settings = {"bootstrap.servers": bootstrap, "group.id": "reads-to-the-end", "enable.auto.commit": False}
-    consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.partition.eof": True})
+    consumer = Consumer({**settings, "isolation.level": isolation, "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     records: list[Record] = []
     ended: set[int] = set()

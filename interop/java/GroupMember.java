@@ -60,10 +60,12 @@ public class GroupMember {
         if (positions.isEmpty()) return;
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
         positions.forEach((p, o) -> offsets.put(new TopicPartition(topic, p), new OffsetAndMetadata(o)));
+        String wanted = ",\"offsets\":{" + positions.entrySet().stream()
+            .map(e -> "\"" + e.getKey() + "\":" + e.getValue()).collect(Collectors.joining(",")) + "}";
+        line("committing", wanted);
         try {
             consumer.commitSync(offsets);
-            line("committed", ",\"offsets\":{" + positions.entrySet().stream()
-                .map(e -> "\"" + e.getKey() + "\":" + e.getValue()).collect(Collectors.joining(",")) + "}");
+            line("committed", wanted);
             positions.clear();
         } catch (WakeupException e) {
             commit();  // asked to leave or to turn, which the loop sees

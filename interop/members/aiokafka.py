@@ -47,6 +47,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             client_id="aiokafka",
             enable_auto_commit=chosen.is_automatic,
             auto_offset_reset="earliest",
+            isolation_level=chosen.isolation,
             fetch_max_wait_ms=100,
             **extra,
         )
@@ -65,6 +66,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
     async def commit(self) -> None:
         if not self.positions:
             return
+        self.report.committing(self.positions)
         offsets = {TopicPartition(self.chosen.topic, partition): o for partition, o in self.positions.items()}
         try:
             await self.consumer.commit(offsets)

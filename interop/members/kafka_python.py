@@ -44,6 +44,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             client_id="kafka-python",
             enable_auto_commit=chosen.is_automatic,
             auto_offset_reset="earliest",
+            isolation_level=chosen.isolation,
             fetch_max_wait_ms=100,
             **extra,
         )
@@ -70,6 +71,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
     def commit(self) -> None:
         if not self.positions:
             return
+        self.report.committing(self.positions)
         offsets = {
             TopicPartition(self.chosen.topic, partition): OffsetAndMetadata(offset, "", -1)
             for partition, offset in self.positions.items()

@@ -67,6 +67,7 @@ class _Member(RebalanceListener):
             client_id="kohort",
             enable_auto_commit=chosen.is_automatic,
             auto_offset_reset="earliest",
+            isolation_level=chosen.isolation,
             fetch_max_wait_ms=100,
             listener=self,
             **_protocol(chosen),
@@ -90,6 +91,7 @@ class _Member(RebalanceListener):
         if not self.positions:
             return
         committing = dict(self.positions)
+        self.report.committing({each.partition: offset for each, offset in committing.items()})
         try:
             await self.consumer.commit(committing)
         except (KafkaError, CommitFailed) as error:

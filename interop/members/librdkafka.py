@@ -20,6 +20,7 @@ def _configuration(chosen: Options) -> dict[str, str | int | bool]:
         "client.id": "librdkafka",
         "enable.auto.commit": chosen.is_automatic,
         "auto.offset.reset": "earliest",
+        "isolation.level": chosen.isolation,
         "fetch.wait.max.ms": 100,
     }
     if chosen.instance:
@@ -54,6 +55,7 @@ def run(chosen: Options, report: Report) -> None:
     def commit() -> None:
         if not positions:
             return
+        report.committing(positions)
         offsets = [TopicPartition(chosen.topic, partition, offset) for partition, offset in positions.items()]
         try:
             consumer.commit(offsets=offsets, asynchronous=False)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 Row = tuple[int, int, str, str]  # partition, offset, key, value
 
@@ -39,6 +40,11 @@ class Options:
     def is_reported(self) -> bool:
         """Whether what is read is reported; of a library that commits by itself, where that is asked for."""
         return not self.is_automatic or self.more.get("report") == "1"
+
+    @property
+    def isolation(self) -> Literal["read_uncommitted", "read_committed"]:
+        """Its `isolation.level`: whether it reads what transactions have not committed."""
+        return "read_committed" if self.more.get("isolation") == "read_committed" else "read_uncommitted"
 
     def turned(self) -> Options:
         """Return the same with the other protocol."""
@@ -94,6 +100,10 @@ class Report:
     def read(self, rows: list[Row]) -> None:
         """Print what one poll brought."""
         self.line("read", records=rows)
+
+    def committing(self, positions: Mapping[int, int]) -> None:
+        """Print what a commit will ask for: whether it took effect is unknown until the next of `committed`."""
+        self.line("committing", offsets={str(partition): offset for partition, offset in positions.items()})
 
     def committed(self, positions: Mapping[int, int]) -> None:
         """Print what a commit has confirmed."""
