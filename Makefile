@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit museum sim swarm lockstep interop bench gen changelog lock clean
+.PHONY: help demo test check unit museum sim swarm lockstep interop torture fuzz bench gen changelog lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -41,6 +41,12 @@ interop: .venv/interop ## real clients on our broker, our clients on a real Kafk
 	$(BIN)/python -m pytest -v -m interop tests/interop
 	$(BIN)/python -m interop.table
 
+torture: .venv/interop ## real broker, mixed clients, faults at once; nothing acknowledged is lost: make torture MINUTES=10 SEED=7
+	$(BIN)/python -m interop.torture --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
+
+fuzz: .venv/fuzz ## bytes guided by coverage for every decoder: make fuzz MINUTES=60 TARGET=frames
+	$(BIN)/python -m tests.decoders --minutes $(or $(MINUTES),5) $(if $(TARGET),--target $(TARGET))
+
 bench: .venv/interop ## every figure beside its peer in the same run, into docs/figures.md
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.table
@@ -70,8 +76,8 @@ clean: ## remove what make and the tests wrote
 	@test -n "$(PYTHON)" || { echo "kohort needs Python 3.11 or newer; none was found. Say which with: make PYTHON=/path/to/python"; exit 1; }
 	@$(PYTHON) -m venv .venv || { echo "This Python cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv"; rm -rf .venv; exit 1; }
 
-# One stamp for each set; each set holds the one before it, so a larger one satisfies the smaller.
-.venv/demo .venv/dev .venv/interop: .venv/%: requirements/%.txt pyproject.toml | .venv/bin/python
+# One stamp for each set; demo, dev and interop hold the one before them, so a larger one satisfies the smaller.
+.venv/demo .venv/dev .venv/interop .venv/fuzz: .venv/%: requirements/%.txt pyproject.toml | .venv/bin/python
 	@echo "Installing requirements/$*.txt into .venv (the first time takes a few minutes: Spark is a large download)"
 	$(INSTALL) requirements/$*.txt
 	$(PIP) install --quiet --no-deps --editable .

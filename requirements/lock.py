@@ -1,4 +1,4 @@
-"""Resolve pyproject.toml into the three lock files, for every platform and Python, with hashes."""
+"""Resolve pyproject.toml into the lock files, for every platform and Python, with hashes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ DEMO = [
     "demo",
 ]
 
+DEV = [*DEMO, "--extra", "iceberg", "--extra", "security", "--group", "check"]
+
 SETS = {
     "demo": DEMO,
-    "dev": [*DEMO, "--extra", "iceberg", "--extra", "security", "--group", "check"],
+    "dev": DEV,
+    "fuzz": [*DEV, "--group", "fuzz"],
     "interop": [
         *DEMO,
         "--extra",
