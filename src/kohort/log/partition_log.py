@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
@@ -110,7 +111,7 @@ class PartitionLog:
         self.report: Callable[[str], None] | None = None
         """Takes a sentence about damage that a read finds."""
         self._missing: set[int] = set()
-        """Where offsets are missing that were reported."""
+        """The offsets after those that are missing and were reported."""
         self._segments.on_jump = self._jumped
 
     # -- opening and closing
@@ -125,14 +126,17 @@ class PartitionLog:
         *,
         topic_id: bytes = NO_TOPIC_ID,
         strict: bool = False,
+        report: Callable[[str], None] | None = None,
     ) -> PartitionLog:
         """Open the log of a directory, which need not exist before the first append.
 
         After a clean shutdown the files are trusted; otherwise the last segment is recovered, and `recovery` has what
-        that did. Raises StorageError; DamagedLog if `strict` and sound batches lie behind what would be cut.
+        that did. `report` takes sentences about damage that is found now or when it is read. Raises StorageError;
+        DamagedLog if `strict` and sound batches lie behind what would be cut.
         """
         log = cls(disk, directory, config, topic_id)
         log._is_strict = strict
+        log.report = report
         names = list(disk.list(directory))
         if names:
             log._load(names, now_ms)
@@ -170,9 +174,30 @@ class PartitionLog:
             else:
                 self._recover(names, now_ms)
             self.log_start_offset = max(self.log_start_offset, self._segments.bases[0])
+            self._check_order()
         # What was deleted must not come again under the same offsets, even if the log lost its end.
         self.log_end_offset = max(self.log_end_offset, self.log_start_offset)
         self._flushed_offset = self.log_end_offset
+
+    def _check_order(self) -> None:
+        """Report where a segment does not begin at the offset at which the one before it ends, or is another's file."""
+        if self.report is None or self._may_have_holes:
+            return
+        for segment, following in pairwise(self._segments):
+            begin, end = segment.ends()
+            if begin is not None and begin != segment.base_offset:
+                file = segment_name(segment.base_offset, ".log")
+                self.report(
+                    f"{self.directory}/{file} begins at offset {begin}: it is another file, or a copy of one; put the"
+                    " right one back from a copy while the broker is stopped, or see `kohort log verify`"
+                )
+            elif end is not None and end < following.base_offset:
+                self._jumped(end, following.base_offset)
+
+    @property
+    def _may_have_holes(self) -> bool:
+        """Whether a cleaner may have removed offsets."""
+        return self.config.compacts or self.cleaner.first_dirty > 0
 
     def _recover(self, names: list[str], now_ms: int) -> None:
         """Read what the last close did not vouch for."""
@@ -241,8 +266,9 @@ class PartitionLog:
                 active.log.truncate(step.position)
             active.log.flush()
         config, topic_id = self.config, self.topic_id
-        fresh = self.open(self._disk, self.directory, config, now_ms, topic_id=topic_id, strict=self._is_strict)
-        fresh.report = self.report
+        fresh = self.open(
+            self._disk, self.directory, config, now_ms, topic_id=topic_id, strict=self._is_strict, report=self.report
+        )
         self.cleaner.stop()
         self._segments.close()
         return fresh
@@ -416,10 +442,9 @@ class PartitionLog:
 
     def _jumped(self, offset: int, following: int) -> None:
         """Report offsets that no segment holds, unless a cleaner may have removed them."""
-        is_cleaned = self.config.compacts or self.cleaner.first_dirty > 0
-        if is_cleaned or offset in self._missing or self.report is None:
+        if self._may_have_holes or following in self._missing or self.report is None:
             return
-        self._missing.add(offset)
+        self._missing.add(following)
         self.report(
             f"{self.directory}: no segment has the offsets {offset} to {following - 1}, a file is missing: readers go "
             f"on at {following}; put the segment back from a copy while the broker is stopped"

@@ -29,6 +29,8 @@ _STEP = Struct(">qi11xi")  # base offset, batch length, last offset delta
 _STEP_BYTES = 27
 _WINDOW = 16 * 1024
 _UNSAVED_ENTRIES = 256
+_LONGEST_TAIL = 8 << 20
+"""How much of a segment is read to find its end; more than an index leaves out, unless it is none of this segment."""
 
 ABORTED_SUFFIX = ".txnindex"
 _ABORTED = Struct(">hqqqq")
@@ -469,6 +471,30 @@ class Segment:
             if step.last_offset >= offset:
                 return step
         return None
+
+    def ends(self) -> tuple[int | None, int | None]:
+        """Return the first offset and the one after the last batch, None for what is not found without a long search.
+
+        A segment that takes no more appends is meant: the end of its index file shows where the last batches are, and
+        the index need not be read whole.
+        """
+        begin = None
+        try:
+            if not self.size:
+                return self.base_offset, self.base_offset
+            begin = next(self.steps(0)).base_offset
+            index = self._disk.open(self._stem + ".index")
+            entry = index.read(max(0, index.size - _OFFSET_ENTRY.size), _OFFSET_ENTRY.size)
+            index.close()
+            _, position = _OFFSET_ENTRY.unpack(entry) if len(entry) == _OFFSET_ENTRY.size else (0, 0)
+            if not 0 <= position < self.size or self.size - position > _LONGEST_TAIL:
+                return begin, None
+            end = begin
+            for step in self.steps(position):
+                end = step.last_offset + 1
+        except (StorageError, CorruptBatch):
+            return begin, None
+        return begin, end
 
     def border(self, start: int, end: int) -> Step | None:
         """Return the batch that crosses `end` or starts there, given a border `start`; None when none does."""

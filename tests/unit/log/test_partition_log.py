@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log, rows
 
-from kohort.log.disk import Disk, StorageError, read_file
+from kohort.log.disk import Disk, StorageError, read_file, replace_file
 from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk, failing
 from kohort.log.partition_log import Appended, OffsetOutOfRange, PartitionLog
@@ -324,32 +324,56 @@ def test_a_flush_reaches_the_segments_that_were_rolled_since_the_last_one() -> N
     assert [row.offset for row in everything(open_log(disk))] == list(range(total))
 
 
-def test_a_missing_segment_in_the_middle_is_reported_once_and_read_past(disk: Disk) -> None:
-    log = open_log(disk)
-    fill(log)
-    total = log.log_end_offset
-    log.close()
-    bases = [int(name[:20]) for name in names(disk, ".log")]
-    disk.remove(f"{DIRECTORY}/{bases[1]:020d}.log")
-    log = open_log(disk)
+def reports_of(disk: Disk, config: LogConfig = SMALL) -> tuple[PartitionLog, list[str]]:
+    """Open a log, and return it with what it reports."""
     found: list[str] = []
-    log.report = found.append
-    for _ in range(2):
-        assert [row.offset for row in everything(log)] == [*range(bases[1]), *range(bases[2], total)]
-    assert found == [
+    return PartitionLog.open(disk, DIRECTORY, config, 0, report=found.append), found
+
+
+def filled(disk: Disk, config: LogConfig = SMALL) -> tuple[int, list[int]]:
+    """Fill and close a log; return its end and the base offsets of its segments."""
+    log = open_log(disk, config)
+    fill(log)
+    log.close()
+    return log.log_end_offset, [int(name[:20]) for name in names(disk, ".log")]
+
+
+def test_a_missing_segment_in_the_middle_is_reported_when_the_log_is_opened_and_read_past(disk: Disk) -> None:
+    total, bases = filled(disk)
+    disk.remove(f"{DIRECTORY}/{bases[1]:020d}.log")
+    log, found = reports_of(disk)
+    text = (
         f"{DIRECTORY}: no segment has the offsets {bases[1]} to {bases[2] - 1}, a file is missing: readers go on at"
         f" {bases[2]}; put the segment back from a copy while the broker is stopped"
+    )
+    assert found == [text]
+    for _ in range(2):
+        assert [row.offset for row in everything(log)] == [*range(bases[1]), *range(bases[2], total)]
+    assert found == [text], "once"
+
+
+def test_a_segment_that_lies_where_another_belongs_is_reported_when_the_log_is_opened(disk: Disk) -> None:
+    _, bases = filled(disk)
+    replace_file(disk, f"{DIRECTORY}/{bases[1]:020d}.log", read_file(disk, f"{DIRECTORY}/{bases[2]:020d}.log"))
+    _, found = reports_of(disk)
+    assert found == [
+        f"{DIRECTORY}/{bases[1]:020d}.log begins at offset {bases[2]}: it is another file, or a copy of one; put the"
+        " right one back from a copy while the broker is stopped, or see `kohort log verify`"
     ]
 
 
+def test_a_sound_log_reports_nothing_whatever_its_indexes_are(disk: Disk) -> None:
+    _, bases = filled(disk)
+    disk.remove(f"{DIRECTORY}/{bases[0]:020d}.index")
+    replace_file(disk, f"{DIRECTORY}/{bases[1]:020d}.index", bytes(80))
+    replace_file(disk, f"{DIRECTORY}/{bases[2]:020d}.index", b"\x7f" * 80)
+    assert reports_of(disk)[1] == []
+
+
 def test_what_a_cleaner_may_have_removed_is_not_missing(disk: Disk) -> None:
-    log = open_log(disk, replace(SMALL, cleanup_policy="compact"))
-    fill(log)
-    log.close()
-    bases = [int(name[:20]) for name in names(disk, ".log")]
+    config = replace(SMALL, cleanup_policy="compact")
+    _, bases = filled(disk, config)
     disk.remove(f"{DIRECTORY}/{bases[1]:020d}.log")
-    log = open_log(disk, replace(SMALL, cleanup_policy="compact"))
-    found: list[str] = []
-    log.report = found.append
+    log, found = reports_of(disk, config)
     assert everything(log)
     assert found == []

@@ -126,10 +126,10 @@ class Partition:
         """The open log, or the failed one as long as it cannot be opened again. Raises StorageError."""
         if self._log is None:
             storage, topic_id = self._storage, self.topic.topic_id
+            config, now_ms = self._configure(), storage.clock.now_ms
             self._log = PartitionLog.open(
-                storage.disk, self.directory, self._configure(), storage.clock.now_ms, topic_id=topic_id
+                storage.disk, self.directory, config, now_ms, topic_id=topic_id, report=log.error
             )
-            self._log.report = log.error
             if self._log.recovery is not None and (sentence := self._log.recovery.sentence):
                 log.warning("recovered %s after it was not closed: %s", self.directory, sentence)
         elif self._log.failure is not None:
