@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.spark.direct_rows import batches_of, map_in_tasks
+from kohort.spark.direct_rows import batches_of, in_tasks
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
-from kohort.spark.rows.spark_columns import spark_columns
 from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
 from kohort.wire.compression import Compression
 from kohort.wire.record_batches import Record
@@ -51,17 +50,16 @@ def test_rows_that_are_used_as_they_are_are_those_of_the_frame_and_a_transformat
     wanted = sorted((row.partition, row.offset, bytes(row.value or b"")) for row in small.collect())
     for frame in (small, frame_on_executors(spark, settings, ranges)):
         for rows in (frame, frame.filter("offset >= 0")):
-            places = [row for batch in batches_of(rows) for row in batch.to_pylist()]
-            assert sorted((row["partition"], row["offset"], row["value"] or b"") for row in places) == wanted
-            found = map_in_tasks(rows, as_they_are, spark_columns()).collect()
-            assert sorted((row.partition, row.offset, bytes(row.value or b"")) for row in found) == wanted
+            assert sorted(places_of(batches_of(rows))) == wanted
+            assert sorted(place for places in in_tasks(rows, places_of) for place in places) == wanted
         few = frame.filter("partition = 2 and offset < 510")
         assert sum(batch.num_rows for batch in batches_of(few)) == 10
-        assert map_in_tasks(few, as_they_are, spark_columns()).count() == 10
+        assert sum(map(len, in_tasks(few, places_of))) == 10
 
 
-def as_they_are(batches):
-    yield from batches
+def places_of(batches):
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    return [(row["partition"], row["offset"], row["value"] or b"") for row in rows]
 
 
 def test_rows_are_the_records_inside_the_ranges(spark, topic, ranges):

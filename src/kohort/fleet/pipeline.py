@@ -134,9 +134,9 @@ def _derive(spark: SparkSession, run: Run, bronze: StoredBronze, stage: Stage) -
     records = _with_outcomes(spark, run, has_open=bronze.has_open)
     states = run.frame(spark, STATE_GROUPS)
     with stage("fold"):
-        places = {what: run.destination(table) for what, table in PARTS.items()}
+        plans = {what: run.plan(table) for what, table in PARTS.items()}
         tasks = spark.sparkContext.defaultParallelism * TASKS_PER_CORE
-        found = silver.folded(records, states, names_of_topics(run), bronze.dense, tasks, places)
+        found = silver.folded(records, states, names_of_topics(run), bronze.dense, tasks, plans)
         for what, files in found.items():
             run.take(PARTS[what], files)
     with stage("silver"):

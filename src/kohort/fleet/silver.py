@@ -8,7 +8,6 @@ memory is that of the largest group's current state.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import date
@@ -35,8 +34,10 @@ from kohort.fleet.schema import (
     Table,
     bucket_of,
 )
-from kohort.fleet.table_files import Destination
+from kohort.fleet.table_files import writer_of
+from kohort.spark.direct_rows import in_tasks
 from kohort.spark.tables.delta_files import DeltaFile
+from kohort.spark.tables.delta_storage import DeltaPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -115,9 +116,9 @@ def folded(
     names: NamesOfTopics,
     dense: Iterable[tuple[str, int]],
     tasks: int,
-    places: Mapping[str, Destination],
+    plans: Mapping[str, DeltaPlan],
 ) -> dict[str, list[DeltaFile]]:
-    """Fold new records, and return the files of results: by a key of `PARTS`, they are written to its place.
+    """Fold new records, and return the files of results: by a key of `PARTS`, they are written by its plan.
 
     `states` are the rows of `STATE_GROUPS` of an earlier run; `dense` are the partitions, by source and number, from
     which no record was compacted away since then; `tasks` is the number of Spark tasks.
@@ -136,8 +137,8 @@ def folded(
     every = news.unionByName(_as_input(before))
     ordered = every.repartition(tasks, "source", "partition").sortWithinPartitions(*KEY, "offset")
     found: dict[str, list[DeltaFile]] = {}
-    for row in ordered.mapInArrow(_folding(dict(names), frozenset(dense), places), REPORT).collect():
-        for what, files in pickle.loads(row.files).items():
+    for written in in_tasks(ordered, _folding(dict(names), frozenset(dense), plans)):
+        for what, files in written.items():
             found.setdefault(what, []).extend(files)
     return found
 
@@ -148,17 +149,16 @@ def untouched(rows: DataFrame, new: DataFrame) -> DataFrame:
 
 
 def _folding(
-    names: dict[tuple[str, str], str], dense: frozenset[tuple[str, int]], places: Mapping[str, Destination]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that a task runs over its sorted rows; it yields what files it has written."""
+    names: dict[tuple[str, str], str], dense: frozenset[tuple[str, int]], plans: Mapping[str, DeltaPlan]
+) -> Callable[[Iterator[pa.RecordBatch]], dict[str, list[DeltaFile]]]:
+    """Return the function that a task calls with its sorted rows; it returns what files it has written."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterator[pa.RecordBatch]) -> dict[str, list[DeltaFile]]:
         with ExitStack() as stack:
-            writers = {what: stack.enter_context(place.writer()) for what, place in places.items()}
+            writers = {what: stack.enter_context(writer_of(plan)) for what, plan in plans.items()}
             for what, rows in _results(batches, names, dense):
                 writers[what].add(rows)
-            files = {what: writer.close() for what, writer in writers.items()}
-        yield pa.RecordBatch.from_pydict({"files": [pickle.dumps(files)]})
+            return {what: writer.close() for what, writer in writers.items()}
 
     return run
 
@@ -227,8 +227,6 @@ PARTS: Mapping[str, Table] = {
 ROWS_OF_A_BATCH = 10_000
 MOST_TEXTS = 1_000
 """How many clients or hosts of one group are listed."""
-
-REPORT = "files binary"
 
 
 class FoldResults:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -16,7 +16,7 @@ from pyarrow import parquet
 from kohort.fleet.schema import Table
 from kohort.spark.tables.arrow_columns import fitted
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter
-from kohort.spark.tables.delta_storage import DeltaStorage
+from kohort.spark.tables.delta_storage import DeltaPlan, DeltaStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,22 +25,16 @@ FILE_BYTES = 128 << 20
 ROWS_AT_ONCE = 10_000
 
 
-class Destination(NamedTuple):
-    """The storage of a table, and how its files are written: it travels to executors."""
+def plan_of(storage: DeltaStorage, table: Table) -> DeltaPlan:
+    """Return how the files of a table are written; it travels to executors."""
+    return DeltaPlan(storage, FilePlan(table.arrow(), table.partitioned_by, FILE_BYTES, "zstd"))
 
-    storage: DeltaStorage
-    plan: FilePlan
 
-    @classmethod
-    def of(cls, storage: DeltaStorage, table: Table) -> Destination:
-        """Return the destination of a table's rows."""
-        return cls(storage, FilePlan(table.arrow(), table.partitioned_by, FILE_BYTES, "zstd"))
-
-    @contextmanager
-    def writer(self) -> Iterator[FileWriter]:
-        """Provide what one task writes with. Raises TableBroken."""
-        with self.storage.failures(), self.storage.writer(self.plan) as files:
-            yield files
+@contextmanager
+def writer_of(plan: DeltaPlan) -> Iterator[FileWriter]:
+    """Provide what one task writes with. Raises TableBroken."""
+    with plan.storage.failures(), plan.writer() as files:
+        yield files
 
 
 def rows_of(

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from kohort.fleet.schema import OWNERSHIP, RUNS, STATE_OPEN, STATE_TABLES, TABLES, Table
-from kohort.fleet.table_files import Destination, frame_of, rows_of
+from kohort.fleet.table_files import frame_of, plan_of, rows_of
+from kohort.spark.direct_rows import in_tasks
 from kohort.spark.tables.delta_files import DeltaFile
 from kohort.spark.tables.delta_storage import (
     CommitFailedError,
     DeltaError,
+    DeltaPlan,
     DeltaStorage,
     TableNotFoundError,
     commit_files,
@@ -184,14 +186,14 @@ class Tables:
             ],
         }
         rows = [*(each for each in self.runs if each["run"] != run), row][-KEPT_RUNS:]
-        place = Destination.of(self._storage(RUNS), RUNS)
+        plan = plan_of(self._storage(RUNS), RUNS)
         with self._storage(RUNS).failures():
             if self._log is None:
-                place.storage.create(delta_schema(RUNS.arrow(), RUNS.path), (), KEEP_STATE)
-                self._log = place.storage.open()
+                plan.storage.create(delta_schema(RUNS.arrow(), RUNS.path), (), KEEP_STATE)
+                self._log = plan.storage.open()
                 if self._log.version():
                     raise self._busy(run)
-            files = place.storage.write(place.plan, pa.Table.from_pylist(rows, schema=RUNS.arrow()).to_batches())
+            files = plan.write(pa.Table.from_pylist(rows, schema=RUNS.arrow()).to_batches())
             self._committed(RUNS, self._log, run, mark, _Change(files, files, replaces=True))
         self.refresh()
 
@@ -257,20 +259,26 @@ class Run:
 
     # Writing
 
-    def destination(self, table: Table) -> Destination:
-        """Return where Spark's tasks write the rows of a table."""
-        return Destination.of(self.tables._storage(table), table)
+    def plan(self, table: Table) -> DeltaPlan:
+        """Return how Spark's tasks write the rows of a table."""
+        return plan_of(self.tables._storage(table), table)
 
     def store(self, table: Table, rows: DataFrame) -> None:
         """Write rows for a table by Spark's tasks, without adding them to the table."""
-        place = self.destination(table)
-        self.take(table, place.storage.write_frame(place.plan, rows.select(*table.names)))
+        plan = self.plan(table)
+
+        def write(batches: Iterator[pa.RecordBatch]) -> list[DeltaFile]:
+            with plan.storage.failures():
+                return plan.write(batches)
+
+        for files in in_tasks(rows.select(*table.names), write):
+            self.take(table, files)
 
     def store_arrow(self, table: Table, rows: pa.Table) -> None:
         """Write a few rows like `store`, without Spark."""
-        place = self.destination(table)
-        with place.storage.failures():
-            self.take(table, place.storage.write(place.plan, rows.to_batches()))
+        plan = self.plan(table)
+        with plan.storage.failures():
+            self.take(table, plan.write(rows.to_batches()))
 
     def store_small(self, table: Table, rows: list[dict[str, Any]]) -> None:
         """Write a few rows like `store_arrow`; a column that a row does not have is null."""

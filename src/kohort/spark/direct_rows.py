@@ -6,18 +6,20 @@ of a round also has its rows attached as they are; any transformation makes anot
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _ATTRIBUTE = "_kohort_direct_rows"
+_RESULT = "result binary"
 
 
 class Read(Protocol):
@@ -32,8 +34,19 @@ class Read(Protocol):
 class _Parts:
     """Rows that tasks read, a part each."""
 
+    spark: SparkSession
     read: Read
     count: int
+
+    def mapInArrow(self, function: Task, schema: str) -> DataFrame:  # noqa: N802 - as a frame of Spark has it
+        """Return what a function makes of the rows in Spark's tasks."""
+        read = self.read
+
+        def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in (number for batch in numbers for number in batch["id"].to_pylist()):
+                yield from function(read(number))
+
+        return self.spark.range(0, self.count, 1, self.count).mapInArrow(run, schema)
 
 
 def attach_table(frame: DataFrame, rows: pa.Table) -> DataFrame:
@@ -44,7 +57,7 @@ def attach_table(frame: DataFrame, rows: pa.Table) -> DataFrame:
 
 def attach_parts(frame: DataFrame, read: Read, count: int) -> DataFrame:
     """Return a frame with what reads its rows, in `count` parts."""
-    setattr(frame, _ATTRIBUTE, _Parts(read, count))
+    setattr(frame, _ATTRIBUTE, _Parts(frame.sparkSession, read, count))
     return frame
 
 
@@ -55,16 +68,20 @@ def batches_of(frame: DataFrame) -> Sequence[pa.RecordBatch]:
     return found
 
 
-def map_in_tasks(frame: DataFrame, task: Task, columns: str) -> DataFrame:
-    """Return what a task yields for the rows of a frame, as `mapInArrow` does."""
+class MapsInArrow(Protocol):
+    """A frame of Spark, or what has its `mapInArrow`."""
+
+    def mapInArrow(self, function: Task, schema: str) -> DataFrame:  # noqa: N802 - as Spark has it
+        """Return what a function makes of the rows in Spark's tasks."""
+        ...
+
+
+def in_tasks(frame: MapsInArrow, work: Callable[[Iterator[pa.RecordBatch]], Any]) -> list[Any]:
+    """Call a function with the rows of each of Spark's tasks, and return what each call that counts has returned."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(work(batches))]})
+
     parts = getattr(frame, _ATTRIBUTE, None)
-    if not isinstance(parts, _Parts):
-        return frame.mapInArrow(task, columns)
-    spark = frame.sparkSession
-
-    def read_and_map(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch["id"].to_pylist():
-                yield from task(parts.read(number))
-
-    return spark.range(0, parts.count, 1, parts.count).mapInArrow(read_and_map, columns)
+    results = (parts if isinstance(parts, _Parts) else frame).mapInArrow(run, _RESULT)
+    return [pickle.loads(row.result) for row in results.collect()]

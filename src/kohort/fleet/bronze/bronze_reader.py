@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from kohort.spark.direct_rows import Task
+
 TASK_BYTES: Final = 128 << 20
 """Largest size of a task, unless a single file is larger."""
 
 _LEAST_BYTES: Final = 16 << 20
 """Least size of a task: starting a Python worker and its decoder takes as long as decoding this much."""
 _LEAST_TASKS: Final = 2
-
-Task = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
 def plan(inputs: Sequence[Input], since: Since) -> list[Split]:

@@ -6,24 +6,25 @@ and writes them; the other rows, which are few, go to the driver. A row that is 
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.fleet.bronze.bronze_reader import Task, read, read_beside, topics
+from kohort.fleet.bronze.bronze_reader import read, read_beside, topics
 from kohort.fleet.bronze.record_tally import Tally, count
 from kohort.fleet.inputs.input_splits import Kind
 from kohort.fleet.schema import COUNTS, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
-from kohort.fleet.table_files import Destination
+from kohort.fleet.table_files import writer_of
 from kohort.fleet.tables import Run
+from kohort.spark.direct_rows import MapsInArrow, in_tasks
 from kohort.spark.tables.delta_files import DeltaFile
+from kohort.spark.tables.delta_storage import DeltaPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,20 +34,12 @@ Positions = Mapping[str, Mapping[int, int]]
 SIDE_TABLES: Final[Mapping[Kind, Table]] = {"metrics": METRICS, "broker_log": STATE_CHANGES}
 """By kind of input, the table of its rows, which are no records."""
 
-REPORT = "stored binary"
-
-
-class Rows(Protocol):
-    """Rows with the columns of `DECODED`: a frame of Spark, or `bronze_reader.PlannedRows`."""
-
-    def mapInArrow(self, function: Task, schema: str) -> DataFrame:  # noqa: N802 - as a frame of Spark has it
-        """Return what a function makes of the rows in Spark's tasks."""
-
 
 class InputRows(NamedTuple):
     """The content of inputs: what `bronze_reader.read` gives, rows of `topics`, and rows of other tables."""
 
-    rows: Rows
+    rows: MapsInArrow
+    """With the columns of `DECODED`: a frame of Spark, or `bronze_reader.PlannedRows`."""
     topics: Callable[[], Iterable[Mapping[str, Any]]] | None = None
     side_tables: tuple[tuple[Table, DataFrame], ...] = ()
     """Member metrics and broker logs: tables whose rows have a position in a file, and are added once."""
@@ -79,8 +72,8 @@ def read_inputs(spark: SparkSession, inputs: Sequence[Any], positions: Positions
 def write_bronze(spark: SparkSession, run: Run, read: InputRows) -> StoredBronze:
     """Store bronze and return the counts."""
     found = Stored()
-    for row in read.rows.mapInArrow(_storing(run.destination(RECORDS), run.number), REPORT).collect():
-        found.add(pickle.loads(row.stored))
+    for stored in in_tasks(read.rows, _storing(run.plan(RECORDS), run.number)):
+        found.add(stored)
     positions: dict[str, dict[int, int]] = {}
     for each in sorted(found.positions, key=itemgetter("next_offset")):
         positions.setdefault(each["source"], {})[each["partition"]] = each["next_offset"]
@@ -113,12 +106,12 @@ class Stored:
         self.positions += other.positions
 
 
-def _storing(place: Destination, run: int) -> Task:
-    """Return the task that writes and counts the records among its rows, and yields what it has stored."""
+def _storing(plan: DeltaPlan, run: int) -> Callable[[Iterator[pa.RecordBatch]], Stored]:
+    """Return the function by which a task writes and counts the records among its rows."""
 
-    def store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def store(batches: Iterator[pa.RecordBatch]) -> Stored:
         stored = Stored()
-        with place.writer() as records:
+        with writer_of(plan) as records:
             for batch in batches:
                 is_refused, is_position = (pc.is_valid(batch[name]) for name in ("reason", "next_offset"))
                 stored.quarantined += batch.filter(is_refused).to_pylist()
@@ -128,7 +121,7 @@ def _storing(place: Destination, run: int) -> Task:
                     count(pa.Table.from_batches([rows]), stored.tally)
                     records.add(rows.append_column("run", pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)))
             stored.files = records.close()
-        yield pa.RecordBatch.from_pydict({"stored": [pickle.dumps(stored)]})
+        return stored
 
     return store
 

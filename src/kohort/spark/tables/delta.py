@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan
-from kohort.spark.tables.delta_log import Commit, app_id, commit_path, require_rows
+from kohort.spark.tables.delta_log import Commit, app_id, require_rows
 from kohort.spark.tables.delta_storage import (
     CommitFailedError,
+    DeltaPlan,
     DeltaStorage,
     TableNotFoundError,
     commit_files,
@@ -47,23 +47,6 @@ _UNDERSTOOD = {
 
 _RULES = ("delta.invariants", "delta.generationExpression", "delta.identity.start")
 """What a column's metadata say of rules that its values have to keep."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeltaPlan:
-    """How the files of a round are written."""
-
-    storage: DeltaStorage
-    files: FilePlan
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the table."""
-        return self.files.schema
-
-    def write(self, batches: Iterable[pa.RecordBatch]) -> list[DeltaFile]:
-        """Write rows into new files of the table. If that fails, its files are removed as far as possible."""
-        return self.storage.write(self.files, batches)
 
 
 class DeltaLakeTable(LakeTable):
@@ -135,16 +118,12 @@ class DeltaLakeTable(LakeTable):
         except TableNotFoundError:
             return None
         self._first = table.version()
-        self._first_stamp = self._stamp(self._first)
+        self._first_stamp = self._storage.stamp(self._first)
         return table
 
     def _is_the_same(self) -> bool:
         """Whether the log still has the commit with which the table was opened."""
-        return self._stamp(self._first) == self._first_stamp is not None
-
-    def _stamp(self, version: int) -> tuple[int, int] | None:
-        """Return the time and the size of a commit of the log, in which it differs from that of another table."""
-        return self._storage.stamp(commit_path(version))
+        return self._storage.stamp(self._first) == self._first_stamp is not None
 
     def _identity_of(self, table: Any) -> str:
         return str(table.metadata().id)

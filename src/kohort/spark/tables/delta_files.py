@@ -17,7 +17,6 @@ from math import isfinite
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -159,18 +158,11 @@ def by_partition(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Value
     if not columns:
         yield (), rows
         return
-    found = rows.select(columns).group_by(columns, use_threads=False).aggregate([]).to_pylist()
-    for each in found:
-        if len(found) == 1:
-            part = rows
-        else:
-            mask = None
-            for name in columns:
-                value = pa.scalar(each[name], rows.schema.field(name).type)
-                same = pc.equal(rows[name], value) if each[name] is not None else pc.is_null(rows[name])
-                mask = same if mask is None else pc.and_kleene(mask, same)
-            part = rows.filter(mask)
-        yield tuple(partition_value(each[name]) for name in columns), part
+    numbered = rows.select(columns).append_column("", pa.array(range(rows.num_rows), pa.int64()))
+    found = numbered.group_by(columns, use_threads=False).aggregate([("", "list")])
+    for at in range(found.num_rows):
+        values = tuple(partition_value(found[name][at].as_py()) for name in columns)
+        yield values, rows if found.num_rows == 1 else rows.take(found["_list"][at].values)
 
 
 def partition_value(value: Any) -> str | None:

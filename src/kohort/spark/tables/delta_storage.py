@@ -6,22 +6,19 @@ The one module that knows deltalake; it knows no group and no offset. Its object
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
 from kohort.extras import install_command
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter, partition_value
-from kohort.spark.tables.delta_log import MARK, Commit, read_commits
+from kohort.spark.tables.delta_log import MARK, Commit, commit_path, read_commits
 from kohort.spark.tables.table import SchemaMismatch, TableBroken, reason_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 try:
     import deltalake
@@ -35,6 +32,7 @@ except ImportError:
 __all__ = [
     "CommitFailedError",
     "DeltaError",
+    "DeltaPlan",
     "DeltaStorage",
     "DeltalakeMissing",
     "TableNotFoundError",
@@ -44,12 +42,8 @@ __all__ = [
     "keep_up",
 ]
 
-REPORT = "file string"
-
 Handle = Any
 """A `deltalake.DeltaTable`."""
-
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class DeltalakeMissing(ImportError):
@@ -113,40 +107,43 @@ class DeltaStorage:
         """Return the file system whose root is the table."""
         return fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
 
-    def stamp(self, path: str) -> tuple[int, int] | None:
-        """Return the time (ns) and the size of a file of the table; None where there is none, or no directory."""
+    def stamp(self, version: int) -> tuple[int, int] | None:
+        """Return the time (ns) and the size of a commit of the log, in which it differs from that of another table.
+
+        None where there is none.
+        """
         try:
-            (found,) = self.file_system().get_file_info([path])
+            (found,) = self.file_system().get_file_info([commit_path(version)])
         except TableNotFoundError:
             return None
         return (found.mtime_ns, found.size) if found.is_file else None
 
-    def writer(self, plan: FilePlan) -> FileWriter:
-        """Return what one task writes files with that are in no version yet."""
-        if "://" not in self.uri:
-            Path(self.uri).mkdir(parents=True, exist_ok=True)  # the library opens no directory that is not there
-        return FileWriter(plan, self.file_system())
 
-    def write(self, plan: FilePlan, batches: Iterable[pa.RecordBatch]) -> list[DeltaFile]:
-        """Write rows into files that are in no version yet."""
-        with self.writer(plan) as files:
+@dataclass(frozen=True, slots=True)
+class DeltaPlan:
+    """How files of a table are written, by whichever process. They are in no version yet."""
+
+    storage: DeltaStorage
+    files: FilePlan
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table."""
+        return self.files.schema
+
+    def writer(self) -> FileWriter:
+        """Return what one task writes with."""
+        if "://" not in self.storage.uri:
+            # The library opens no directory that is not there.
+            Path(self.storage.uri).mkdir(parents=True, exist_ok=True)
+        return FileWriter(self.files, self.storage.file_system())
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[DeltaFile]:
+        """Write rows into new files. If that fails, they are removed as far as possible."""
+        with self.writer() as files:
             for batch in batches:
                 files.add(batch)
             return files.close()
-
-    def write_frame(self, plan: FilePlan, frame: DataFrame) -> list[DeltaFile]:
-        """Write a frame's rows by Spark's tasks."""
-        return [DeltaFile(**json.loads(row.file)) for row in frame.mapInArrow(self._task(plan), REPORT).collect()]
-
-    def _task(self, plan: FilePlan) -> Task:
-        """Return the task that writes its rows and yields what it has written."""
-
-        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            with self.failures():
-                written = [json.dumps(asdict(each)) for each in self.write(plan, batches)]
-            yield pa.RecordBatch.from_pydict({"file": pa.array(written, pa.string())})
-
-        return write
 
 
 def commit_files(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -80,7 +80,7 @@ class _Plan:
         rows = (fitted(each, self.schema) for each in batches if each.num_rows)
         if self.metadata.spec().is_unpartitioned():
             if (first := next(rows, None)) is not None:
-                stream = (batch for table in _chained(first, rows) for batch in table.to_batches())
+                stream = (batch for table in chain([first], rows) for batch in table.to_batches())
                 yield pa.RecordBatchReader.from_batches(self.schema, stream)
             return
         held: list[pa.Table] = []
@@ -249,8 +249,3 @@ def _storable(columns: Iterable[pa.Field]) -> pa.Schema:
     """Return columns as Iceberg has them: its shortest integer has 32 bits."""
     small = {pa.int8(), pa.int16()}
     return pa.schema([pa.field(each.name, pa.int32() if each.type in small else each.type) for each in columns])
-
-
-def _chained(first: pa.Table, others: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from others

@@ -9,7 +9,6 @@ which is looked for before anything else.
 from __future__ import annotations
 
 import logging
-import pickle
 import random
 import threading
 import time
@@ -17,12 +16,14 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.direct_rows import Task, batches_of, map_in_tasks
+from kohort.spark.direct_rows import batches_of, in_tasks
 from kohort.spark.tables.arrow_columns import changed_columns, schema_of
 from kohort.spark.tables.table import Fenced, Offsets, Step, TableBroken, check_steps, most_rows, reason_of
 
@@ -39,8 +40,6 @@ CONFLICT_SECONDS = 60.0
 
 TRIES = 3
 """How often a storage is tried that fails, and a change of columns that others change at the same time."""
-
-REPORT = "files binary"
 
 
 class Plan(Protocol):
@@ -214,19 +213,19 @@ class LakeTable(ABC):
             batches = batches_of(frame)
             for left in reversed(range(TRIES)):
                 try:
-                    return _written(plan, batches, repr(self))
+                    return _written(plan, repr(self), batches)
                 except TableBroken as error:
                     if not left:
                         raise
                     log.warning("%s; they are written again", error)
         try:
-            reports = map_in_tasks(frame, _writer(plan, repr(self)), REPORT).collect()
+            written = in_tasks(frame, partial(_written, plan, repr(self)))
         except Exception as error:
             _, is_ours, text = str(error).partition(f"{TableBroken.__name__}: ")
             if is_ours:
                 raise TableBroken(text.partition("\n")[0]) from error
             raise
-        return [file for report in reports for file in pickle.loads(report.files)]
+        return list(chain.from_iterable(written))
 
     def _commit(
         self,
@@ -279,17 +278,7 @@ class LakeTable(ABC):
             ) from error
 
 
-def _writer(plan: Plan, table: str) -> Task:
-    """Return the task that writes its rows and yields its files."""
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = pickle.dumps(_written(plan, batches, table))
-        yield pa.RecordBatch.from_pydict({"files": pa.array([files], pa.binary())})
-
-    return write
-
-
-def _written(plan: Plan, batches: Iterable[pa.RecordBatch], table: str) -> list[Any]:
+def _written(plan: Plan, table: str, batches: Iterable[pa.RecordBatch]) -> list[Any]:
     """Write rows into files. Raises TableBroken for an error of the storage, and what reading the rows raises as is."""
     unread: list[Exception] = []
 

@@ -14,27 +14,28 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.direct_rows import batches_of, map_in_tasks
-from kohort.spark.tables.postgres_columns import Column, columns_of, ddl_of, require_room, to_csv
+from kohort.spark.direct_rows import batches_of, in_tasks
+from kohort.spark.tables.postgres_columns import Column, columns_of, require_room, to_csv
 from kohort.spark.tables.postgres_connection import (
     Connection,
     connect,
     copy_in,
     is_open,
-    literal,
     lost_connection,
     missing_table,
     quoted,
     require_psycopg,
 )
-from kohort.spark.tables.postgres_staging import ATTEMPT, REPORT, Attempts, reader, writer
 from kohort.spark.tables.table import Offsets, Step, TableBroken, are_taken, check_steps, most_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +45,10 @@ ROWS_ON_DRIVER = 20_000
 VACUUM_AFTER_S = 3600.0
 """Age from which a staging table is taken for a dead writer's."""
 
-BLOCKS_PER_TASK = 8192
-"""Blocks (of 8 KiB) that one task reads."""
+ATTEMPT = "kohort_attempt"
+"""The column of a staging table that says which attempt wrote a row."""
 
-LAST_BLOCK = (1 << 32) - 1
+Steps = Mapping[TopicPartition, Step]
 
 _TRIES = 3
 _STAGING = "kohort_staging_"
@@ -56,15 +57,6 @@ _OFFSETS = """CREATE TABLE IF NOT EXISTS {offsets} (
     table_name text, group_id text, topic text, partition integer,
     next_offset bigint,
     PRIMARY KEY (table_name, group_id, topic, partition))"""
-
-
-class _Addition(NamedTuple):
-    """A frame's rows, the columns that they fill, and the steps that they are."""
-
-    frame: DataFrame
-    columns: tuple[str, ...]
-    group: str
-    steps: Mapping[TopicPartition, Step]
 
 
 class PostgresTable:
@@ -115,31 +107,7 @@ class PostgresTable:
             self._make(connection, columns)
             is_small = most_rows(steps) <= self._rows_on_driver
             append = self._append_from_driver if is_small else self._append_from_tasks
-            append(connection, _Addition(frame, tuple(each.name for each in columns), group, steps))
-
-    def read(self, spark: SparkSession) -> DataFrame:
-        """Return the rows of the table, read by Spark's tasks when an action runs.
-
-        A round that is stored meanwhile may be among them in part.
-        """
-        from pyspark.sql.pandas.types import to_arrow_schema
-        from pyspark.sql.types import StructType
-
-        with self._connected() as connection:
-            columns = self._columns(connection)
-            if not columns:
-                raise TableBroken(f"{self!r} does not exist: nothing was written to it")
-            size = connection.execute(f"SELECT pg_relation_size({literal(self._table)})").fetchone()[0]
-        ddl = ddl_of(columns)
-        tasks = size // 8192 // BLOCKS_PER_TASK + 1
-        frame = spark.range(0, tasks, 1, tasks).selectExpr(
-            f"id * {BLOCKS_PER_TASK} AS first",
-            # Rows that are added from now on are behind the last block.
-            f"if(id = {tasks - 1}, {LAST_BLOCK}, (id + 1) * {BLOCKS_PER_TASK}) AS last",
-        )
-        schema = to_arrow_schema(StructType.fromDDL(ddl), timezone="UTC")
-        task = reader(self._conninfo, self._table, [each.name for each in columns], schema)
-        return frame.mapInArrow(task, ddl)
+            append(connection, frame, group, steps)
 
     def vacuum(self, *, older_than_s: float = VACUUM_AFTER_S) -> int:
         """Drop staging tables that dead writers left, and return how many; a slow writer's round is written again."""
@@ -154,13 +122,13 @@ class PostgresTable:
                 connection.execute(f"DROP TABLE IF EXISTS {self._beside(name)}")
         return len(old)
 
-    def _append_from_driver(self, connection: Connection, added: _Addition) -> None:
-        rows, names = batches_of(added.frame), added.columns
+    def _append_from_driver(self, connection: Connection, frame: DataFrame, group: str, steps: Steps) -> None:
+        rows, names = batches_of(frame), tuple(frame.schema.names)
         self._make_round(connection, names)
-        with self._transaction(connection, added):
+        with self._transaction(connection, group, steps):
             # Into a table of this session: the offsets are not locked while rows travel.
             copy_in(connection, "pg_temp.kohort_round", names, map(to_csv, rows))
-            self._step(connection, added)
+            self._step(connection, group, steps)
             connection.execute(f"INSERT INTO {self._table} ({_listed(names)}) SELECT * FROM pg_temp.kohort_round")
 
     def _make_round(self, connection: Connection, names: tuple[str, ...]) -> None:
@@ -172,8 +140,8 @@ class PostgresTable:
             )
             self._round_columns = names
 
-    def _append_from_tasks(self, connection: Connection, added: _Addition) -> None:
-        names = added.columns
+    def _append_from_tasks(self, connection: Connection, frame: DataFrame, group: str, steps: Steps) -> None:
+        names = tuple(frame.schema.names)
         gone: tuple[type[Exception], ...] = (_StagingLost, *missing_table())
         for _ in range(_TRIES):
             staging = self._beside(f"{_STAGING}{time.time_ns() // 1_000_000}_{uuid.uuid4().hex[:12]}")
@@ -181,15 +149,14 @@ class PostgresTable:
             connection.execute(f"CREATE UNLOGGED TABLE {staging} AS {self._select(names)} WITH NO DATA")
             connection.execute(f"ALTER TABLE {staging} ADD COLUMN {ATTEMPT} text")
             try:
-                reported = map_in_tasks(added.frame, writer(self._conninfo, staging, names), REPORT).collect()
-                attempts = Attempts([row.attempt for row in reported], sum(row.rows for row in reported))
-                with self._transaction(connection, added):
-                    self._step(connection, added)
-                    self._move(connection, staging, names, attempts)
+                written = dict(in_tasks(frame, partial(_staged, self._conninfo, staging, names)))
+                with self._transaction(connection, group, steps):
+                    self._step(connection, group, steps)
+                    self._move(connection, staging, names, written)
             except gone:
                 log.warning(
                     "group %s: %s was dropped before its rows were stored: they are written again",
-                    added.group,
+                    group,
                     staging,
                 )
                 continue
@@ -202,13 +169,14 @@ class PostgresTable:
             " the longest round, and check whether the server restarts"
         )
 
-    def _move(self, connection: Connection, staging: str, names: Sequence[str], attempts: Attempts) -> None:
+    def _move(self, connection: Connection, staging: str, names: Sequence[str], written: Mapping[str, int]) -> None:
+        """Move the rows of the attempts that Spark reported, by their marks."""
         moved = connection.execute(
             f"INSERT INTO {self._table} ({_listed(names)}) SELECT {_listed(names)} FROM {staging}"
             f" WHERE {ATTEMPT} = ANY (%s)",
-            (attempts.marks,),
+            (list(written),),
         ).rowcount
-        if moved != attempts.rows:
+        if moved != sum(written.values()):
             raise _StagingLost
 
     @property
@@ -302,26 +270,26 @@ class PostgresTable:
                 [(offset, self._plain, group, *each) for each, offset in sorted(offsets.items())],
             )
 
-    def _step(self, connection: Connection, added: _Addition) -> None:
+    def _step(self, connection: Connection, group: str, steps: Steps) -> None:
         """Compare offsets under their locks and move them, in the transaction that is open. Raises Fenced."""
-        check_steps(repr(self), added.group, self._locked(connection, added.group, added.steps), added.steps)
-        self._move_to(connection, added.group, {each: step.stop for each, step in added.steps.items()})
+        check_steps(repr(self), group, self._locked(connection, group, steps), steps)
+        self._move_to(connection, group, {each: step.stop for each, step in steps.items()})
 
     @contextmanager
-    def _transaction(self, connection: Connection, added: _Addition) -> Iterator[None]:
+    def _transaction(self, connection: Connection, group: str, steps: Steps) -> Iterator[None]:
         """Take the steps in a transaction; if the connection is lost at its end, look whether the table has them."""
         try:
             with connection.transaction():
                 yield
         except lost_connection():
-            if is_open(connection) or not self._was_taken(added):
+            if is_open(connection) or not self._was_taken(group, steps):
                 raise
-            log.warning("group %s: the connection was lost, and the table has the round", added.group)
+            log.warning("group %s: the connection was lost, and the table has the round", group)
 
-    def _was_taken(self, added: _Addition) -> bool:
+    def _was_taken(self, group: str, steps: Steps) -> bool:
         """Return whether the table has taken the steps, or steps beyond; waits for an unfinished transaction."""
         with self._connected() as connection, connection.transaction():
-            return are_taken(self._found(connection, added.group, added.steps, locked=True), added.steps)
+            return are_taken(self._found(connection, group, steps, locked=True), steps)
 
 
 def made_ms(name: str) -> int | None:
@@ -332,6 +300,18 @@ def made_ms(name: str) -> int | None:
 
 class _StagingLost(Exception):
     """Fewer rows are in a staging table than tasks have written."""
+
+
+def _staged(conninfo: str, staging: str, columns: Sequence[str], batches: Iterator[pa.RecordBatch]) -> tuple[str, int]:
+    """Append the rows of a task to a staging table, and return the mark of this attempt and their number.
+
+    Spark may run a task twice; it reports one attempt of each, and only the rows of reported attempts become rows of
+    the table. Tasks commit for themselves: what is in a staging table is not in the table.
+    """
+    mark = uuid.uuid4().hex
+    with connect(conninfo) as connection, connection.transaction():
+        marked = (each.append_column(ATTEMPT, pa.repeat(mark, each.num_rows)) for each in batches if each.num_rows)
+        return mark, copy_in(connection, staging, [*columns, ATTEMPT], map(to_csv, marked))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ A null is nothing between commas; an empty text is two quotes. Pure: it asks no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,20 +45,6 @@ _ALSO = {
 }
 """Other types of an existing table that take the same text; a value that does not fit is refused by the server."""
 
-_READ = {
-    "smallint": "smallint",
-    "integer": "int",
-    "bigint": "bigint",
-    "real": "float",
-    "double precision": "double",
-    "boolean": "boolean",
-    "bytea": "binary",
-    "date": "date",
-    "timestamp with time zone": "timestamp",
-    "timestamp without time zone": "timestamp_ntz",
-}
-"""What a column of a table is in Spark; anything else is read as a string."""
-
 
 class Column(NamedTuple):
     """A column of a table, with its type as the information schema says it."""
@@ -92,11 +78,6 @@ def require_room(table: Sequence[Column], wanted: Sequence[Column], name: str) -
         raise SchemaMismatch(f"{name} does not take these rows: {'; '.join(faults)}")
 
 
-def ddl_of(columns: Iterable[Column]) -> str:
-    """Return a table's columns as Spark's DDL."""
-    return ", ".join(f"`{each.name}` {_spark(each)}" for each in columns)
-
-
 def to_csv(batch: pa.RecordBatch) -> bytes:
     """Return rows as lines of CSV for COPY."""
     sink = BytesIO()
@@ -104,30 +85,6 @@ def to_csv(batch: pa.RecordBatch) -> bytes:
     rows = pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(batch.num_columns)])
     arrow_csv.write_csv(rows, sink, arrow_csv.WriteOptions(include_header=False))
     return sink.getvalue()
-
-
-def from_csv(text: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the lines that COPY wrote as rows of a schema."""
-    if not text:
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-    options = arrow_csv.ConvertOptions(
-        column_types={field.name: _readable(field.type) for field in schema},
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-        true_values=["t"],
-        false_values=["f"],
-    )
-    table = arrow_csv.read_csv(
-        BytesIO(text),
-        arrow_csv.ReadOptions(column_names=schema.names, block_size=max(1 << 20, len(text))),
-        arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-        options,
-    )
-    columns = [
-        _as_typed(column.combine_chunks(), field.type) for column, field in zip(table.columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _kind(name: str, kind: DataType) -> tuple[str, int | None, int | None]:
@@ -146,12 +103,6 @@ def _kind(name: str, kind: DataType) -> tuple[str, int | None, int | None]:
     return _TYPES[name_of_kind], None, None
 
 
-def _spark(column: Column) -> str:
-    if column.kind == "numeric" and column.precision and column.precision <= 38 and (column.scale or 0) >= 0:
-        return f"decimal({column.precision}, {column.scale})"
-    return _READ.get(column.kind, "string")
-
-
 def _as_text(column: pa.Array) -> pa.Array:
     """Return a column in a type that CSV can say."""
     kind = column.type
@@ -160,16 +111,3 @@ def _as_text(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return column.cast(pa.timestamp("us", "UTC"))
     return column
-
-
-def _readable(kind: pa.DataType) -> pa.DataType:
-    """Return the type that the CSV reader is asked for."""
-    if pa.types.is_binary(kind) or pa.types.is_timestamp(kind):
-        return pa.string()
-    return kind
-
-
-def _as_typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_binary(kind):
-        return pa.array([None if each is None else bytes.fromhex(each[2:]) for each in column.to_pylist()], kind)
-    return column.cast(kind)

@@ -1,11 +1,11 @@
-"""Connections to PostgreSQL by psycopg, and COPY in and out of it, as bytes.
+"""Connections to PostgreSQL by psycopg, and COPY of bytes into it.
 
 The one module that knows psycopg; it knows no Spark and no group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kohort.extras import install_command
@@ -63,12 +63,6 @@ def quoted(*names: str) -> str:
     return str(sql.Identifier(*names).as_string(None))
 
 
-def literal(text: str) -> str:
-    """Return a text as SQL."""
-    require_psycopg()
-    return str(sql.Literal(text).as_string(None))
-
-
 def copy_in(connection: Connection, table: str, columns: Sequence[str], chunks: Iterable[bytes]) -> int:
     """Append lines of CSV to a table, and return how many there were."""
     names = ", ".join(quoted(name) for name in columns)
@@ -77,10 +71,3 @@ def copy_in(connection: Connection, table: str, columns: Sequence[str], chunks: 
             for chunk in chunks:
                 copy.write(chunk)
         return int(cursor.rowcount)
-
-
-def copy_out(connection: Connection, query: str) -> Iterator[bytes]:
-    """Yield the rows of a query as lines of CSV, every value that is not null in quotes."""
-    with connection.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)") as copy:
-        for chunk in copy:
-            yield bytes(chunk)

@@ -30,6 +30,12 @@ def test_rows_of_each_partition_value_nulls_among_them() -> None:
     assert [part.num_rows for _, part in by_partition(rows, ())] == [4]
 
 
+def test_rows_whose_partition_value_is_not_a_number_are_a_partition() -> None:
+    rows = pa.table({"id": range(4), "x": [float("nan"), 1.0, float("nan"), None]})
+    found = {values: part["id"].to_pylist() for values, part in by_partition(rows, ("x",))}
+    assert found == {("nan",): [0, 2], ("1.0",): [1], (None,): [3]}
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kohort.spark.tables.delta_files import FilePlan
-from kohort.spark.tables.delta_storage import DeltaStorage, reason_of
+from kohort.spark.tables.delta_storage import DeltaPlan, DeltaStorage, reason_of
 from kohort.spark.tables.table import TableBroken
 
 ARROW = "\n     \x1b[31m↳\x1b[0m "
@@ -35,6 +35,6 @@ def test_an_error_without_a_cause_is_its_first_line() -> None:
 def test_a_failure_of_the_storage_names_the_table(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("a file where a table should be")
     storage = DeltaStorage(f"{tmp_path}/t")
-    plan = FilePlan(pa.schema([("x", pa.int64())]), (), 1 << 20)
+    plan = DeltaPlan(storage, FilePlan(pa.schema([("x", pa.int64())]), (), 1 << 20))
     with pytest.raises(TableBroken, match=rf"^{storage.uri}: "), storage.failures():
-        storage.write(plan, [pa.RecordBatch.from_pydict({"x": [1]})])
+        plan.write([pa.RecordBatch.from_pydict({"x": [1]})])

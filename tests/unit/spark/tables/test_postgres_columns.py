@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.types import IntegerType, MapType, StringType, StructType
 
-from kohort.spark.tables.postgres_columns import Column, columns_of, ddl_of, from_csv, require_room, to_csv
+from kohort.spark.tables.postgres_columns import Column, columns_of, require_room, to_csv
 from kohort.spark.tables.table import SchemaMismatch
 
 AT = datetime(2020, 1, 2, 3, 4, 5, 678, UTC)
@@ -27,38 +27,11 @@ def test_times_are_written_in_utc_whatever_their_zone() -> None:
     assert to_csv(pa.RecordBatch.from_pydict({"t": times})) == b"2020-01-02 03:04:05.000678Z\n"
 
 
-def test_what_copy_writes_is_read_back_with_its_types() -> None:
-    schema = pa.schema(
-        [
-            ("s", pa.string()),
-            ("b", pa.binary()),
-            ("l", pa.int64()),
-            ("t", pa.timestamp("us", "UTC")),
-            ("d", pa.date32()),
-            ("o", pa.bool_()),
-        ]
-    )
-    text = b'"","\\x00ff","-5","2020-01-02 03:04:05.000678+00","0001-01-01","t"\n,,,,,\n"a""b\nc","\\x","7",,,"f"\n'
-    assert from_csv(text, schema).to_pylist() == [
-        {"s": "", "b": b"\x00\xff", "l": -5, "t": AT, "d": date(1, 1, 1), "o": True},
-        dict.fromkeys("sbltdo"),
-        {"s": 'a"b\nc', "b": b"", "l": 7, "t": None, "d": None, "o": False},
-    ]
-
-
-def test_a_single_column_of_nulls_is_lines_of_nothing_and_not_no_lines() -> None:
-    schema = pa.schema([("l", pa.int64())])
-    assert from_csv(b'\n"1"\n\n', schema).to_pylist() == [{"l": None}, {"l": 1}, {"l": None}]
-    assert from_csv(b"", schema).num_rows == 0
-
-
-def test_a_table_made_for_a_frame_has_room_for_it_and_reads_as_it() -> None:
+def test_a_table_made_for_a_frame_has_room_for_it() -> None:
     frame = StructType().add("a", "integer").add("c", "string").add("d", "binary").add("e", "decimal(12,3)")
     frame = frame.add("f", "timestamp").add("g", "timestamp_ntz").add("h", "double").add("i", "boolean")
     columns = columns_of(frame)
     require_room(columns, columns, "t")
-    ddl = "`a` int, `c` string, `d` binary, `e` decimal(12, 3), `f` timestamp, `g` timestamp_ntz, `h` double"
-    assert ddl_of(columns) == f"{ddl}, `i` boolean"
 
 
 def test_a_type_without_a_place_is_refused_with_what_to_do() -> None:
