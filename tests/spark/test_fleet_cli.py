@@ -78,14 +78,14 @@ def test_the_demo_goes_from_a_made_fleet_to_its_report(demo: dict[str, Any], out
     assert page.count("data-plot=") > 3
 
 
-@pytest.mark.usefixtures("shared")
-def test_a_run_on_what_was_read_changes_nothing(
+def test_a_run_on_what_was_read_changes_nothing_and_starts_no_spark(
     demo: dict[str, Any], out: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = files(out / "tables")
     assert main(["fleet", "run", "--tables", f"{out / 'tables'}", f"demo={out / 'log'}"]) == 0
-    lines = capfd.readouterr().out
-    assert f"nothing new: {out / 'tables'} stays as run {demo['run']} left it" in lines
+    printed = capfd.readouterr()
+    assert f"nothing new: {out / 'tables'} stays as run {demo['run']} left it" in printed.out
+    assert "starting Spark" not in printed.err
     assert files(out / "tables") == before
 
 

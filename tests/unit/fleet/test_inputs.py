@@ -143,10 +143,22 @@ def test_segments_that_end_before_what_is_wanted_are_not_opened(tmp_path):
         )
     inputs = parse_inputs([f"a={tmp_path}"])
     names = [[Path(split.where).stem for split in bronze.plan(inputs, {"a": {0: start}})] for start in (0, 2, 3, 8, 9)]
-    assert [[int(each) for each in found] for found in names] == [[0, 3, 6], [0, 3, 6], [3, 6], [6], [6]]
+    assert [[int(each) for each in found] for found in names] == [[0, 3, 6], [0, 3, 6], [3, 6], [6], []]
     rows = rows_from(f"a={tmp_path}", since={"a": {0: 7}})
     assert [row["offset"] for row in records(rows)] == [7, 8]
-    assert rows_from(f"a={tmp_path}", since={"a": {0: 9}})[-1]["next_offset"] == 9
+    assert rows_from(f"a={tmp_path}", since={"a": {0: 9}}) == []
+
+
+@pytest.mark.parametrize(
+    ("tail", "is_read"),
+    [(b"", False), (bytes(4096), False), (b"\x01", True), (batch_of([(b"k", None)], 3)[:-1], True)],
+    ids=["nothing", "zeros of a preallocated file", "bytes that are no batch", "a batch that is cut off"],
+)
+def test_a_segment_that_was_read_is_read_again_for_what_is_behind_its_batches(tmp_path, tail, is_read):
+    write(tmp_path, 0, batch_of([(commit_key("g", "t", number), COMMIT_VALUE) for number in range(3)]) + tail)
+    inputs = parse_inputs([f"a={tmp_path}"])
+    assert bool(bronze.plan(inputs, {"a": {0: 3}})) is bronze.has_news(inputs, {"a": {0: 3}}) is is_read
+    assert bronze.has_news(inputs, {"a": {0: 2}})
 
 
 def test_a_file_that_is_gone_when_it_is_read_is_a_fault(tmp_path):

@@ -195,11 +195,18 @@ def page_or_json(text: str) -> Path:
 def run_run(args: argparse.Namespace) -> int:
     """Read what is new into the tables."""
     tables = opened(args, must_hold=False)
+    from kohort.fleet.bronze.bronze_reader import has_news
+    from kohort.fleet.pipeline import RunSummary
+
     inputs = inputs_of(args.inputs, args.properties)
     writable(args.report)
-    with started(args, is_short=are_short(inputs) and have_little(tables)) as session:
-        summary = piped(session, inputs, tables)
-        report = None if args.report is None else gathered_report(session, tables)
+    report = None
+    if args.report is None and not has_news(inputs, tables.positions):  # and Spark need not start
+        summary = RunSummary(tables.run, positions=tables.positions)
+    else:
+        with started(args, is_short=are_short(inputs) and have_little(tables)) as session:
+            summary = piped(session, inputs, tables)
+            report = None if args.report is None else gathered_report(session, tables)
     if report is not None:
         write_report(args.report, report, is_shown=args.open)
     if args.json:

@@ -6,14 +6,19 @@ import mmap
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy
+
+from kohort.fleet.decode.batch_scanner import BATCH_FIELDS, is_zero, walk
 from kohort.fleet.decode.decoded_rows import Place, Reader
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.input_splits import NO_END, OFFSETS_TOPIC, Input, Since, Split
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+np: Any = numpy
 
 _PARTITION = re.compile(r".+-(\d+)$")
 _SEGMENT = re.compile(r"\d{20}\.log$")
@@ -69,9 +74,22 @@ def plan(given: Input, since: Since) -> list[Split]:
             # A segment's name is its first offset, so that it ends where the next one begins.
             if following is not None and _first_offset(following) <= start:
                 continue
-            if size := _size(file):
+            if (size := _size(file)) and has_news(file, start):
                 splits.append(Split("segment", given.source, str(file), partition, start, NO_END, size))
     return splits
+
+
+def has_news(file: Path, start: int) -> bool:
+    """Whether a segment may have what is not read yet: records from an offset on, or bytes that are no batches."""
+    if not start:
+        return True
+    try:
+        source = np.memmap(file, np.uint8, "r")
+    except (OSError, ValueError):  # its reader reports the error
+        return True
+    at, end = source.ctypes.data, len(source)
+    count, at, why = walk(at, 0, end, (start, NO_END), np.empty((1, BATCH_FIELDS), np.int64), end, False)
+    return bool(count or (why and not is_zero(source.ctypes.data, at, end)))
 
 
 def without_replicas(splits: Sequence[Split]) -> list[Split]:
