@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kohort.spark.tables.delta_files import by_partition, partition_value, statistics
+from kohort.spark.tables.delta_files import by_partition, partition_value, repetitive, statistics
 
 
 def footer(table: Any, rows_in_group: int = 100) -> Any:
@@ -34,6 +34,13 @@ def test_rows_whose_partition_value_is_not_a_number_are_a_partition() -> None:
     rows = pa.table({"id": range(4), "x": [float("nan"), 1.0, float("nan"), None]})
     found = {values: part["id"].to_pylist() for values, part in by_partition(rows, ("x",))}
     assert found == {("nan",): [0, 2], ("1.0",): [1], (None,): [3]}
+
+
+def test_columns_whose_values_repeat_have_a_dictionary() -> None:
+    rows = pa.table({"id": range(4), "topic": ["t"] * 4, "none": pa.nulls(4, pa.binary()), "half": [1, 1, 2, 2]})
+    assert repetitive(rows) == ["topic", "none", "half"]
+    assert repetitive(rows.append_column("nested", [[{"a": 1}] * 4])) is True
+    assert repetitive(pa.table({"x": [float("nan")] * 4, "y": [1.5, 2.5, 3.5, 4.5]})) == ["x"]
 
 
 @pytest.mark.parametrize(
