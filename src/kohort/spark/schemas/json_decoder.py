@@ -98,8 +98,9 @@ class JsonDecoder:
 
     def __init__(self, kind: pa.StructType) -> None:
         self.type = kind
+        self._read_as = _with_texts(kind)
         self._options = pyarrow.json.ParseOptions(
-            explicit_schema=pa.schema(list(kind)), unexpected_field_behavior="ignore"
+            explicit_schema=pa.schema(list(self._read_as)), unexpected_field_behavior="ignore"
         )
         self._has_map = has_map(kind)
 
@@ -145,7 +146,7 @@ class JsonDecoder:
     def _parsed(self, text: bytes, count: int) -> pa.Array:
         if self._has_map:
             objects = [json.loads(line) for line in text.splitlines()]
-            return pa.array(objects, self.type)
+            return _converted(pa.array(objects, self._read_as), self.type)
         table = pyarrow.json.read_json(
             io.BytesIO(text),
             read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, len(text) + 1)),
@@ -154,7 +155,35 @@ class JsonDecoder:
         if table.num_rows != count:
             raise ValueError(NOT_AN_OBJECT)
         columns = [pa.concat_arrays(table[name].chunks) for name in self.type.names]
-        return pa.StructArray.from_arrays(columns, fields=list(self.type))
+        read = pa.StructArray.from_arrays(columns, fields=list(self._read_as))
+        read.validate(full=True)  # the reader takes a decimal of more digits than its type has
+        return _converted(read, self.type)
+
+
+def _with_texts(kind: pa.DataType) -> pa.DataType:
+    """Return a type with texts for its dates, of which Arrow's reader reads only numbers of days."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, _with_texts(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_with_texts(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _with_texts(kind.item_type))
+    return pa.string() if pa.types.is_date(kind) else kind
+
+
+def _converted(read: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values of `_with_texts(kind)` as values of `kind`. Raises ArrowInvalid for a text that is no date."""
+    if read.type == kind:
+        return read
+    is_null = read.is_null()
+    if pa.types.is_struct(kind):
+        children = [_converted(part, each.type) for part, each in zip(read.flatten(), kind, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=is_null)
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(read.offsets, _converted(read.values, kind.value_type), mask=is_null)
+    if pa.types.is_map(kind):
+        return pa.MapArray.from_arrays(read.offsets, read.keys, _converted(read.items, kind.item_type), mask=is_null)
+    return read.cast(kind)
 
 
 def _after_line(text: bytes, lines: int) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -13,11 +15,13 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("numba")
 pytest.importorskip("urllib3")
 
+import numpy as np
 import pyarrow as pa
 
 from kohort.spark.schemas.bad_record import Reason, error_column
 from kohort.spark.schemas.decoded_column import decoding
 from kohort.spark.schemas.json_columns import json_type
+from kohort.spark.schemas.json_decoder import JsonDecoder
 from kohort.spark.schemas.registry import RegistryUnavailable
 from kohort.spark.schemas.value_decoder import ValueDecoder
 from kohort.testing import SchemaRegistry
@@ -149,6 +153,36 @@ def test_json_that_is_not_one_object_of_the_schema_is_bad_alone(content: bytes) 
     found, bad = decoder.decode(binary(b'{"a": 1}', content, b'{"a": 2}', content, b'{"a": 3}'))
     assert [row and row["a"] for row in found.to_pylist()] == [1, None, 2, None, 3]
     assert [(each.place, each.reason) for each in bad] == [(1, Reason.BROKEN_VALUE), (3, Reason.BROKEN_VALUE)]
+
+
+def test_dates_of_json_are_texts_wherever_they_are() -> None:
+    day, place = pa.date32(), pa.struct([("day", pa.date32())])
+    kind = pa.struct([("day", day), ("days", pa.list_(day)), ("place", place)])
+    for kinds in (kind, pa.struct([*kind, ("by_name", pa.map_(pa.string(), day))])):
+        decoder = JsonDecoder(kinds)
+        values = binary(
+            b'{"day": "2026-01-02", "days": ["0001-01-01", null], "place": {"day": "9999-12-31"}}',
+            b'{"day": null, "place": null}',
+            b'{"day": "2026-13-01"}',
+            b'{"days": ["tomorrow"]}',
+            b'{"day": 20000}',
+            b'{"place": {}, "by_name": {"a": "2026-01-02", "b": null}}',
+        )
+        found, wrong = decoder.decode(values, np.arange(6), 0)
+        first, second, *bad, last = found.to_pylist()
+        assert (first["day"], first["days"]) == (date(2026, 1, 2), [date(1, 1, 1), None])
+        assert first["place"] == {"day": date(9999, 12, 31)}
+        assert (second["day"], second["days"], second["place"]) == (None, None, None)
+        assert (bad, sorted(wrong)) == ([None] * 3, [2, 3, 4])
+        assert last["place"] == {"day": None}
+    assert last["by_name"] == [("a", date(2026, 1, 2)), ("b", None)]
+
+
+def test_a_decimal_with_more_digits_than_its_type_is_bad() -> None:
+    decoder = JsonDecoder(pa.struct([("price", pa.list_(pa.decimal128(5, 2)))]))
+    found, wrong = decoder.decode(binary(b'{"price": [123.45]}', b'{"price": [1234.5]}'), np.arange(2), 0)
+    assert found.to_pylist() == [{"price": [Decimal("123.45")]}, None]
+    assert list(wrong) == [1]
 
 
 def test_a_json_map_is_read_and_a_bad_one_found() -> None:
