@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.cluster import Topic
 
 from kohort.model.ids import TopicPartition
-from kohort.spark import GroupStream
+from kohort.spark import GroupStream, dead_letters, decode
 from kohort.sync import Admin, Producer
 from kohort.testing import EmbeddedBroker, SchemaRegistry
 
@@ -140,3 +140,48 @@ def test_a_batch_has_the_reason_in_a_column(
     rows = frame.selectExpr("value.id", "error.reason", "error.bytes").collect()
     assert sorted(row.id for row in rows if row.id is not None) == WANTED
     assert [bytes(row.bytes) for row in rows if row.reason == "not_wire_format"] == [b"bad"] * 4
+
+
+def test_a_batch_function_writes_bad_records_with_the_headers_of_the_source(
+    spark: SparkSession, broker: EmbeddedBroker, topic: Topic, registry: SchemaRegistry, letters: str, tmp_path: Path
+) -> None:
+    produce(broker, topic, registry.register(f"{topic.name}-value", SCHEMA))
+    with Producer(broker.bootstrap_servers) as producer:
+        producer.send(topic.name, b"bad", b"key", partition=0, headers=[("trace", b"7")])
+
+    def source() -> Any:
+        reader = spark.readStream.format("kohort").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        return reader.option("subscribe", topic.name).option("startingOffsets", "earliest")
+
+    def finish(frame: DataFrame, name: str, store: Any) -> None:
+        writer = frame.writeStream.foreachBatch(store).option("checkpointLocation", str(tmp_path / name))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    def store(frame: DataFrame, _: int) -> None:
+        rows = frame.withColumn("flight", decode("value", registry.url, subject=f"{topic.name}-value"))
+        sink = dead_letters(rows, "flight", group="flights").write.format("kohort")
+        sink.option("kafka.bootstrap.servers", broker.bootstrap_servers).option("topic", letters).mode("append").save()
+
+    finish(source().option("group.id", "flights").option("includeHeaders", "true").load(), "batches", store)
+    of_batches = letters_in(spark, broker, letters)
+    assert len(of_batches) == 5
+    assert ("key", "bad", "7") in {(row[0], row[1], dict(row[2]).get("trace")) for row in of_batches}
+
+    decoding = source().option("schema.registry.url", registry.url).option("deadLetterTopic", letters)
+    finish(decoding.option("group.id", "flights-2").load(), "source", lambda frame, _: frame.collect())
+    of_source = {
+        (key, value, tuple((name, text.replace("flights-2", "flights")) for name, text in headers))
+        for key, value, headers in letters_in(spark, broker, letters) - of_batches
+    }
+    assert of_source == of_batches
+
+
+def letters_in(spark: SparkSession, broker: EmbeddedBroker, topic: str) -> set[tuple[Any, ...]]:
+    """Return key, value and headers of each record of the dead-letter topic, as texts."""
+    reader = spark.read.format("kohort").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    rows = reader.option("subscribe", topic).option("includeHeaders", "true").load()
+    texts = "transform(headers, each -> struct(each.key, string(each.value) AS value)) AS headers"
+    return {
+        (row.key, row.value, tuple(map(tuple, row.headers)))
+        for row in rows.selectExpr("string(key) AS key", "string(value) AS value", texts).collect()
+    }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,9 +14,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 import fastavro
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from kohort.spark import decode
+from kohort.spark.schemas.decoded_column import decoding
+from kohort.spark.schemas.value_decoder import ValueDecoder
 from kohort.testing import SchemaRegistry
 
 pytestmark = pytest.mark.spark
@@ -43,9 +48,6 @@ def registry() -> Iterator[SchemaRegistry]:
 
 
 def order(number: int, writer: int) -> bytes:
-    from datetime import UTC, datetime
-    from decimal import Decimal
-
     out = io.BytesIO()
     place = {"city": f"c{number}"} if number % 2 else None
     at = datetime(2026, 1, 1, tzinfo=UTC)
@@ -110,3 +112,82 @@ def test_an_outage_of_the_registry_fails_the_query_and_names_it(spark: SparkSess
         frame.collect()
     registry.failing = None
     assert frame.select("d.value.id").collect()[0].id == 3
+
+
+COLUMNS = (
+    "i int, l bigint, d double, f float, s string, b boolean, da date, ts timestamp, nt timestamp_ntz, de decimal(5,2),"
+    " a array<int>, o struct<x:int>, by binary"
+)
+BAD = "bad"
+AT = datetime(2026, 1, 1, 10, 0, 0, 123456)
+BOTH: dict[str, Any] = {
+    '{"i": 2147483647}': {"i": 2147483647},
+    '{"i": 2147483648}': BAD,
+    '{"i": 1.0}': BAD,
+    '{"i": "1"}': BAD,
+    '{"l": 9223372036854775808}': BAD,
+    '{"d": 1, "f": 1e39}': {"d": 1.0, "f": float("inf")},
+    '{"d": Infinity}': {"d": float("inf")},
+    '{"d": "1.5"}': BAD,
+    '{"b": 1}': BAD,
+    '{"da": "2026-01-01"}': {"da": date(2026, 1, 1)},
+    '{"da": "2026-13-01"}': BAD,
+    '{"da": 20000}': BAD,
+    '{"ts": "2026-01-01T10:00:00.123456Z"}': {"ts": AT},
+    '{"ts": "2026-01-01 12:00:00.123456+02:00"}': {"ts": AT},
+    '{"nt": "2026-01-01T10:00:00.123456"}': {"nt": AT},
+    '{"de": "1.25"}': {"de": Decimal("1.25")},
+    '{"de": 1234.5}': BAD,
+    '{"a": [1, null]}': {"a": [1, None]},
+    '{"a": [1, "x"]}': BAD,
+    '{"a": null, "o": null}': {},
+    '{"o": {"x": 1, "y": 2}, "z": 3}': {"o": {"x": 1}},
+    '{"o": 1}': BAD,
+    '{"I": 1}': {},
+    "{}": {},
+    "null": BAD,
+    '[{"i": 1}]': BAD,
+    "": BAD,
+    '{"i": 1,}': BAD,
+}
+"""Contents of which both readers make the same."""
+APART: dict[str, tuple[Any, Any]] = {
+    '{"s": 1.50}': ({"s": "1.5"}, BAD),
+    '{"s": {"a": 1}}': ({"s": '{"a":1}'}, BAD),
+    '{"s": "\\ud800"}': ({"s": "?"}, BAD),
+    '{"d": 1e400}': ({"d": float("inf")}, BAD),
+    '{"d": "Infinity"}': ({"d": float("inf")}, BAD),
+    '{"da": "2026-1-1"}': ({"da": date(2026, 1, 1)}, BAD),
+    '{"da": "2026-01-01T10:00:00"}': ({"da": date(2026, 1, 1)}, BAD),
+    '{"ts": 1767261600}': ({"ts": AT.replace(microsecond=0)}, BAD),
+    '{"ts": "2026-01-01T10:00:00.123456789Z"}': ({"ts": AT}, BAD),
+    '{"nt": "2026-01-01T10:00:00.123456Z"}': (BAD, {"nt": AT}),
+    '{"de": 1.255}': ({"de": Decimal("1.26")}, BAD),
+    '{"by": "YWI="}': ({"by": b"ab"}, {"by": b"YWI="}),
+    '{"i": 1, "i": 2}': ({"i": 2}, BAD),
+    '{"i": 1} {"i": 2}': ({"i": 1}, BAD),
+    "{'i': 1}": ({"i": 1}, BAD),
+}
+"""Contents of which Spark's reader, of `decode`, and Arrow's, of the source, make something else."""
+
+
+def test_the_two_readers_of_json_differ_where_the_guide_says(spark: SparkSession) -> None:
+    contents = [*BOTH, *APART]
+    frame = spark.createDataFrame([(each,) for each in contents], "value string").coalesce(1)
+    rows = frame.select("value", decode("value", schema=COLUMNS, value_format="json").alias("d")).collect()
+    by_spark = {row.value: BAD if row.d.error else present(row.d.value.asDict(recursive=True)) for row in rows}
+    decoder = ValueDecoder(decoding(None, schema=COLUMNS, value_format="json"))
+    found, bad = decoder.decode(pa.array(contents, pa.binary()))
+    by_arrow = dict(zip(contents, map(present, found.to_pylist()), strict=True))
+    by_arrow |= {contents[each.place]: BAD for each in bad}
+    assert by_spark == BOTH | {content: ours for content, (ours, _) in APART.items()}
+    assert by_arrow == BOTH | {content: theirs for content, (_, theirs) in APART.items()}
+
+
+def present(value: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the fields that are not null; moments in UTC without a zone, as Spark returns them."""
+    return {
+        name: each.replace(tzinfo=None) if isinstance(each, datetime) else each
+        for name, each in (value or {}).items()
+        if each is not None
+    }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kohort.spark.membership.group_progress import GroupProgress, progress
     from kohort.spark.rows.rounds import OffsetRange, Round
     from kohort.spark.schemas.bad_record import Reason
+    from kohort.spark.schemas.dead_letter_rows import dead_letters
     from kohort.spark.schemas.decoded_column import decode
     from kohort.spark.schemas.registry import RegistryUnavailable, SchemaUnknown
     from kohort.spark.source.data_source import register
@@ -34,6 +35,7 @@ __all__ = [
     "SparkMissing",
     "TransactionalTopic",
     "build",
+    "dead_letters",
     "decode",
     "exactly_once",
     "for_each_batch",
@@ -48,6 +50,7 @@ _NAMES_IN = {
     "kohort.spark.membership.group_progress": "GroupProgress progress",
     "kohort.spark.rows.rounds": "OffsetRange Round",
     "kohort.spark.schemas.bad_record": "Reason",
+    "kohort.spark.schemas.dead_letter_rows": "dead_letters",
     "kohort.spark.schemas.decoded_column": "decode",
     "kohort.spark.schemas.registry": "RegistryUnavailable SchemaUnknown",
     "kohort.spark.source.data_source": "register",

@@ -16,15 +16,13 @@ from kohort.client.producer.producer import Producer
 from kohort.model.errors import KafkaError
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.rows.read_settings import ReadSettings, security
+from kohort.spark.schemas.bad_record import BadRecord, dead_letter_headers
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kohort.spark.schemas.bad_record import BadRecord
-
 log = logging.getLogger(__name__)
 
-PREFIX = "__connect.errors."
 _MOST_BYTES = 1 << 30
 """The largest request: the topic's `max.message.bytes` is what limits a record."""
 _MOST_OPEN = 1000
@@ -112,21 +110,15 @@ class DeadLetters:
             self._check()
 
     def _why(self, row: dict[str, Any], bad: BadRecord) -> list[tuple[str, bytes]]:
-        found = {
-            "topic": row["topic"],
-            "partition": row["partition"],
-            "offset": row["offset"],
-            "connector.name": self._settings.group_id,
-            "stage": "VALUE_CONVERTER",
-            "class.name": "kohort.spark.decode",
-            "exception.class.name": f"kohort.spark.Reason.{bad.reason.name}",
-            "exception.message": bad.message,
-        }
-        headers = [(PREFIX + name, str(value).encode()) for name, value in found.items()]
-        headers.append(("kohort.error.reason", bad.reason.value.encode()))
-        if bad.schema_id >= 0:
-            headers.append(("kohort.error.schema.id", str(bad.schema_id).encode()))
-        return headers
+        found = dead_letter_headers(
+            {name: row[name] for name in ("topic", "partition", "offset")},
+            group=self._settings.group_id,
+            reason=bad.reason.value,
+            kind=f"kohort.spark.Reason.{bad.reason.name}",
+            message=bad.message,
+            schema_id=bad.schema_id if bad.schema_id >= 0 else None,
+        )
+        return [(name, str(value).encode()) for name, value in found.items() if value is not None]
 
     def _check(self) -> None:
         """Forget what is written. Raises the KafkaError of what was not."""

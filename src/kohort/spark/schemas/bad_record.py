@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import pyarrow as pa
 
@@ -37,6 +39,25 @@ ERROR = pa.struct(
 """The column beside values; null where the value is sound. `bytes` are those of the bad record."""
 
 ERROR_COLUMN = "struct<reason: string, message: string, schema_id: int, bytes: binary>"
+
+
+def dead_letter_headers(
+    record: Mapping[str, Any], *, group: Any, reason: Any, kind: Any, message: Any, schema_id: Any
+) -> dict[str, Any]:
+    """Return the headers of a bad record in a dead-letter topic: Kafka Connect's, which its tools read, and ours.
+
+    Values are those of one record, or columns of a frame. `record` has its topic, partition and offset.
+    """
+    connect = {
+        **record,
+        "connector.name": group,
+        "stage": "VALUE_CONVERTER",
+        "class.name": "kohort.spark.decode",
+        "exception.class.name": kind,
+        "exception.message": message,
+    }
+    ours = {"kohort.error.reason": reason, "kohort.error.schema.id": schema_id}
+    return {f"__connect.errors.{name}": value for name, value in connect.items()} | ours
 
 
 def error_column(values: pa.BinaryArray, bad: list[BadRecord]) -> pa.StructArray:
