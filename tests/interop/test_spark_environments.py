@@ -1,4 +1,4 @@
-"""Where a job runs: in a session of Spark Connect, and with the interpreter of an environment that is not activated."""
+"""Where a job runs: in a session of Spark Connect, with an interpreter that is not activated, with one it brings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from interop.spark_cluster import SparkCluster
 
 pytest.importorskip("pyspark")
 
@@ -17,6 +18,7 @@ from tests.spark.cluster import Topic
 from kohort.broker.embedded import EmbeddedBroker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+ROOT = Path(__file__).parent.parent.parent
 
 CONNECT = """
 import sys
@@ -49,6 +51,41 @@ address, topic, _ = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").getOrCreate()
 register(spark)
 print(spark.read.format("kohort").option("kafka.bootstrap.servers", address).option("subscribe", topic).load().count())
+spark.stop()
+"""
+
+ARCHIVED = """
+import os
+import sys
+from pyspark.sql import SparkSession
+from kohort.spark import GroupStream, register
+
+address, topic, checkpoint = sys.argv[1:]
+spark = SparkSession.builder.appName("flights").getOrCreate()
+register(spark)
+
+def place(batches):
+    import kohort
+    import pyarrow
+    rows = sum(batch.num_rows for batch in batches)
+    yield pyarrow.RecordBatch.from_pydict({"file": [os.path.abspath(kohort.__file__)], "rows": [rows]})
+
+def places(frame):
+    return [(row.file, row.rows) for row in frame.mapInArrow(place, "file string, rows bigint").collect()]
+
+found = places(spark.range(0, 8, 1, 8))
+rounds = []
+settings = {"bootstrap_servers": address, "group_id": "rounds", "auto_offset_reset": "earliest"}
+with GroupStream(spark, topic, rows_on_driver=0, **settings) as stream:
+    stream.run(lambda frame, _: rounds.extend(places(frame)), until=lambda stream: stream.is_caught_up, timeout_s=120)
+print("rows of rounds:", sum(rows for _, rows in rounds))
+options = {"kafka.bootstrap.servers": address, "subscribe": topic, "group.id": "query", "startingOffsets": "earliest"}
+stored = []
+query = spark.readStream.format("kohort").options(**options).load().writeStream.option("checkpointLocation", checkpoint)
+query.foreachBatch(lambda frame, _: stored.extend(places(frame))).trigger(availableNow=True).start().awaitTermination()
+print("rows of batches:", sum(rows for _, rows in stored))
+for file in sorted({file for file, _ in found + rounds + stored}):
+    print("kohort of an executor:", file)
 spark.stop()
 """
 
@@ -85,3 +122,40 @@ def test_a_registered_format_runs_with_the_interpreter_of_an_environment_that_is
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
     environ["PATH"] = f"{tmp_path}:{environ['PATH']}"
     assert run(INACTIVE, topic, tmp_path, environ) == ["60"]
+
+
+@pytest.mark.timeout(900)
+def test_a_submitted_job_brings_its_environment_to_the_workers_of_a_cluster(topic: Topic, tmp_path: Path) -> None:
+    """The commands are those of the guide, but for where kohort is installed from."""
+    pytest.importorskip("venv_pack")
+    (tmp_path / "job.py").write_text(ARCHIVED)
+    subprocess.run([sys.executable, "-m", "venv", "environment"], cwd=tmp_path, check=True)
+    packages = [str(ROOT), "pyarrow", "numpy", "numba", "urllib3"]
+    subprocess.run(["environment/bin/pip", "install", "--quiet", *packages], cwd=tmp_path, check=True)
+    pack = ["-m", "venv_pack", "--quiet", "--compress-level", "1", "-p", "environment", "-o", "environment.tar.gz"]
+    subprocess.run([sys.executable, *pack], cwd=tmp_path, check=True)
+    with SparkCluster(2, memory_mib=1024) as cluster:
+        settings = cluster.conf | {
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+            "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+        }
+        command = [f"{cluster.environment['SPARK_HOME']}/bin/spark-submit", "--master", cluster.address]
+        command += [each for setting in settings.items() for each in ("--conf", "=".join(setting))]
+        command += ["--archives", "environment.tar.gz#environment", "job.py"]
+        done = subprocess.run(
+            [*command, topic.bootstrap_servers, topic.name, str(tmp_path / "checkpoint")],
+            env=cluster.environment | {"PYSPARK_PYTHON": "./environment/bin/python"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        found = [line.partition(": ")[::2] for line in done.stdout.splitlines() if ": " in line]
+        files = [Path(value) for name, value in found if name == "kohort of an executor"]
+        assert [pair for pair in found if pair[0].startswith("rows")] == [
+            ("rows of rounds", "60"), ("rows of batches", "60"),
+        ]  # fmt: skip
+        places = [each.relative_to(cluster.directory).parts for each in files]
+        assert {each[0] for each in places} == {"worker-0", "worker-1"}
+        assert {each[3] for each in places} == {"environment"}

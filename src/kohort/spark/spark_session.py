@@ -45,7 +45,9 @@ def build(
     if (remote := os.environ.get("SPARK_REMOTE", master)).startswith("sc://"):
         return _connect(app, remote, conf or {})
     # By default Spark starts its Python workers as `python3` from the PATH.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if master.startswith("local") or "PYSPARK_PYTHON" not in os.environ:  # of a cluster it is where its workers have it
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["JAVA_HOME"] = str(java_home())
     from pyspark.sql import SparkSession
 
