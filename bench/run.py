@@ -24,6 +24,7 @@ from interop.unavailable import Unavailable
 from bench.assignors import assignors
 from bench.codec_row import codec
 from bench.coordinator import coordinator, coordinator_over_tls
+from bench.decode import decode
 from bench.first_query import first_query
 from bench.fleet_decode import fleet_decode
 from bench.fleet_pipeline import fleet_pipeline
@@ -71,6 +72,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "server-assignors": server_rows,
     "spark": spark_read,
     "spark-sink": spark_sink,
+    "decode": decode,
     "group-stream": group_stream,
     "topic-to-topic": topic_to_topic,
     "lakehouse": lakehouse,
