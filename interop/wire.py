@@ -17,14 +17,14 @@ class Wire:
 
     def __init__(self, address: str, client_id: str = "wire", *, timeout_s: float = 30, source: str = "") -> None:
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout_s, (source, 0) if source else None)
+        self.socket = socket.create_connection((host, int(port)), timeout_s, (source, 0) if source else None)
         self._client_id = client_id
         self._sent: list[tuple[Api, int]] = []
 
     def send(self, message: Any, version: int) -> None:
         """Send a request; its answer is the next that `receive` returns, after those of earlier requests."""
         self._sent.append((Api(message.API_KEY), version))
-        self._socket.sendall(encode_request(message, version, len(self._sent), self._client_id))
+        self.socket.sendall(encode_request(message, version, len(self._sent), self._client_id))
 
     def receive(self) -> Any:
         """Return the answer of the oldest request that has none."""
@@ -39,16 +39,16 @@ class Wire:
 
     def has_answer(self, timeout_s: float) -> bool:
         """Whether an answer comes in that time."""
-        return bool(select.select([self._socket], [], [], timeout_s)[0])
+        return bool(select.select([self.socket], [], [], timeout_s)[0])
 
     def close(self) -> None:
         """Close the connection."""
-        self._socket.close()
+        self.socket.close()
 
     def _read(self, size: int) -> bytes:
         taken = bytearray()
         while len(taken) < size:
-            chunk = self._socket.recv(size - len(taken))
+            chunk = self.socket.recv(size - len(taken))
             if not chunk:
                 raise EOFError("the broker closed the connection")
             taken += chunk
