@@ -6,11 +6,13 @@ Causes of rebalances are checked where the broker keeps them: on ours.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from interop.group import keyed
-from interop.producers import produce
+from interop.producers import Load, produce
 from interop.streams import Application, application, running
 from interop.waiting import eventually
 from tests.interop.explanations import assigned_works, explains, rebalances, runs
@@ -36,22 +38,35 @@ OWN_TOPICS = {
 
 
 class Input:
-    """Records that an application counts, in rounds of so many for each key."""
+    """Records that an application counts: how many there are of each key."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self.rounds = 0
+        self.each = 0
         for topic in (stage.name, f"{stage.name}-counts"):
             create_topic(stage.bootstrap, topic, PARTITIONS)
 
     def more(self) -> None:
         """Produce a round."""
-        produce("librdkafka", self._stage.bootstrap, self._stage.name, keyed(RECORDS, KEYS, self.rounds * RECORDS))
-        self.rounds += 1
+        produce("librdkafka", self._stage.bootstrap, self._stage.name, keyed(RECORDS, KEYS, self.each * KEYS))
+        self.each += EACH
+
+    @contextmanager
+    def load(self) -> Iterator[None]:
+        """Produce all the time, until the end of the block."""
+        with Load(self._stage.bootstrap, self._stage.name, keys=KEYS) as load:
+            yield
+            self.each += len(load.stop()) // KEYS
 
     def await_counted(self, streams: Application) -> None:
         """Wait until all of it is counted."""
-        streams.await_counts(KEYS, self.rounds * EACH)
+        streams.await_counts(KEYS, self.each)
+
+    def check_counted_once(self, streams: Application) -> None:
+        """Check that each count was written once, which holds where no instance was killed, or with exactly_once."""
+        counted = Counter(streams.read_counts())
+        assert set(counted.values()) == {1}, "a task goes on with the counts of its former owner, and writes none again"
+        assert len(counted) == KEYS * self.each
 
 
 TASKS = {f"{subtopology}_{partition}": 1 for subtopology in (0, 1) for partition in range(PARTITIONS)}
@@ -93,9 +108,8 @@ def test_application_becomes_cooperative_by_two_bounces(stage: Stage) -> None:
             for number in range(3):
                 before = len(rebalances(stage, streams.group_id))
                 instances[number].stop()
-                # With the last old instance gone, all leave and join again with newer metadata. A task of 2.4.1 that
-                # another instance runs for a generation in between resumes with its former store: records that wait
-                # for it meanwhile would be lost to the count, on every broker.
+                # With the last old instance gone, all leave and join again with newer metadata, and 2.4.1 goes on with
+                # the stores that it had, also if others ran their tasks in between (KAFKA-9525): no input meanwhile.
                 is_switch = bool(settings) and number == 2
                 if not is_switch:
                     given.more()
@@ -110,9 +124,27 @@ def test_application_becomes_cooperative_by_two_bounces(stage: Stage) -> None:
                 assert not any("untold" in kinds(each) for each in bounce), f"a rebalance without a cause: {bounce}"
                 assert any("member_joined" in kinds(each) for each in bounce) or not explains(stage)
                 assert all(runs(each) == sorted(TASKS) for each in assigned_works(stage, streams.group_id)[-1:])
-        counted = Counter(streams.read_counts())
-    assert set(counted.values()) == {1}, "no instance was killed, so each count was written once"
-    assert len(counted) == KEYS * EACH * given.rounds
+        given.check_counted_once(streams)
+
+
+@pytest.mark.lane(100)
+@on_both
+@pytest.mark.capability("Kafka Streams", "2.3.1 to 3.9.1 by two bounces, under load")
+def test_counts_are_exact_after_an_upgrade_by_two_bounces_under_load(stage: Stage) -> None:
+    given = Input(stage)
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS) as streams:
+        with given.load():
+            instances = [streams.start(number, version=EAGER) for number in range(3)]
+            for each in instances:
+                running(each)
+            for settings in (("upgrade.from=2.3",), ()):
+                for number in range(3):
+                    instances[number].stop()
+                    instances[number] = streams.start(number, *settings, version=OLDER)
+                    running(instances[number])
+            eventually(lambda: described_tasks(stage, streams.group_id), TASKS, 60)
+        given.await_counted(streams)
+        given.check_counted_once(streams)
 
 
 @pytest.mark.lane(90)
@@ -149,7 +181,7 @@ def test_application_is_scaled_with_standbys_and_static_members(stage: Stage, ve
         given.more()
         given.await_counted(streams)
     last = dict(streams.read_counts())
-    assert all(count >= given.rounds * EACH for count in last.values())
+    assert all(count >= given.each for count in last.values())
 
 
 @pytest.mark.lane(120)
@@ -174,8 +206,7 @@ def test_tasks_move_to_a_new_instance_once_its_copies_have_caught_up(stage: Stag
         works = assigned_works(stage, streams.group_id)
         assert any(each["next_rebalance_ms"] for each in works) or not explains(stage)
         assert any(other["copies"] for each in works for other in each["members"].values()) or not explains(stage)
-        counted = Counter(streams.read_counts())
-    assert set(counted.values()) == {1}, "tasks move when both instances are up, so each count is written once"
+        given.check_counted_once(streams)
 
 
 def counting_tasks(stage: Stage, streams: Application) -> list[int]:
@@ -216,9 +247,7 @@ def test_counts_are_exact_after_twenty_kills(stage: Stage) -> None:
             eventually(lambda: bool(streams.read_counts()), True, 30)
             running(instances[number])
         given.await_counted(streams)
-        counted = streams.read_counts()
-    assert set(Counter(counted).values()) == {1}, "read committed, each count is there once"
-    assert len(counted) == KEYS * EACH * given.rounds
+        given.check_counted_once(streams)
 
 
 @pytest.mark.lane(60)
