@@ -251,9 +251,13 @@ class ClassicHolding:
         return held
 
     def hold_sync(
-        self, exchange: Exchange, command: Sync, frame: Buffer, software: str, heartbeat_ms: int
+        self, exchange: Exchange, command: Sync, frame: Buffer, now_ms: int, *, software: str, heartbeat_ms: int
     ) -> HeldSync | None:
-        """Hold the answer to a SyncGroup; None where it is to be sent now. Its sender's last heartbeat is known."""
+        """Hold the answer to a SyncGroup; None where it is to be sent now.
+
+        `software` is the sender's, `heartbeat_ms` when its last heartbeat arrived.
+        """
+        self._clock.advance(now_ms)
         due_ms = heartbeat_ms + self._parking.interval_ms(command.member_id)
         held = HeldSync(self, exchange, command, frame, rejoin_backoff_ms(software), due_ms)
         if not self.is_gathering(command.group_id):
@@ -264,8 +268,9 @@ class ClassicHolding:
             return None
         return held
 
-    def release_sync(self, group_id: str, member_id: str, error: ErrorCode) -> None:
+    def release_sync(self, group_id: str, member_id: str, error: ErrorCode, now_ms: int) -> None:
         """End the wait of a held answer to SyncGroup: with `error` its member is to join a round that has begun."""
+        self._clock.advance(now_ms)
         held = self._syncs.pop((group_id, member_id), None)
         if held is not None:
             held.end(error)

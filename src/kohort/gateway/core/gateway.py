@@ -151,10 +151,10 @@ class Gateway:
         if self._holding is not None:
             self._holding.synced(member_id, now_ms)
 
-    def sync_released(self, group_id: str, member_id: str, error: ErrorCode, /) -> None:
+    def sync_released(self, group_id: str, member_id: str, error: ErrorCode, now_ms: int, /) -> None:
         """A held answer to SyncGroup goes to its member."""
         if self._holding is not None:
-            self._holding.release_sync(group_id, member_id, error)
+            self._holding.release_sync(group_id, member_id, error, now_ms)
 
     def round_announced(self, announce: Announce, now_ms: int, /) -> None:
         """Members should learn of a round together."""

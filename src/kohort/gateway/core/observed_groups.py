@@ -83,7 +83,7 @@ class GroupObserver(ConsumerGroupObserver, Protocol):
     def member_synced(self, member_id: str, now_ms: int, /) -> None:
         """A member got its assignment."""
 
-    def sync_released(self, group_id: str, member_id: str, error: ErrorCode, /) -> None:
+    def sync_released(self, group_id: str, member_id: str, error: ErrorCode, now_ms: int, /) -> None:
         """A SyncGroup whose answer is held waits no longer: its member gets its assignment, or the error."""
 
     def round_announced(self, announce: Announce, now_ms: int, /) -> None:
@@ -652,7 +652,7 @@ class ObservedGroups:
                 self._observer.member_joined(effect.at.group_id, effect.at.member_id)
             elif isinstance(effect, Reply) and effect.to is not None and effect.to.kind is ParkedKind.SYNC:
                 error = effect.result.error
-                self._observer.sync_released(effect.to.group_id, effect.to.member_id, error)
+                self._observer.sync_released(effect.to.group_id, effect.to.member_id, error, now_ms)
             elif isinstance(effect, Arm) and effect.timer.kind is TimerKind.HOLD:
                 self._timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
             elif isinstance(effect, Announce):

@@ -129,6 +129,8 @@ def test_a_member_whose_join_came_after_the_generation_had_formed_opens_the_next
 
 
 START_MS = 100_000
+RELEASED_MS = START_MS + 500
+"""When the member that must revoke has joined again."""
 
 
 class Member:
@@ -136,6 +138,7 @@ class Member:
 
     def __init__(self, gateway: Gateway, member_id: str, software: str = "librdkafka") -> None:
         self.gateway, self.id = gateway, member_id
+        self.now_ms = START_MS
         self.to_client: list[bytes] = []
         self.to_broker: list[bytes] = []
         self.relay = gateway.open(
@@ -146,11 +149,11 @@ class Member:
 
     def send(self, message: Message, version: int) -> None:
         self.sent += 1
-        self.relay.from_client(encode_request(message, version, self.sent, "c1"), START_MS)
+        self.relay.from_client(encode_request(message, version, self.sent, "c1"), self.now_ms)
 
     def answered(self, answer: Response, version: int) -> None:
         self.to_broker.clear()
-        self.relay.from_broker(b"".join(encode_response(answer, version, self.sent)), START_MS)
+        self.relay.from_broker(b"".join(encode_response(answer, version, self.sent)), self.now_ms)
 
     def join(self, *owned: int) -> None:
         subscription = Subscription(["t"], owned=[TopicPartition("t", each) for each in owned])
@@ -214,14 +217,17 @@ def member_with_held_sync(software: str = "librdkafka", *, beats: bool = False) 
     leader.synced(0)
     waiting.synced()
     assert waiting.last_answer() is None
+    leader.now_ms = RELEASED_MS
     leader.join(0)
     return waiting
 
 
 def test_a_held_sync_is_repeated_until_the_coordinator_has_seen_the_round() -> None:
     waiting = member_with_held_sync()
+    waiting.gateway.tick(RELEASED_MS + 3)
+    assert not waiting.to_broker, "the JoinGroup that opens the round is to arrive first"
     for now_ms in (10, 40):
-        waiting.gateway.tick(START_MS + now_ms)
+        waiting.gateway.tick(RELEASED_MS + now_ms)
         assert waiting.to_broker, f"the SyncGroup is sent again by {now_ms} ms"
         waiting.synced(error=ErrorCode.NONE if now_ms == 10 else ErrorCode.REBALANCE_IN_PROGRESS)
     assert waiting.last_answer() is ErrorCode.REBALANCE_IN_PROGRESS
@@ -230,7 +236,7 @@ def test_a_held_sync_is_repeated_until_the_coordinator_has_seen_the_round() -> N
 def test_a_member_gets_its_assignment_where_the_coordinator_opens_no_round() -> None:
     waiting = member_with_held_sync()
     for now_ms in (10, 100, 1_000, 10_000):
-        waiting.gateway.tick(START_MS + now_ms)
+        waiting.gateway.tick(RELEASED_MS + now_ms)
         waiting.synced()
     assert waiting.last_answer() is ErrorCode.NONE
 
@@ -240,7 +246,7 @@ def test_a_member_whose_assignment_comes_after_the_round_has_begun_joins_it_at_o
     leader.synced(0)
     leader.join(0)
     waiting.synced()
-    waiting.gateway.tick(START_MS + 10)
+    waiting.gateway.tick(RELEASED_MS + 10)
     waiting.synced(error=ErrorCode.REBALANCE_IN_PROGRESS)
     assert waiting.last_answer() is ErrorCode.REBALANCE_IN_PROGRESS
 
@@ -256,6 +262,6 @@ def test_a_member_that_must_revoke_gets_its_assignment_also_when_the_round_has_b
 @pytest.mark.parametrize("beats", [False, True])
 def test_a_sarama_member_gets_its_assignment_if_its_heartbeat_comes_before_the_end_of_its_backoff(beats: bool) -> None:
     waiting = member_with_held_sync("sarama", beats=beats)
-    waiting.gateway.tick(START_MS + 10)
+    waiting.gateway.tick(RELEASED_MS + 10)
     waiting.synced(error=ErrorCode.REBALANCE_IN_PROGRESS)
     assert waiting.last_answer() is (ErrorCode.REBALANCE_IN_PROGRESS if beats else ErrorCode.NONE)
