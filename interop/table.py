@@ -53,7 +53,7 @@ record that was produced is read, no request times out, and no group falls back 
 
 The figures are how long the join and the leave took until the group was at rest again, in one run, beside others on
 two cores, with nothing to read and heartbeats at their default interval. `observed` is mode `listener` without
-`--park`; kafkajs, kafka-go and aiokafka are not parked unless a policy lists them.
+`--park`; sarama, kafkajs, kafka-go and aiokafka are not parked unless a policy lists them.
 
 """,
     LOCKED_BROKER: """\

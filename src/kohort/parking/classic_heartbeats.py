@@ -131,11 +131,6 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         group = self._groups.get(group_id)
         return group is not None and member_id in group.parked
 
-    def interval_ms(self, member_id: str) -> int:
-        """Return how often a member sends heartbeats, as far as it is known."""
-        interval = self._intervals.get(member_id)
-        return USUAL_MS if interval is None else interval.usual_ms
-
     def unreached(self, group_id: str) -> frozenset[str]:
         """Return the members for which a round waits that is announced to all together."""
         group = self._groups.get(group_id)

@@ -78,6 +78,19 @@ OTHERS_MARGIN_MS = 200
 """The same for all others. librdkafka, under many names, abandons a heartbeat when the next one is due."""
 
 
+KAFKAJS, SARAMA = "kafkajs", "sarama"
+
+STOPPED_BY_HEARTBEATS = frozenset({KAFKAJS, SARAMA})
+"""Clients that do nothing else while a heartbeat is unanswered: none of theirs is parked, also in no round.
+
+kafkajs waits for the answer before it processes records. sarama sends no other request to the same broker, neither
+commits nor OffsetFetch, and no Fetch where that broker has data.
+"""
+
+KAFKAJS_ASSIGNOR = "RoundRobinAssigner"
+"""kafkajs does not name itself; its assignor, which no other client offers by this name, does."""
+
+
 def can_static_member_wait(software: str) -> bool:
     """Whether a heartbeat of a static classic member may be parked while its group is stable.
 
@@ -112,14 +125,6 @@ def overlapping(software: str) -> bool | None:
     It is False for all that send it an interval after the last one, or when that is answered.
     """
     return None if software in {"", JAVA, *COUNTING_FROM_ANSWERS} else False
-
-
-def rejoin_backoff_ms(software: str) -> int:
-    """Return how long a client waits before it joins again when its SyncGroup was refused for a round.
-
-    None waits when a heartbeat is; the first one sarama sends at once, and a later one as soon as one was due.
-    """
-    return 2_000 if software == "sarama" else 0
 
 
 # -- parking

@@ -199,6 +199,20 @@ def test_heartbeat_of_a_static_java_member_is_answered_at_once_since_its_close_w
         assert member.heartbeat() == 0
 
 
+@pytest.mark.parametrize(("software", "assignor"), [("sarama", "range"), ("unknown", "RoundRobinAssigner")])
+def test_clients_that_do_nothing_else_meanwhile_have_heartbeats_answered_at_once(software: str, assignor: str) -> None:
+    # sarama names itself, kafkajs by its assignor alone.
+    desk = group_desk(kohort_group_heartbeat_park=True)
+    member, other = stable_group(desk, 2, assignor)
+    if software != "unknown":
+        member.peer.connection.client_software = (software, "1")
+    for _ in range(3):
+        desk.advance(INTERVAL_MS)
+        assert member.heartbeat() == 0
+    other.peer.send(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=other.member_id)]), 5)
+    assert member.heartbeat() == REBALANCE_IN_PROGRESS
+
+
 @pytest.mark.parametrize("is_closed", [True, False])
 def test_session_runs_from_the_last_heartbeat_whether_its_connection_closes_or_releases_it(is_closed: bool) -> None:
     desk, (member,) = settled(1, instance_id="i")

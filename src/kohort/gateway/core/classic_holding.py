@@ -35,7 +35,6 @@ from kohort.parking.parked_heartbeat import (
     can_committing_member_wait,
     can_static_member_wait,
     overlapping,
-    rejoin_backoff_ms,
 )
 from kohort.wire.codec import Buffer
 from kohort.wire.messages import HeartbeatResponse, SyncGroupResponse
@@ -131,13 +130,6 @@ class HeldAnswer(_Held):
 class HeldSync(_Held):
     """The answer to a SyncGroup of a member that need not revoke, held until those that must have joined again."""
 
-    def __init__(
-        self, holding: ClassicHolding, exchange: Exchange, command: Sync, frame: Buffer, backoff_ms: int, due_ms: int
-    ) -> None:
-        super().__init__(holding, exchange, command, frame)
-        self._backoff_ms = backoff_ms
-        self._due_ms = due_ms
-
     def end(self, error: ErrorCode) -> None:
         """Send the assignment, or the coordinator's own answer once the round has begun there."""
         if error is ErrorCode.NONE:
@@ -146,12 +138,6 @@ class HeldSync(_Held):
             self.exchange.answer(encode_answer(self.exchange.head, SyncGroupResponse(error_code=error)))
         else:
             self.holding.repeat_later(self)
-
-    def answered_again(self, frame: Buffer, error: ErrorCode, now_ms: int) -> Buffer | None:
-        """Take the answer to the SyncGroup that was repeated; return what the client gets, None to ask again."""
-        if error is ErrorCode.REBALANCE_IN_PROGRESS and max(0, self._due_ms - now_ms) < self._backoff_ms:
-            return self.frame  # the answer to its next heartbeat has it join sooner
-        return super().answered_again(frame, error, now_ms)
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
         """A request arrived behind it: the member gets its assignment."""
@@ -250,16 +236,10 @@ class ClassicHolding:
             self.repeat_later(held)  # the round overtook the heartbeat
         return held
 
-    def hold_sync(
-        self, exchange: Exchange, command: Sync, frame: Buffer, now_ms: int, *, software: str, heartbeat_ms: int
-    ) -> HeldSync | None:
-        """Hold the answer to a SyncGroup; None where it is to be sent now.
-
-        `software` is the sender's, `heartbeat_ms` when its last heartbeat arrived.
-        """
+    def hold_sync(self, exchange: Exchange, command: Sync, frame: Buffer, now_ms: int) -> HeldSync | None:
+        """Hold the answer to a SyncGroup; None where it is to be sent now."""
         self._clock.advance(now_ms)
-        due_ms = heartbeat_ms + self._parking.interval_ms(command.member_id)
-        held = HeldSync(self, exchange, command, frame, rejoin_backoff_ms(software), due_ms)
+        held = HeldSync(self, exchange, command, frame)
         if not self.is_gathering(command.group_id):
             self._syncs[command.group_id, command.member_id] = held
         elif exchange.frame:

@@ -12,13 +12,15 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from kohort.parking.parked_heartbeat import STOPPED_BY_HEARTBEATS
+
 ANY = "*"
 
 UNKNOWN_SOFTWARE = "unknown"
 """How Kafka names a client that does not name itself (KIP-511). kafkajs, kafka-go and aiokafka are among these."""
 
-NOT_PARKED = frozenset({UNKNOWN_SOFTWARE, "kafkajs", "kafka-go", "segmentio-kafka-go", "aiokafka"})
-"""Software for which a held heartbeat costs something: kafkajs waits for the answer before it processes records."""
+NOT_PARKED = STOPPED_BY_HEARTBEATS | {UNKNOWN_SOFTWARE, "kafka-go", "segmentio-kafka-go", "aiokafka"}
+"""Software for which a held heartbeat costs something, or that cannot be distinguished from it."""
 
 
 class Treatment(StrEnum):

@@ -16,7 +16,13 @@ from kohort.model.errors import ErrorCode
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import TURN_STEPS, Steps
-from kohort.parking.parked_heartbeat import can_static_member_wait, follower_of
+from kohort.parking.parked_heartbeat import (
+    KAFKAJS,
+    KAFKAJS_ASSIGNOR,
+    STOPPED_BY_HEARTBEATS,
+    can_static_member_wait,
+    follower_of,
+)
 from kohort.wire.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -36,6 +42,9 @@ def join_group(context: ApiContext, request: Request, message: JoinGroupRequest)
     if not message.member_id:
         new_member_id = f"{message.group_instance_id or client_id}-{_uuid(context.random_bytes(16))}"
     command = join_command(message, version, client_id, request.peer_host, new_member_id)
+    software, version_of_software = request.connection.client_software
+    if software == "unknown" and any(name == KAFKAJS_ASSIGNOR for name, _ in command.protocols):
+        request.connection.client_software = (KAFKAJS, version_of_software)
 
     def ticket(result: Result) -> None:
         assert isinstance(result, JoinResult), "a join is answered by a join's result"
@@ -152,8 +161,10 @@ def heartbeat(context: ApiContext, request: Request, message: HeartbeatRequest) 
         request.reply(HeartbeatResponse(error_code=result.error) if result.error else _ALIVE)
 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
-    can_wait = message.group_instance_id is None or can_static_member_wait(request.connection.client_software[0])
-    parked = context.coordinator.heartbeat(command, ticket, can_wait=can_wait)
+    software = request.connection.client_software[0]
+    can_wait = message.group_instance_id is None or can_static_member_wait(software)
+    can_be_parked = software not in STOPPED_BY_HEARTBEATS
+    parked = context.coordinator.heartbeat(command, ticket, can_wait=can_wait, can_be_parked=can_be_parked)
     if parked is not None:
         request.keep(lambda behind, now_ms: parked.followed(follower_of(message, behind), now_ms), parked.drop)
     return None

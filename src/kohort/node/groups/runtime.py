@@ -149,7 +149,7 @@ class Runtime:
     # -- heartbeats, which are many
 
     def heartbeat(
-        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, *, can_wait: bool
+        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, *, can_wait: bool, can_be_parked: bool
     ) -> ParkedClassic | None:
         """Decide a heartbeat of a classic member, and park it if there is no news yet and its sender can wait."""
         result, arm, now_ms = None, None, self._clock.now_ms
@@ -166,7 +166,7 @@ class Runtime:
         if arm is not None:
             if not self._timers.move(arm.timer, arm.deadline_ms):
                 self._arm(arm)
-            if self._is_parking:
+            if self._is_parking and can_be_parked:
                 session_ms = arm.deadline_ms - now_ms
                 parked = self.classic_parking.park(command, result, ticket, session_ms, now_ms, can_wait=can_wait)
                 if parked is not None:

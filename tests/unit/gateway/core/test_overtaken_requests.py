@@ -24,8 +24,6 @@ from kohort.wire.frames import decode_response, encode_request
 from kohort.wire.message import Message, Response
 from kohort.wire.messages import (
     ApiVersionsRequest,
-    HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     SyncGroupRequest,
@@ -136,7 +134,7 @@ RELEASED_MS = START_MS + 500
 class Member:
     """A member of a cooperative group behind a gateway, and the broker's end of its connection."""
 
-    def __init__(self, gateway: Gateway, member_id: str, software: str = "librdkafka") -> None:
+    def __init__(self, gateway: Gateway, member_id: str) -> None:
         self.gateway, self.id = gateway, member_id
         self.now_ms = START_MS
         self.to_client: list[bytes] = []
@@ -145,7 +143,7 @@ class Member:
             member_id, lambda data: self.to_client.append(bytes(data)), lambda data: self.to_broker.append(bytes(data))
         )
         self.sent = 0
-        self.send(ApiVersionsRequest(client_software_name=software, client_software_version="1"), 3)
+        self.send(ApiVersionsRequest(client_software_name="librdkafka", client_software_version="1"), 3)
 
     def send(self, message: Message, version: int) -> None:
         self.sent += 1
@@ -189,19 +187,14 @@ def assignment(*partitions: int) -> bytes:
     return encode_assignment(Assignment([TopicPartition("t", each) for each in partitions]))
 
 
-def members_of_two_rounds(
-    software: str = "librdkafka", *, beats: bool = False, owned: tuple[int, ...] = ()
-) -> tuple[Member, Member]:
+def members_of_two_rounds(*owned: int) -> tuple[Member, Member]:
     """Return the leader, which must revoke, and another member, which must if it `owned` any; both have synced."""
     gateway = Gateway(group_settings(Config()), lambda *_: None, policies=EVERYTHING_PARKED)
-    leader, waiting = Member(gateway, "a"), Member(gateway, "b", software)
+    leader, waiting = Member(gateway, "a"), Member(gateway, "b")
     leader.join()
     leader.joined(1, "a")
     leader.sync(1, a=(0, 1))
     leader.synced(0, 1)
-    if beats:
-        waiting.send(HeartbeatRequest(group_id="g", generation_id=1, member_id="b"), 3)
-        waiting.answered(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), 3)
     waiting.join(*owned)
     leader.join(0, 1)
     waiting.joined(2)
@@ -211,9 +204,9 @@ def members_of_two_rounds(
     return leader, waiting
 
 
-def member_with_held_sync(software: str = "librdkafka", *, beats: bool = False) -> Member:
+def member_with_held_sync() -> Member:
     """Return a member that need not revoke, when the one that must has just sent its JoinGroup."""
-    leader, waiting = members_of_two_rounds(software, beats=beats)
+    leader, waiting = members_of_two_rounds()
     leader.synced(0)
     waiting.synced()
     assert waiting.last_answer() is None
@@ -252,16 +245,8 @@ def test_a_member_whose_assignment_comes_after_the_round_has_begun_joins_it_at_o
 
 
 def test_a_member_that_must_revoke_gets_its_assignment_also_when_the_round_has_begun() -> None:
-    leader, other = members_of_two_rounds(owned=(2,))
+    leader, other = members_of_two_rounds(2)
     leader.synced(0)
     leader.join(0)
     other.synced()
     assert other.last_answer() is ErrorCode.NONE
-
-
-@pytest.mark.parametrize("beats", [False, True])
-def test_a_sarama_member_gets_its_assignment_if_its_heartbeat_comes_before_the_end_of_its_backoff(beats: bool) -> None:
-    waiting = member_with_held_sync("sarama", beats=beats)
-    waiting.gateway.tick(RELEASED_MS + 10)
-    waiting.synced(error=ErrorCode.REBALANCE_IN_PROGRESS)
-    assert waiting.last_answer() is (ErrorCode.REBALANCE_IN_PROGRESS if beats else ErrorCode.NONE)
