@@ -416,6 +416,8 @@ class ClassicMember(MemberBase):
     def _take_join(self, answer: inputs.JoinAnswered, now_ms: int) -> None:
         """JoinGroup was answered."""
         match answer.error:
+            case ErrorCode.NONE if self._has_missed_generation(answer.generation):
+                self._retry_round(ErrorCode.ILLEGAL_GENERATION, now_ms, is_join=True)
             case ErrorCode.NONE:
                 if not (answer.is_skip and answer.generation == self.identity.generation):
                     # Else it is the leader of before, and what it has assigned from is still to be compared.
@@ -443,6 +445,15 @@ class ClassicMember(MemberBase):
                     self._join()
             case _:
                 self._retry_round(answer.error, now_ms, is_join=True)
+
+    def _has_missed_generation(self, joined: int) -> bool:
+        """Whether a generation formed between the last and the joined one, in which others may have got what it owns.
+
+        A static member stays in its group while it is away. The generation alone does not show it: in a consumer group
+        it is an epoch, which may rise by more than one.
+        """
+        is_static = self.config.instance_id is not None
+        return is_static and self.is_passed_by and bool(self.owned) and joined > self.identity.generation + 1
 
     def _take_computed(self, event: inputs.Computed) -> None:
         """The leader's assignor has an answer."""

@@ -81,6 +81,16 @@ def test_member_whose_group_went_on_while_its_join_was_lost_has_lost_its_partiti
     assert script.member.identity == Identity(-1, "m")
 
 
+def test_static_member_has_lost_its_partitions_if_a_generation_formed_without_it() -> None:
+    script = cooperative(MemberConfig(instance_id="i"))
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.commit_answered(ErrorCode.ILLEGAL_GENERATION)
+    script.joined(3)
+    script.wait(1_000)
+    assert script.callbacks() == [(LOST, TWO)]
+    assert script.member.identity == Identity(-1, "m")
+
+
 def test_member_whose_join_was_lost_keeps_its_partitions_while_its_generation_is_accepted() -> None:
     script = cooperative()
     script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
