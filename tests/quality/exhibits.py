@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from tests.quality import wrong_assignors, wrong_coordinator, wrong_members, wrong_replay, wrong_transactions
 
+from kohort.sim.scenario.world_plan import SECOND_US, Plan, Step
+
 
 @dataclass(frozen=True)
 class Exhibit:
@@ -28,8 +30,19 @@ class Exhibit:
     is_quick: bool = False
     producers: int = 0
     """How many transactional producers the worlds have in which it is looked for."""
+    worlds: Callable[[Plan], Plan] = lambda plan: plan
+    """Makes the world in which it is looked for of the one that a seed gives."""
     is_compared: bool = False
     """Whether it shows in a sum: restarts of eager groups stand still longer than with every improvement off."""
+
+
+def with_late_ends(plan: Plan) -> Plan:
+    """Break the connections of each producer while it ends a transaction, once a second; the request may come late."""
+    steps = [*plan.steps, Step(len(plan.steps) + 1, None, "stragglers", "network", (("late_us", 3_000_000),))]
+    for at_us in range(SECOND_US, plan.end_us, SECOND_US):
+        for producer in plan.producers:
+            steps.append(Step(len(steps) + 1, at_us, "break end", producer.name))
+    return plan._replace(steps=tuple(steps))
 
 
 EXHIBITS = (
@@ -297,6 +310,42 @@ EXHIBITS = (
         budget=1500,
         producers=2,
         mutation=wrong_transactions.kafka_14402,
+    ),
+    Exhibit(
+        name="KAFKA-17754",
+        link="KAFKA-17754, KIP-890, https://jepsen.io/analyses/bufstream-0.1.0",
+        title="The request to end a transaction arrives late and ends the next one",
+        story=(
+            "Records of open and of aborted transactions were read as committed, and a transaction was committed in "
+            "part. "
+            "A client that got no answer to EndTxn sent it again on another connection and began its next "
+            "transaction, and the first request, which a network or a server had kept, named the same producer id and "
+            "epoch. "
+            "Since KIP-890 each end raises the epoch, so that what comes late is fenced; here a commit does not raise "
+            "it."
+        ),
+        caught_by=("AbortedStaysUnread", "AllOrNothing"),
+        budget=50,
+        producers=2,
+        worlds=with_late_ends,
+        mutation=wrong_transactions.kafka_17754,
+        is_quick=True,
+    ),
+    Exhibit(
+        name="KAFKA-19367",
+        link="KAFKA-19367, apache/kafka#19910",
+        title="The epoch is raised twice where an open transaction is aborted, and runs over",
+        story=(
+            "An open transaction whose producer was to be fenced was not aborted when the producer's epoch was 32766: "
+            "the coordinator raised an exception. "
+            "It raised the epoch to fence the producer, and the abort by version 2 raised it once more, beyond the "
+            "largest number that a record can hold. "
+            "The fix does not raise it a second time; ours raises it once."
+        ),
+        caught_by=("EveryTransactionEnds",),
+        budget=1500,
+        producers=2,
+        mutation=wrong_transactions.kafka_19367,
     ),
     Exhibit(
         name="KAFKA-19999",

@@ -81,7 +81,7 @@ def hunt(name: str, start: int) -> Hunt:
     count = 0
     while (found := _next_broken(wanted, start, count)) is not None:
         count, invariant, sentence = found
-        if _broken(start + count - 1, wanted.producers) is None:
+        if _broken(start + count - 1, wanted) is None:
             return Hunt(name, start, count, invariant, sentence)
     return Hunt(name, start, 0)
 
@@ -105,16 +105,16 @@ def _next_broken(wanted: Exhibit, start: int, count: int) -> tuple[int, str, str
     """Return how many seeds there were when the next world broke with the bug in it, and how; None in no world."""
     with wanted.mutation():
         for number in range(count + 1, wanted.budget + 1):
-            broken = _broken(start + number - 1, wanted.producers)
+            broken = _broken(start + number - 1, wanted)
             if broken is not None:
                 return number, *broken
     return None
 
 
-def _broken(seed: int, producers: int) -> tuple[str, str] | None:
+def _broken(seed: int, wanted: Exhibit) -> tuple[str, str] | None:
     try:
         with _patience():
-            broken = run(draw_plan(seed, producers=producers)).broken
+            broken = run(wanted.worlds(draw_plan(seed, producers=wanted.producers))).broken
     except StandsStill:
         return NO_DEFECT, "an event takes for ever"
     return None if broken is None else (broken.invariant, broken.sentence)

@@ -28,12 +28,12 @@ from kohort.member.effects import Callback
 from kohort.member.inputs import CloseRequested
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.transaction.commands import InitProducer
+from kohort.transaction.commands import AddPartitions, Command, EndTransaction, InitProducer, MarkersWritten
 from kohort.transaction.decisions import decide
-from kohort.transaction.effects import Append, TransactionStored
+from kohort.transaction.effects import Append, Reply, TransactionResult, TransactionStored
 from kohort.transaction.transaction import LARGEST_EPOCH, Transaction
 from kohort.transaction.transaction import State as TransactionState
-from kohort.transaction.transactions import Transactions
+from kohort.transaction.transactions import Transactions, apply
 from kohort.wire.record_batches import Marker, Record, encode_batch, encode_marker
 
 Mutation = Callable[[], wrong_coordinator.Mutation]
@@ -281,6 +281,29 @@ def producer_begins_while_its_last_epoch_has_a_transaction() -> None:
         assert event.transaction.epoch <= LARGEST_EPOCH
 
 
+def end_of_a_transaction_comes_once_more_in_the_next_one() -> None:
+    transactions = Transactions()
+    transactions.by_id["x"] = Transaction("x", 7, 0, 1_000, TransactionState.EMPTY, frozenset(), -1, 0, version=2)
+    commit = EndTransaction("x", 7, 0, True, 2, 8)
+
+    def answer(command: Command) -> TransactionResult | None:
+        results = []
+        for effect in decide(transactions, command, 0):
+            if isinstance(effect, Append):
+                apply(transactions, effect.event)
+            elif isinstance(effect, Reply):
+                results.append(effect.result)
+        return results[0] if results else None
+
+    answer(AddPartitions("x", 7, 0, frozenset({("t", 0)}), 2))
+    ended = answer(commit)
+    assert ended is not None
+    answer(MarkersWritten("x", 7, transactions.by_id["x"].epoch))
+    answer(AddPartitions("x", ended.producer_id, ended.epoch, frozenset({("t", 0)}), 2))
+    answer(commit)
+    assert transactions.by_id["x"].state is TransactionState.ONGOING
+
+
 def aborted_transaction_follows_on_a_committed_one() -> None:
     log = b""
     for base, is_commit in ((0, True), (2, False)):
@@ -319,6 +342,7 @@ PAIRS: list[tuple[Mutation, Callable[[], None]]] = [
     (wrong_members.librdkafka_4059, commit_is_refused_while_its_sender_joins),
     (wrong_members.close_in_a_round_loses, member_closes_while_its_group_gathers),
     (wrong_members.aiokafka_727, commit_of_a_generation_ago_is_refused),
+    (wrong_transactions.kafka_17754, end_of_a_transaction_comes_once_more_in_the_next_one),
     (wrong_transactions.kafka_19367, producer_begins_while_its_last_epoch_has_a_transaction),
     (wrong_transactions.brod_659, aborted_transaction_follows_on_a_committed_one),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -18,9 +18,19 @@ from kohort.node.topics.topic import Partition
 from kohort.node.transactions.marker_writer import MarkerWriter
 from kohort.node.transactions.transaction_coordinator import TransactionCoordinator
 from kohort.transaction import decisions
-from kohort.transaction.commands import AddPartitions
-from kohort.transaction.effects import Append, Decision, TransactionStored, Why, WriteMarkers
+from kohort.transaction.commands import AddPartitions, EndTransaction
+from kohort.transaction.effects import (
+    Append,
+    Decision,
+    Effect,
+    Reply,
+    TransactionResult,
+    TransactionStored,
+    Why,
+    WriteMarkers,
+)
 from kohort.transaction.transaction import Transaction
+from kohort.transaction.transactions import Transactions
 
 Mutation = AbstractContextManager[None]
 
@@ -34,15 +44,27 @@ def kafka_14402() -> Mutation:
     return replaced(TransactionCoordinator, "verify", verify)
 
 
+def kafka_17754() -> Mutation:
+    """A commit does not raise the epoch: its request, where it comes late, commits the next transaction."""
+    right = decisions._end_transaction
+
+    def end_transaction(transactions: Transactions, command: EndTransaction, now_ms: int) -> Iterator[Effect]:
+        before = replace(command, version=1) if command.is_commit else command
+        for effect in right(transactions, before, now_ms):
+            if command.is_commit and isinstance(effect, Reply) and not effect.result.error:
+                yield Reply(TransactionResult(ErrorCode.NONE, command.producer_id, command.epoch))
+            else:
+                yield effect
+
+    return replaced(decisions, "_end_transaction", end_transaction)
+
+
 def kafka_19367() -> Mutation:
     """The coordinator raises the epoch to fence a producer, and the abort that follows raises it once more."""
     right = decisions._end_by_coordinator
 
     def end_by_coordinator(known: Transaction, new_producer_id: int, why: Why, now_ms: int) -> Decision:
-        decision = tuple(right(known, new_producer_id, why, now_ms))
-        if why is not Why.FENCED:
-            return decision
-        return tuple(_raised(effect, known.epoch + 2) for effect in decision)
+        return tuple(_raised(effect, known.epoch + 2) for effect in right(known, new_producer_id, why, now_ms))
 
     return replaced(decisions, "_end_by_coordinator", end_by_coordinator)
 

@@ -19,6 +19,7 @@ from kohort.client.producer.accumulator import NO_PRODUCER_ID
 from kohort.client.producer.transaction_machine import (
     EPOCH_RAISING,
     CommitOffsets,
+    EndTransaction,
     InitProducerId,
     TransactionMachine,
     TransactionRequest,
@@ -96,7 +97,8 @@ class _Transaction:
 class TransactionalProducer:
     """One process. `numbers` numbers the transactions of its transactional id, in whichever process they are.
 
-    `ended` is called once when the process has ended by itself.
+    `ended` is called once when the process has ended by itself, `end_sent` when it has sent the request that ends a
+    transaction.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class TransactionalProducer:
         observer: Observer,
         numbers: Iterator[int],
         ended: Callable[[TransactionalProducer], None],
+        end_sent: Callable[[TransactionalProducer], None],
     ) -> None:
         self.plan = plan
         self.host = host
@@ -123,6 +126,7 @@ class TransactionalProducer:
         self._observer = observer
         self._numbers = numbers
         self._ended = ended
+        self._end_sent = end_sent
         self.machine = TransactionMachine(plan.name)
         self._connections = self._connect(plan.name, network, bootstrap, _TRANSACTION_COORDINATOR)
         self._group = self._connect(plan.group_id, network, bootstrap, 0)
@@ -278,6 +282,8 @@ class TransactionalProducer:
             lambda code, answer: self._answered(connections, request, code, answer),
             version=highest,
         )
+        if isinstance(request, EndTransaction):
+            self._end_sent(self)
 
     def _answered(
         self, connections: PeerConnections, request: TransactionRequest, code: ErrorCode, answer: Any

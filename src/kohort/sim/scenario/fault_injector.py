@@ -292,6 +292,11 @@ class FaultInjector:
             network.break_connection(random.choice(ends))
         return bool(ends)
 
+    def _break_end(self, step: Step, _: Random) -> bool:
+        """Not in the menu: the museum puts it into worlds in which a late end of a transaction is looked for."""
+        self._cluster.producers[step.subject].is_end_broken = True
+        return True
+
     def _stragglers(self, step: Step, _: Random) -> bool:
         self._cluster.network.straggling_us = step.get("late_us")
         return True

@@ -34,6 +34,8 @@ class ProducerSlot:
         self.plan = plan
         self.hosts = (hosts(plan.name), hosts(f"{plan.name}b"))
         self.is_finishing = False
+        self.is_end_broken = False
+        """Whether the connections of a process break when it sends the next request that ends a transaction."""
         self._network = network
         self._addresses = addresses
         self._rng = rng
@@ -69,6 +71,7 @@ class ProducerSlot:
             self._observer,
             self._numbers,
             self._ended,
+            self._end_sent,
         )
         process.is_last = self.is_finishing
         self._processes.append(process)
@@ -93,6 +96,12 @@ class ProducerSlot:
         for process in list(self.running):
             process.finish()
         self.start_again()
+
+    def _end_sent(self, process: TransactionalProducer) -> None:
+        if self.is_end_broken:
+            self.is_end_broken = False
+            for end in self._network.open_ends(process.host.name):
+                self._network.break_connection(end)
 
     def _ended(self, process: TransactionalProducer) -> None:
         self._observer.producer_ended(self.plan.name, process.failure)
