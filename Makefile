@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit museum sim swarm lockstep interop torture fuzz bench gen changelog lock clean
+.PHONY: help demo test check unit museum sim swarm lockstep interop torture fuzz bench gen changelog audit lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -64,6 +64,9 @@ gen: .venv/dev ## write the generated files again
 
 changelog: .venv/dev ## write CHANGELOG.md from changes/, or release: make changelog VERSION=0.2.0
 	$(BIN)/python -m scripts.changelog $(VERSION)
+
+audit: .venv/bin/python ## known vulnerabilities of what requirements/ pins, by pip-audit
+	$(BIN)/python requirements/audit.py
 
 lock: .venv/interop ## resolve requirements/ again from pyproject.toml
 	$(PIP) install --quiet uv

@@ -34,3 +34,19 @@ def test_every_dependency_has_its_line_and_every_line_its_dependency(tree: Tree)
 
 def test_the_core_depends_on_nothing(tree: Tree) -> None:
     assert tomllib.loads(tree.text("pyproject.toml"))["project"]["dependencies"] == []
+
+
+def test_every_lock_file_pins_each_package_with_hashes(tree: Tree) -> None:
+    files = list(tree.under("requirements/", suffix=".txt"))
+    assert len(files) >= 3
+    for path in files:
+        pinned = [
+            line for line in tree.text(path).replace("\\\n", "").split("\n") if re.match(r"[a-z]", line, re.IGNORECASE)
+        ]
+        assert len(pinned) > 10
+        loose = [line[:60] for line in pinned if not re.match(r"[\w.\[\]-]+==[^ ]+ .*--hash=sha256:[0-9a-f]{64}", line)]
+        assert not loose, f"{path}: {loose}"
+
+
+def test_lock_files_are_audited_in_ci(tree: Tree) -> None:
+    assert "make audit" in tree.text(".github/workflows/test.yml")

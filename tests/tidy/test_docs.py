@@ -120,3 +120,12 @@ def test_every_changelog_fragment_is_named_and_says_one_thing(tree: Tree) -> Non
         elif not tree.text(path).strip() or len(tree.text(path)) > 700:
             offences.append(f"{path}: one paragraph for a user")
     assert not offences, "\n".join(offences)
+
+
+def test_every_boundary_of_the_threat_model_names_tests_that_exist(tree: Tree) -> None:
+    boundaries = re.split(r"^## ", tree.text("docs/threat-model.md"), flags=re.MULTILINE)[1:]
+    assert len(boundaries) >= 10
+    for boundary in boundaries:
+        named = re.findall(r"`(tests/[\w/]+\.py)`", boundary)
+        assert named, boundary.partition("\n")[0]
+        assert [path for path in named if path not in tree.files] == []
