@@ -146,6 +146,8 @@ def _scan(
         following = position + header.size
         if following > size or header.base_offset < end_offset or header.last_offset_delta < 0:
             break
+        if not segment.may_hold(header):
+            break
         if is_sound(view[position:following]):
             for other, at in doubtful:
                 segment.note(other, at)

@@ -424,6 +424,10 @@ class Segment:
 
     # -- reading
 
+    def may_hold(self, header: BatchHeader) -> bool:
+        """Whether a batch has offsets that fit into this segment and its indexes; no CRC covers the base offset."""
+        return self.base_offset <= header.base_offset and header.last_offset - self.base_offset <= LARGEST_RELATIVE
+
     def headers(self, position: int) -> Iterator[BatchHeader]:
         """Yield the headers of the batches from `position` on. Raises CorruptBatch where there is none."""
         size = self.size
@@ -431,6 +435,10 @@ class Segment:
             header = read_header(self.log.read(position, HEADER_SIZE))
             if position + header.size > size:
                 raise CorruptBatch(f"the batch at {position} of {self._stem}.log goes beyond the end")
+            if not self.may_hold(header):
+                raise CorruptBatch(
+                    f"offset {header.base_offset} at {position} of {self._stem}.log is not of this segment"
+                )
             yield header
             position += header.size
 

@@ -111,9 +111,10 @@ async def _bearer(exchange: Callable[[bytes], Awaitable[bytes]], token: Callable
 async def _scram(exchange: Callable[[bytes], Awaitable[bytes]], sasl: Sasl, nonce: str) -> None:
     mechanism = sasl.mechanism
     first = f"n={scram.escape(sasl.username)},r={nonce}"
-    challenge = (await exchange(f"{scram.HEADER}{first}".encode())).decode()
-    given = scram.fields(challenge)
+    sent = await exchange(f"{scram.HEADER}{first}".encode())
     try:
+        challenge = sent.decode()
+        given = scram.fields(challenge)
         salt, iterations, whole_nonce = scram.bytes_of(given["s"]), int(given["i"]), given["r"]
     except (KeyError, ValueError) as cause:
         raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker's SCRAM challenge is malformed") from cause
@@ -124,5 +125,5 @@ async def _scram(exchange: Callable[[bytes], Awaitable[bytes]], sasl: Sasl, nonc
     signed = f"{first},{challenge},{last}"
     answer = await exchange(f"{last},p={scram.proof(mechanism, salted, signed)}".encode())
     expected = scram.Credential.from_salted(mechanism, salted, salt, iterations).signature(signed)
-    if not hmac.compare_digest(answer.decode().removeprefix("v=").split(",")[0], expected):
+    if not hmac.compare_digest(answer.removeprefix(b"v=").split(b",")[0], expected.encode()):
         raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker does not know this user's password either")

@@ -358,3 +358,24 @@ def test_an_empty_segment_that_begins_before_the_end_of_the_last_one_never_was()
     log = open_log(disk)
     assert append(log).base_offset == 5
     assert [row.offset for row in everything(open_log(disk))] == list(range(6))
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+@pytest.mark.parametrize("bit", [31, 40, 62])
+def test_an_offset_that_no_batch_of_its_segment_has_stops_no_start(bit: int, is_closed: bool) -> None:
+    """No CRC covers the base offset: one flipped bit moves a batch beyond what an index can hold."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    for _ in range(2):
+        append(log, batch(3, size=190))
+    start = disk.files[last_log(disk)].size // 2
+    if is_closed:
+        log.close()
+    disk.files[last_log(disk)].content[start + 7 - bit // 8] ^= 1 << bit % 8
+    log = open_log(disk)
+    assert log.log_end_offset == (6 if is_closed else 3)
+    if log.recovery is not None:
+        assert f"at byte {start}; the log ends at offset 3" in (log.recovery.sentence or "")
+    end = append(log).base_offset + 1
+    log.close()
+    assert open_log(disk).log_end_offset == end

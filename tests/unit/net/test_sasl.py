@@ -30,7 +30,7 @@ class Broker:
     address = "h:1"
 
     def __init__(self, *answers: str, mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256"), error: int = 0) -> None:
-        self.answers = [line.encode() for line in answers]
+        self.answers = [line.encode("latin1") for line in answers]
         self.received: list[bytes] = []
         self.mechanisms = list(mechanisms)
         self.error = error
@@ -68,8 +68,18 @@ def test_scram_is_the_exchange_of_the_rfc() -> None:
         (CHALLENGE.replace("4096", "1"), VERDICT),
         (CHALLENGE.replace("4096", "4096000000"), VERDICT),
         ("nonsense", VERDICT),
+        ("\xff", VERDICT),
+        (CHALLENGE, "v=\xff"),
     ],
-    ids=["does not know the password", "not our nonce", "too few iterations", "iterations without end", "no challenge"],
+    ids=[
+        "does not know the password",
+        "not our nonce",
+        "too few iterations",
+        "iterations without end",
+        "no challenge",
+        "no text",
+        "a proof that is no text",
+    ],
 )
 def test_a_broker_that_proves_nothing_is_refused(answers: tuple[str, str]) -> None:
     with pytest.raises(KafkaError) as refused:

@@ -54,7 +54,7 @@ def parsed(line: bytes) -> EventFields | None:
     """Return an event written as JSON; None for what is not one."""
     try:
         fields: Any = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) and isinstance(fields.get("at_ms"), int) else None
 

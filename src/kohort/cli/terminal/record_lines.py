@@ -86,7 +86,7 @@ def json_line(line: bytes) -> Outgoing:
     """Read a JSON object as a record. Raises NotARecord naming the field that is wrong."""
     try:
         fields = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NotARecord(f"it is no JSON: {error}") from None
     if not isinstance(fields, dict):
         raise NotARecord('a record is a JSON object such as {"key": "a", "value": "b"}')

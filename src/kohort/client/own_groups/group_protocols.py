@@ -40,7 +40,10 @@ class JsonCodec:
 
     def decode(self, data: bytes) -> Any:
         """Return the value. Raises ValueError."""
-        return json.loads(data) if data else None
+        try:
+            return json.loads(data) if data else None
+        except RecursionError:
+            raise ValueError("its lists or objects are nested too deeply") from None
 
 
 class BytesCodec:

@@ -140,7 +140,7 @@ def _by_partition(name: str, text: str) -> dict[TopicPartition, int]:
     wrong = ValueError(f"{name} is {text!r}: it takes {words}JSON such as {_EXAMPLE.replace('-2', '42')}")
     try:
         topics = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise wrong from None
     if not isinstance(topics, dict) or not all(isinstance(partitions, dict) for partitions in topics.values()):
         raise wrong

@@ -306,7 +306,7 @@ def _partitions(text: str) -> frozenset[TopicPartition]:
     wrong = ValueError(f'assign is {text!r}: it takes JSON such as {{"flights": [0, 1]}}')
     try:
         topics = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise wrong from None
     if not isinstance(topics, dict) or not topics:
         raise wrong

@@ -51,6 +51,7 @@ def test_a_null_value_is_a_tombstone_and_an_absent_key_is_null() -> None:
     [
         (b"{", "no JSON"),
         (b"\xff", "no JSON"),
+        (b"[" * 100_000, "no JSON: maximum recursion depth"),
         (b"[1]", "a record is a JSON object"),
         (b'{"vlaue": 1}', "the field 'vlaue' is none of headers, key, partition, timestamp, value"),
         (b'{"partition": -1}', "'partition' is a whole number from 0 on"),

@@ -67,8 +67,9 @@ def test_an_assignment_that_cannot_be_meant_is_refused(assigned: Any, kind: type
 
 def test_metadata_that_the_codec_cannot_read_names_its_member() -> None:
     protocol = EagerProtocol(name="v1", assign=lambda _: {}, codec=JsonCodec())
-    with pytest.raises(ValueError, match="the metadata of member a cannot be read: Expecting property name"):
-        assignor(protocol).assign(group(a=MemberSpec(Subscription((), b"{"))))
+    for metadata, why in ((b"{", "Expecting property name"), (b"[" * 100_000, "nested too deeply")):
+        with pytest.raises(ValueError, match=f"the metadata of member a cannot be read: .*{why}"):
+            assignor(protocol).assign(group(a=MemberSpec(Subscription((), metadata))))
 
 
 def test_an_eager_group_has_no_bytes_but_those_of_its_codecs() -> None:

@@ -58,6 +58,7 @@ def test_only_a_start_can_be_strict_about_its_time():
         ({"startingOffsets": '{"flights": {"0": true}}'}, "startingOffsets is"),
         ({"startingOffsets": '{"flights": [0]}'}, "startingOffsets is"),
         ({"startingOffsets": "{}"}, "startingOffsets is"),
+        ({"startingOffsets": "[" * 100_000}, "startingOffsets is"),
         ({"startingOffsets": '{"flights": {"0": -3}}'}, "an offset is 0 or more, -2 for the earliest or -1"),
         ({"startingTimestamp": "noon"}, "startingTimestamp is 'noon': it takes milliseconds"),
         ({"startingOffsetsByTimestamp": '{"flights": {"0": -1}}'}, "none is negative"),
