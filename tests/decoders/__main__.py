@@ -78,7 +78,7 @@ def _merged(name: str) -> list[bytes]:
     target.mkdir(exist_ok=True)
     for old in target.iterdir():
         old.unlink()
-    _guided(name, "-merge=1", str(target), str(BUILD / name / "inputs"), *LIMITS)
+    _guided(name, "-merge=1", str(target), *(str(BUILD / name / each) for each in ("inputs", "found")), *LIMITS)
     return [path.read_bytes() for path in target.iterdir()]
 
 
