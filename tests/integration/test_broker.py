@@ -29,7 +29,14 @@ class Wire:
         self.socket = socket.create_connection((host, int(port)), timeout=10)
 
     def call(self, message: Any, version: int) -> Any:
+        self.send(message, version)
+        return self.receive(message, version)
+
+    def send(self, message: Any, version: int) -> None:
         self.socket.sendall(encode_request(message, version, 1, "wire"))
+
+    def receive(self, message: Any, version: int) -> Any:
+        """Return the answer to a request that was sent."""
         (size,) = unpack(">i", self.read(4))
         return decode_response(response_class(Api(message.API_KEY)), version, self.read(size))[1]
 
