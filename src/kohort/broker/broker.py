@@ -7,13 +7,14 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.broker.descriptors import budget
 from kohort.broker.disk_watch import DiskWatch
 from kohort.broker.os_disk import OsDisk
+from kohort.broker.preparation import prepare
 from kohort.broker.server_assignors import load_assignors
 from kohort.net.listener_tls import listener_tls
 from kohort.net.renewed_context import CertificateError
@@ -110,6 +111,11 @@ class Broker:
             self._end_tasks()
             self._disk.close()
             raise
+
+    def prepare(self) -> Iterator[None]:
+        """Load in steps what requests need at their first use, for a process that does nothing else."""
+        assert self.node is not None, "the broker runs"
+        return prepare(self.node)
 
     def _end_tasks(self) -> None:
         self._watch.stop()

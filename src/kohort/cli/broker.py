@@ -149,6 +149,8 @@ async def _serve(broker: Broker, is_json: bool) -> None:
         if is_json:
             ready = json.dumps({"ready": True, "address": address, "listeners": listeners})
         print(ready, flush=True)
+        for _ in broker.prepare():
+            await asyncio.sleep(0)
         await stopped.wait()
         await broker.stop()
 

@@ -64,10 +64,11 @@ class Connections:
         self._counts = ConnectionCounts()
         self.memory = RequestMemory(services.config, services.clock, services.timers, self.reject)
         is_guarded = context.access.authorizer is not None
-        self._routes = Routes(services.config.newest_versions, is_guarded=is_guarded)
+        self.routes = Routes(services.config.newest_versions, is_guarded=is_guarded)
+        """The code of each API."""
         if is_guarded:
             services.state.acls.on_change.append(lambda _: self._release_all_kept())
-        self._known = self._routes.known
+        self._known = self.routes.known
         self._touched: dict[Connection, None] = {}
         """Connections with responses to send, or with requests that may go on."""
         self.behind: dict[Connection, None] = {}
@@ -277,7 +278,7 @@ class Connections:
         if not _HEAD_BYTES <= len(frame) <= OVERTAKING_BYTES:
             return False
         api_key, version, _, length = _HEAD(frame)
-        route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)
+        route = self._known.get(api_key << 16 | version) or self.routes.get(api_key, version)
         if route is None or route.overtakes is None:
             return False
         try:
@@ -292,7 +293,7 @@ class Connections:
             return
         try:
             api_key, version, correlation_id, length = _HEAD(frame)
-            route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)
+            route = self._known.get(api_key << 16 | version) or self.routes.get(api_key, version)
             is_short = len(frame) <= SHORT_FRAME
             position = 0 if route is None else _read_client(connection, frame, length, route)
             message = route.decode(frame, position)[0] if is_short and route is not None else None
@@ -467,7 +468,7 @@ class Connections:
     def _refuse_version(
         self, connection: Connection, api_key: int, version: int, correlation_id: int, frame: bytes
     ) -> None:
-        route = self._routes.get(Api.API_VERSIONS, 0)
+        route = self.routes.get(Api.API_VERSIONS, 0)
         if api_key != Api.API_VERSIONS or route is None:
             reason = f"API key {api_key} version {version} is not served here"
             self.reject(connection, describe_foreign_protocol(frame) or reason)
