@@ -34,7 +34,7 @@ from bench.gateway_settle import gateway_settle
 from bench.gateway_traffic import gateway_traffic
 from bench.group_stream import group_stream
 from bench.lakehouse import lakehouse
-from bench.large_group import large_group
+from bench.large_group import acl_checks, large_group
 from bench.rebalance import rebalance
 from bench.replay import replay
 from bench.result import Load, Outcome, Result, Skipped, line
@@ -56,6 +56,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "coordinator": coordinator,
     "coordinator-tls": coordinator_over_tls,
     "large-group": large_group,
+    "acl-checks": acl_checks,
     "rebalance": rebalance,
     "settle": settle,
     **{f"roll-{protocol}": partial(rolls, protocol=protocol) for protocol in MAKES},
