@@ -121,8 +121,10 @@ def test_application_becomes_cooperative_by_two_bounces(stage: Stage) -> None:
                     given.more()
                 given.await_counted(streams)
                 bounce = rebalances(stage, streams.group_id)[before:]
-                assert not any("untold" in kinds(each) for each in bounce), f"a rebalance without a cause: {bounce}"
-                assert any("member_joined" in kinds(each) for each in bounce) or not explains(stage)
+                # A new instance that is slow to start joins in the round that its predecessor's session has opened.
+                causes = {kind for each in bounce for kind in kinds(each)}
+                assert "untold" not in causes, f"a rebalance without a cause: {bounce}"
+                assert causes & {"member_joined", "session_timeout"} or not explains(stage)
                 assert all(runs(each) == sorted(TASKS) for each in assigned_works(stage, streams.group_id)[-1:])
         given.check_counted_once(streams)
 
