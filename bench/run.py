@@ -44,7 +44,7 @@ from bench.settle import settle
 from bench.spark_read import spark_read
 from bench.spark_sink import spark_sink
 from bench.startup import startup
-from bench.streams import streams
+from bench.streams import streams, streams_join
 from bench.takeover import takeover
 from bench.throughput import throughput
 from bench.topic_to_topic import topic_to_topic
@@ -64,6 +64,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "throughput": throughput,
     "transactions": transactions,
     "streams": streams,
+    "streams-join": streams_join,
     "gateway-settle": gateway_settle,
     **{f"gateway-roll-{protocol}": partial(gateway_rolls, protocol=protocol) for protocol in MAKES},
     "gateway-traffic": gateway_traffic,
