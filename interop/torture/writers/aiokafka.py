@@ -9,7 +9,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from interop.torture.writers.report import DELIVERY_TIMEOUT_S, PAUSE_S, Numbered, Options, Report, options
+from interop.torture.writers.report import PAUSE_S, Numbered, Options, Report, options
 
 
 async def _write(chosen: Options, report: Report) -> None:
@@ -19,7 +19,7 @@ async def _write(chosen: Options, report: Report) -> None:
         acks="all",
         linger_ms=5,
         enable_idempotence=chosen.is_idempotent,
-        request_timeout_ms=DELIVERY_TIMEOUT_S * 1000,
+        request_timeout_ms=chosen.delivery_timeout_s * 1000,
     )
     await producer.start()
     try:

@@ -21,7 +21,7 @@ def _producer(chosen: Options) -> Any:
         enable_idempotence=chosen.is_idempotent,
         max_in_flight_requests_per_connection=5 if chosen.is_idempotent else 1,
         request_timeout_ms=5000,
-        delivery_timeout_ms=DELIVERY_TIMEOUT_S * 1000,
+        delivery_timeout_ms=chosen.delivery_timeout_s * 1000,
         max_block_ms=DELIVERY_TIMEOUT_S * 1000,
     )
 

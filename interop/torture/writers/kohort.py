@@ -23,7 +23,7 @@ def _producer(chosen: Options) -> Producer:
         linger_ms=5,
         enable_idempotence=chosen.is_idempotent,
         max_in_flight_requests_per_connection=5 if chosen.is_idempotent else 1,
-        delivery_timeout_ms=DELIVERY_TIMEOUT_S * 1000,
+        delivery_timeout_ms=chosen.delivery_timeout_s * 1000,
         request_timeout_ms=5000,
         **more,
     )

@@ -20,7 +20,7 @@ def _producer(chosen: Options) -> Producer:
         "enable.idempotence": chosen.is_idempotent,
         # Without idempotence several requests on their way may change places when one is sent again.
         "max.in.flight": 5 if chosen.is_idempotent else 1,
-        "message.timeout.ms": DELIVERY_TIMEOUT_S * 1000,
+        "message.timeout.ms": chosen.delivery_timeout_s * 1000,
         "request.timeout.ms": 5000,
         "reconnect.backoff.max.ms": 500,
         "log_level": 2,

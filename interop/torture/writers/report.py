@@ -22,6 +22,9 @@ LONGEST_ROUND = 4
 """Records of one partition in a round, at most."""
 
 DELIVERY_TIMEOUT_S = 25
+NEVER_S = 600
+"""For how long an idempotent writer tries: one that gives a record up takes a new epoch, under which no broker can
+recognise what it sends again (librdkafka does that), so such a writer promises nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,11 @@ class Options:
     seed: int
     is_idempotent: bool
     transactional_id: str | None
+
+    @property
+    def delivery_timeout_s(self) -> int:
+        """For how long a record is tried before it is given up."""
+        return NEVER_S if self.is_idempotent and self.transactional_id is None else DELIVERY_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,7 @@ class OutgoingPartition:
     in_flight: list[OutgoingBatch] = field(default_factory=list)
     identity: ProducerId = NO_PRODUCER_ID
     next_sequence: int = 0
+    is_known: bool = False  # the broker has written a batch with this producer id
     is_recovering: bool = False
     is_reset_due: bool = False
     made: int = 0
@@ -162,6 +163,19 @@ class OutgoingPartition:
         self.in_flight.append(batch)
         return batch
 
+    def has_room(self, limit: int) -> bool:
+        """Whether another batch may leave beside those on their way.
+
+        A broker takes any sequence number as the first of a producer id that it has not met. Where the first batch
+        fails, for a full disk, it would take the second: so that one leaves when the first is written.
+        """
+        return len(self.in_flight) < (limit if self.is_known else 1)
+
+    def written(self, batch: OutgoingBatch) -> None:
+        """Take a batch that the broker has written from those on their way."""
+        self.in_flight.remove(batch)
+        self.is_known |= batch.identity.producer_id == self.identity.producer_id
+
     def put_back(self, batch: OutgoingBatch) -> None:
         """Return a batch that failed to the queue, before all that were made after it."""
         self.in_flight.remove(batch)
@@ -170,6 +184,7 @@ class OutgoingPartition:
 
     def reset(self, identity: ProducerId, first_sequence: int = 0) -> None:
         """Begin a new series of sequence numbers; what waits is numbered again when it leaves."""
+        self.is_known &= identity.producer_id == self.identity.producer_id
         self.identity = identity
         self.next_sequence = first_sequence
         self.is_reset_due = False

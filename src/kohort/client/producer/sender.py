@@ -275,7 +275,7 @@ class Sender:
             else:
                 self._identify()
                 return False
-        return len(partition.in_flight) < (config.max_in_flight_requests_per_connection if self._is_idempotent else 1)
+        return partition.has_room(config.max_in_flight_requests_per_connection if self._is_idempotent else 1)
 
     def _expire(self, partition: OutgoingPartition, now_s: float) -> float:
         """Fail the batches whose time is up; return when the next one's will be."""
@@ -319,7 +319,7 @@ class Sender:
             failure, base_offset, append_time_ms = results.get(batch.partition, (missing, -1, -1))
             partition = self._partitions[batch.partition]
             if failure is None:
-                partition.in_flight.remove(batch)
+                partition.written(batch)
                 self._waits.pop(batch.partition, None)
                 self._finish(batch, None, base_offset, append_time_ms)
             else:
@@ -369,7 +369,7 @@ class Sender:
         is_first = partition.in_flight[0] is batch
         if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             # It was written by an attempt whose response got lost; the broker no longer knows where.
-            partition.in_flight.remove(batch)
+            partition.written(batch)
             self._finish(batch, None)
             return
         is_lost_count = error.code in _LOST_COUNT and self._is_idempotent

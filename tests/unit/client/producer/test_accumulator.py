@@ -114,3 +114,26 @@ def test_every_waiter_of_a_failed_batch_gets_its_error() -> None:
 
 async def _result(delivery: Delivery) -> RecordMetadata:
     return await delivery
+
+
+def test_the_first_batch_of_a_producer_id_is_alone_on_its_way_until_it_is_written() -> None:
+    """A full disk refused it once and took the smaller one behind it, whose number was the first that the log met."""
+    partition = filled(6)
+    first = partition.take()
+    assert not partition.has_room(5)
+    partition.put_back(first)
+    assert partition.has_room(5)
+    partition.written(partition.take())
+    partition.take()
+    assert partition.has_room(5)
+    assert not partition.has_room(1)
+
+
+def test_only_another_producer_id_begins_alone_again_not_another_epoch() -> None:
+    partition = filled(6)
+    partition.written(partition.take())
+    partition.reset(ProducerId(9, 1))
+    partition.take()
+    assert partition.has_room(5)
+    partition.reset(ProducerId(10, 0))
+    assert not partition.has_room(5)
