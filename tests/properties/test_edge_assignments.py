@@ -80,6 +80,20 @@ class UniformRunner:
     drained=frozenset({"a"}),
     is_assigned=True,
 )
+@example(
+    protocol="range",
+    joined={"b": encode_subscription(Subscription(()))},
+    own={"a": encode_assignment(Assignment(frozenset()))},
+    drained=frozenset({"a"}),
+    is_assigned=True,
+)
+@example(
+    protocol="range",
+    joined={"b": encode_subscription(Subscription(()))},
+    own={"a": encode_assignment(Assignment(frozenset()))},
+    drained=frozenset({"a"}),
+    is_assigned=False,
+)
 @given(
     protocol=st.sampled_from(PROTOCOLS),
     joined=st.dictionaries(st.sampled_from(NAMES), damaged(subscriptions.map(encode_subscription)), min_size=1),

@@ -11,6 +11,7 @@ from tests.unit.node.group_desk import GroupMember, committed, group_desk
 from tests.unit.node.test_transactions import NEW, Producer, given
 from tests.unit.node.test_transactions import committed as committed_records
 
+from kohort.log.disk import StorageError
 from kohort.log.memory_disk import CHANGES, failing
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
@@ -230,6 +231,21 @@ def test_groups_of_other_partitions_go_on_while_the_log_of_one_fails() -> None:
     desk.disk.fault = None
     desk.advance(60_000)
     assert first.commit(offset=3) == ErrorCode.NONE
+
+
+def test_what_was_decided_of_a_group_before_its_log_was_opened_again_is_not_stored() -> None:
+    """A pass of the cleaner has failed: the log is opened again by the append, for which the group is unloaded."""
+    desk = group_desk(offsets_topic_num_partitions=1)
+    member = GroupMember(desk)
+    assert member.commit(offset=1) == ErrorCode.NONE
+    log = desk.node.topics.find_partition("__consumer_offsets", 0).log
+    log.failure = StorageError(errno.EIO, "flush_directory")
+    assert member.commit(offset=2) == ErrorCode.NOT_COORDINATOR
+    desk.clock.advance(1_500)
+    assert member.commit(offset=3) == ErrorCode.NOT_COORDINATOR
+    desk.advance(60_000)
+    assert committed(desk.connect()) == 1
+    assert member.commit(offset=4) == ErrorCode.NONE
 
 
 def test_transactional_ids_are_loaded_again_after_a_failed_flush() -> None:

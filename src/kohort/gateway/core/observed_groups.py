@@ -467,8 +467,6 @@ class ObservedGroups:
             if error is ErrorCode.NONE:
                 self._shown[group_id] = command.generation
                 self.generation_shown(group_id, command.generation, now_ms)
-                if self._is_round_doubtful(group, now_ms):
-                    self._doubt(group, now_ms)
             return
         self._observer.group_changed(group_id, now_ms)
 
@@ -487,6 +485,8 @@ class ObservedGroups:
             return
         if generation == group.generation:
             self._contradicted.pop(group_id, None)
+            if self._is_round_doubtful(group, now_ms):
+                self._doubt(group, now_ms)
         elif self._contradicted.get(group_id) == (group.generation, generation):
             self._doubt(group, now_ms, generation)
         else:

@@ -191,11 +191,18 @@ class Partition:
         """Append whole, checked batches. Raises StorageError; then nothing was appended."""
         storage = self._storage
         epoch, health = storage.epoch - self.created_epoch, storage.health
+        failure = None if self._log is None else self._log.failure
         try:
-            appended = self.log.append(batches, leader_epoch=epoch, now_ms=now_ms)
+            opened = self.log
+            # Its groups were unloaded for that: what comes now was decided from what may be lost.
+            is_late = failure is not None and opened.failure is None and self.on_lost is not None
+            appended = None if is_late else opened.append(batches, leader_epoch=epoch, now_ms=now_ms)
         except StorageError as error:
             health.refused(error, sum(map(len, batches)))
             raise
+        if appended is None:
+            assert failure is not None, "only a log that failed is opened again"
+            raise StorageError(failure.errno, "what was decided before it was opened again", self.directory)
         if health.is_failing:
             health.appended(sum(map(len, batches)))
         if self.flushes or self.waiters:

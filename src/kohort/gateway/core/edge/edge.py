@@ -193,6 +193,9 @@ class Edge:
         except LeftAsItIs as why:
             self._left(group_id, Result.REFUSED, str(why))
             return None
+        drained &= spec.members.keys()  # the coordinator's answer to the leader decides who is in the round
+        if assignor is None and not drained:
+            return None
         without = f"without {first_few(sorted(drained))}, drained" if drained else ""
         if assignor is None and protocol != COOPERATIVE_STICKY:
             try:
