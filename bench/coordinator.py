@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,17 +72,23 @@ def coordinator(quick: bool) -> Iterator[Outcome]:
 
 def coordinator_over_tls(quick: bool) -> Iterator[Outcome]:
     """Do the same over TLS, both brokers with one certificate on the curve P-256."""
+    with brokers_over_tls() as (ours, theirs, authority):
+        yield from _in_turns(quick, ours, theirs, TLS_AIMS, authority)
+
+
+@contextmanager
+def brokers_over_tls(settings: Mapping[str, str] | None = None) -> Iterator[tuple[KohortBroker, ApacheKafka, Path]]:
+    """Run ours and theirs, the latter with settings, and yield both and the certificate of their authority."""
     with tempfile.TemporaryDirectory() as directory:
         authority = Authority(Path(directory))
         keystore = {"ssl.keystore.type": "PEM"}
         keystore["ssl.keystore.location"] = str(authority.sign("broker", ["127.0.0.1"]))
+        secured = {**(settings or {}), **keystore, "inter.broker.listener.name": "PLAINTEXT"}
         with (
             KohortBroker({**keystore, "listeners": "SSL://127.0.0.1:0"}) as ours,
-            ApacheKafka(
-                {**keystore, "inter.broker.listener.name": "PLAINTEXT"}, listeners=("SSL", "PLAINTEXT")
-            ) as theirs,
+            ApacheKafka(secured, listeners=("SSL", "PLAINTEXT")) as theirs,
         ):
-            yield from _in_turns(quick, ours, theirs, TLS_AIMS, authority.certificate)
+            yield ours, theirs, authority.certificate
 
 
 def _in_turns(

@@ -46,7 +46,7 @@ from bench.spark_sink import spark_sink
 from bench.startup import startup
 from bench.streams import streams, streams_join
 from bench.takeover import takeover
-from bench.throughput import throughput
+from bench.throughput import throughput, throughput_over_tls
 from bench.topic_to_topic import topic_to_topic
 from bench.transactions import transactions
 
@@ -62,6 +62,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     **{f"roll-{protocol}": partial(rolls, protocol=protocol) for protocol in MAKES},
     "parked": parked,
     "throughput": throughput,
+    "throughput-tls": throughput_over_tls,
     "transactions": transactions,
     "streams": streams,
     "streams-join": streams_join,
