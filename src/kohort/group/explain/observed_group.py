@@ -285,7 +285,7 @@ class Course:
     def reload(self, event: EventFields) -> set[str]:
         """Take up a group that its coordinator has loaded; return the members that were known before.
 
-        A gateway that looked a group up says so with an event of the same name.
+        A gateway writes an event of the same name when it has looked a group up.
         """
         known = set(self.members)
         if self.running is not None and because(event).kind != CauseKind.NOT_OBSERVED:

@@ -60,6 +60,7 @@ from kohort.model.ids import group_partition
 from kohort.node.groups.event_topic import EventTopic, EventWriter
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, failure, refusal
 from kohort.node.services import Services
+from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
 from kohort.parking.consumer_heartbeats import ConsumerParking
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
@@ -424,10 +425,10 @@ class Runtime:
             self._reload_later(hosted, RELOAD_MS)
 
     def _reload_later(self, hosted: OffsetsPartition, wait_ms: int) -> None:
-        def reload(_now_ms: int) -> None:
-            self.load(hosted, Progress(self._clock.elapsed_us), min(2 * wait_ms, LONGEST_RELOAD_MS))
+        def reload(again_ms: int) -> None:
+            self.load(hosted, Progress(self._clock.elapsed_us), again_ms)
 
-        self._timers.arm(("load", hosted.partition.directory), self._clock.now_ms + wait_ms, reload)
+        load_later(self._timers, self._clock, hosted.partition.directory, wait_ms, reload)
 
     def _note_announced(self, group_id: str, waited_ms: int, now_ms: int) -> None:
         """Write that the members of a round learn of it now, and not when it began."""
@@ -451,6 +452,12 @@ class Runtime:
         """A member is out, or another id has taken its place."""
         self.classic_parking.forget(session.group_id, session.member_id)
         self._wake_members(self.consumer_parking.forget(session.group_id, session.member_id))
+
+
+def load_later(timers: Timers, clock: NodeClock, directory: str, wait_ms: int, load: Callable[[int], None]) -> None:
+    """Load a partition after a while, since its disk fails; `load` gets how long to wait where it fails again."""
+    again_ms = min(2 * wait_ms, LONGEST_RELOAD_MS)
+    timers.arm(("load", directory), clock.now_ms + wait_ms, lambda _: load(again_ms))
 
 
 def _release(ready: list[tuple[Ticket, Result]], error: ErrorCode) -> None:

@@ -26,6 +26,7 @@ INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_grou
 
 
 UNPACKED_AT_ONCE = 4
+"""How many compressed batches are unpacked at a time: each may keep `kohort.produce.max.unpacked.bytes` in memory."""
 
 REOPEN_MS, LONGEST_REOPEN_MS = 1_000, 60_000
 """When a log that failed is opened again, and how seldom at the end where that fails too."""

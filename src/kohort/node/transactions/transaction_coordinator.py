@@ -17,7 +17,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
 from kohort.node.groups.coordinator import Coordinator
 from kohort.node.groups.offsets_partition import Status
-from kohort.node.groups.runtime import LONGEST_RELOAD_MS, RELOAD_MS
+from kohort.node.groups.runtime import RELOAD_MS, load_later
 from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import Topic
@@ -115,8 +115,7 @@ class TransactionCoordinator:
             self._load_later(hosted, again_ms)
 
     def _load_later(self, hosted: TransactionPartition, wait_ms: int) -> None:
-        deadline_ms, again_ms = self._clock.now_ms + wait_ms, min(2 * wait_ms, LONGEST_RELOAD_MS)
-        self._timers.arm(("load", hosted.partition.directory), deadline_ms, lambda _: self._load(hosted, again_ms))
+        load_later(self._timers, self._clock, hosted.partition.directory, wait_ms, partial(self._load, hosted))
 
     def _give_up(self, hosted: TransactionPartition) -> None:
         """Forget a partition's transactional ids until its log takes appends again, since a flush of it has failed."""
