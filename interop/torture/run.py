@@ -38,7 +38,8 @@ SETTLING_S = 15
 """Without faults at first, so that every client has begun."""
 
 REST_S = 120
-"""Time for every group to have read everything, and for abandoned transactions to be aborted, after the last fault."""
+"""How long groups may make no progress after the last fault before they have read everything; longer than an abandoned
+transaction lives."""
 
 PROGRESS_S = 5
 
@@ -253,14 +254,16 @@ class Run:
 
     def rest(self) -> None:
         """Wait until no transaction is open and every group has committed the end of what it can read."""
-        deadline = time.monotonic() + REST_S
-        self._wait(deadline, lambda: [f"open transaction on {name}" for name in self._open_transactions()])
+        self._wait(lambda: [f"open transaction on {name}" for name in self._open_transactions()])
         log = self.log(clients.TOPICS)
-        self._wait(deadline, lambda: list(self._lags(log)))
+        self._wait(lambda: list(self._lags(log)))
 
-    def _wait(self, deadline: float, missing: Callable[[], list[str]]) -> None:
+    def _wait(self, missing: Callable[[], list[str]]) -> None:
+        seen: list[str] = []
         while left := missing():
-            if time.monotonic() > deadline:
+            if left != seen:
+                seen, deadline = left, time.monotonic() + REST_S
+            elif time.monotonic() > deadline:
                 self.anomalies += (Anomaly(Name.NO_CONVERGENCE, "after all faults", each) for each in left)
                 return
             self._supervise()
