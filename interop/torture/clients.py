@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from interop.group import ROOT, Member
+from interop.group import ROOT
 from interop.process import Child
-from interop.torture.history import Reader, Writer, take_lines
 
 PARTITIONS = 3
 PLAIN, ONCE, MOVED = "plain", "once", "moved"
@@ -122,25 +121,6 @@ def copiers(bootstraps: Sequence[str], folder: Path) -> list[Program]:
 def copied(library: str) -> str:
     """Return the topic that a copier writes."""
     return f"copied-{library}"
-
-
-def history_of(program: Program, topic: str, is_exact: bool, is_transactional: bool) -> list[Writer]:
-    """Return what a writer has done, a history for each of its starts."""
-    found = []
-    for child in program.children:
-        writer = Writer(child.output.stem, topic, is_exact, is_transactional)
-        with child.output.open() as lines:
-            take_lines(writer, lines)
-        found.append(writer)
-    return found
-
-
-def reader_of(member: Member, topic: str, is_read_committed: bool) -> Reader:
-    """Return what a member of a group has done."""
-    reader = Reader(member.name, topic, is_read_committed)
-    with member.child.output.open() as lines:
-        take_lines(reader, lines)
-    return reader
 
 
 def errors_of(children: Sequence[Child]) -> dict[str, int]:

@@ -35,7 +35,7 @@ class OffsetWatch:
         self._thread.join()
 
     def _run(self) -> None:
-        with self._output.open("w") as lines:
+        with self._output.open("w", buffering=1) as lines:
             while not self._is_over.is_set():
                 with suppress(OSError, EOFError), Wire(self._bootstrap, "offset-watch", timeout_s=30) as wire:
                     while not self._is_over.wait(PAUSE_S):

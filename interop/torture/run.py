@@ -17,11 +17,8 @@ from interop.committed import read_to_end
 from interop.group import Group, Member
 from interop.torture import clients
 from interop.torture.checks.anomaly import Anomaly, Name
-from interop.torture.checks.commits import check_commits, check_rising
-from interop.torture.checks.reads import check_reads
-from interop.torture.checks.records import check_records
-from interop.torture.checks.transactions import check_copies, check_transactions
 from interop.torture.cut_connections import CuttingProxy
+from interop.torture.evidence import OFFSETS, Clients, Evidence, GroupFiles, WriterFile
 from interop.torture.faulty_broker import FaultyBroker
 from interop.torture.history import GroupHistory, Logged, Place
 from interop.torture.hostile_bytes import TOPIC as TRAMPLED
@@ -101,7 +98,7 @@ class Run:
             stack.callback(program.kill)
         self.groups = [GroupHistory(group.name, plan.topic) for group, plan in self.members]
         self.groups += [GroupHistory(each.name, clients.ONCE) for each in self.copiers]
-        stack.enter_context(OffsetWatch(broker.bootstrap, self.groups, folder / "offsets.jsonl"))
+        stack.enter_context(OffsetWatch(broker.bootstrap, self.groups, folder / OFFSETS))
 
     def _start_members(self, bootstraps: tuple[str, str]) -> None:
         number = 0
@@ -336,36 +333,30 @@ class Run:
             self.anomalies += (Anomaly(Name.DAMAGED_LOG, "log verify", str(each)) for each in findings)
 
     def judge(self, log: dict[Place, list[Logged]]) -> None:
-        """Check the histories against the log."""
-        writers = [history for each in self.writers for history in clients.history_of(*each)]
-        for history, (group, plan) in zip(self.groups, self.members, strict=False):
-            is_read_committed = plan.topic == clients.MOVED
-            history.readers = [
-                clients.reader_of(each, plan.topic, is_read_committed) for each in group.gone + group.members
-            ]
-            self.anomalies += check_reads(history, log)
-            self.anomalies += check_commits(history)
-        self.anomalies += check_records(writers, log)
-        for writer in writers:
-            self.anomalies += check_transactions(writer, log)
-        for history, copier in zip(self.groups[len(self.members) :], self.copiers, strict=True):
-            self.anomalies += check_rising(history)
-            self.anomalies += check_copies(history, clients.copied(copier.library), log)
-        readers = [reader for group in self.groups for reader in group.readers]
+        """Write down whose history is which, and check the histories against the log."""
+        writers = [
+            WriterFile(child.output.name, topic, is_exact, is_transactional)
+            for program, topic, is_exact, is_transactional in self.writers
+            for child in program.children
+        ]
+        groups = [
+            GroupFiles(
+                group.name,
+                plan.topic,
+                plan.topic == clients.MOVED,
+                [member.child.output.name for member in group.gone + group.members],
+            )
+            for group, plan in self.members
+        ]
+        groups += [GroupFiles(each.name, clients.ONCE, True, [], clients.copied(each.library)) for each in self.copiers]
+        Clients(writers, groups).write(self._folder, log)
+        evidence = Evidence.read(self._folder)
+        self.anomalies += evidence.judge()
+        self.tried |= evidence.counts()
         self.tried |= {
             "hostile connections": self._hostile.connections,
             "hostile bytes sent": self._hostile.sent,
             "starts of the broker": self.broker.starts,
-            "records sent": sum(len(each) for writer in writers for each in writer.appends.values()),
-            "records acknowledged": sum(writer.acknowledged for writer in writers),
-            "records read": sum(len(span) for reader in readers for span in reader.spans),
-            "records copied": sum(
-                len(log[clients.copied(each.library), p]) for each in self.copiers for p in range(clients.PARTITIONS)
-            ),
-            "transactions": sum(len(writer.transactions) for writer in writers),
-            "commits acknowledged": sum(c.acked_s < float("inf") for reader in readers for c in reader.commits),
-            "committed offsets seen": sum(len(group.fetches) for group in self.groups),
-            "members": len(readers),
         }
         self.errors = clients.errors_of([child for program in self.programs for child in program.children])
 
