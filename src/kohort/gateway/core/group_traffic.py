@@ -601,8 +601,9 @@ def answer_shown(
 
 
 def _is_news(heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult) -> bool:
-    """Whether an answer says more than that all is as before."""
-    return bool(result.error) or result.assignment is not None or result.member_epoch != heartbeat.member_epoch
+    """Whether an answer says more than that all is as before: one to a member that leaves does."""
+    is_change = heartbeat.member_epoch < 0 or result.member_epoch != heartbeat.member_epoch
+    return is_change or bool(result.error) or result.assignment is not None
 
 
 def protocol_of(command: Command) -> GroupProtocol:

@@ -378,7 +378,10 @@ class ObservedConsumerGroups:
     def _paused(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
         """A static member leaves for a while (-2)."""
         member = group.members.get(member_id)
-        if member is None or member.epoch == LEAVE_STATIC_EPOCH:
+        if member is None:
+            self._observer.group_unknown(group.group_id, -1, now_ms)
+            return
+        if member.epoch == LEAVE_STATIC_EPOCH:
             return
         cause = Cause(CauseKind.STATIC_MEMBER_LEFT, now_ms, member_id)
         group_id, epoch, stable = group.group_id, LEAVE_STATIC_EPOCH, MemberState.STABLE

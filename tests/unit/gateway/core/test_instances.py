@@ -19,6 +19,8 @@ from kohort.wire.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.frames import encode_request
 from kohort.wire.message import Request, Response
 from kohort.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -273,11 +275,57 @@ def test_an_instance_that_missed_something_learns_so_from_one_that_has_no_member
 
 def test_instances_that_know_a_group_otherwise_name_it_no_longer_than_its_members_send() -> None:
     fleet, _ = assigned_unseen()
-    for now_ms in (2_000, 3_000):
+    for now_ms in (2_000, 3_000, 4_000):
         fleet.tick(now_ms)
     fleet.named.clear()
-    fleet.tick(4_000)
+    fleet.tick(5_000)
     assert not fleet.named
+
+
+def test_a_difference_is_looked_up_by_both_though_no_member_sends_anything_more() -> None:
+    """A static member has left, and the instance through which it did is right: seed 820270."""
+    fleet, _ = assigned_unseen()
+    for now_ms in (2_000, 3_000, 4_000):
+        fleet.tick(now_ms)
+    assert {("a", GROUP), ("b", GROUP)} <= set(fleet.looked_up)
+
+
+def test_a_group_that_three_instances_know_each_otherwise_is_looked_up() -> None:
+    fleet, members = stable()
+    for name, gateway in fleet.gateways.items():
+        group = gateway.groups.group(GROUP)
+        assert group is not None
+        group.members["ma"].assignment = name.encode()
+        gateway.instances.assignments_changed(GROUP)
+    for now_ms in (9_000, 10_000, 11_000):
+        fleet.tick(now_ms, *members)
+        for member in members:
+            member.heartbeat(1)
+    assert set(fleet.looked_up) == {(name, GROUP) for name in "abc"}
+
+
+def test_a_leave_that_was_sent_before_a_link_was_up_is_shared_once_it_is_answered() -> None:
+    """Of a consumer group: the answer has the same epoch as the request, seed 820270."""
+    fleet = Fleet("ab")
+    member = Member(fleet.gateways["a"], "m")
+
+    def heartbeat(epoch: int) -> int:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP, member_id="m", instance_id="i", member_epoch=epoch, subscribed_topic_names=["t"]
+        )
+        return member.send(request, 1)
+
+    joined = ConsumerGroupHeartbeatResponse(
+        member_id="m", member_epoch=1, assignment=ConsumerGroupHeartbeatResponse.Assignment()
+    )
+    member.answer(heartbeat(0), joined, 1)
+    fleet.cut("a", "b")
+    leaving = heartbeat(-2)
+    fleet.link("a", "b")
+    member.answer(leaving, ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=-2), 1)
+    group = fleet.gateways["b"].groups.consumer.group(GROUP)
+    assert group is not None
+    assert group.members["m"].epoch == -2
 
 
 def test_a_fallback_holds_at_every_instance() -> None:

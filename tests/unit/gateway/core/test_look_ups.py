@@ -138,6 +138,14 @@ def test_a_look_up_that_a_former_group_of_the_name_caused_does_not_change_the_ge
     assert world.groups.generation_of("g") == 2
 
 
+def test_a_static_member_that_leaves_and_is_not_known_has_its_group_looked_up() -> None:
+    """The gateway had just started: seed 820270."""
+    world = World()
+    leaving = ConsumerHeartbeat("g", "m1", -2, instance_id="i")
+    world.groups.consumer.heartbeat_answered(leaving, ConsumerHeartbeatResult(ErrorCode.NONE, member_epoch=-2), 0)
+    assert world.asked == [-1]
+
+
 def test_other_instances_are_sent_no_generation_of_a_group_whose_members_are_not_known_here() -> None:
     """It may be one that is gone, and a group of that name has begun anew: seed 203338."""
     world = World()
