@@ -501,10 +501,14 @@ class ObservedGroups:
         self._observer.group_unknown(group.group_id, group.generation if shown < 0 else shown, now_ms)
 
     def _look_up_both(self, group_id: str, generation: int, now_ms: int) -> None:
-        """Look a group up as one of either kind: it may have become the other unseen."""
+        """Look a group up as one of either kind: it may have become the other unseen.
+
+        Without a generation, -1, it is looked up in the one that is known.
+        """
         self._uncertain.setdefault(group_id, -1)
         self._observer.group_unknown(group_id, -1, now_ms)
-        self._observer.group_unknown(group_id, max(generation, 0), now_ms)
+        classic = generation if generation >= 0 else max(self.generation_of(group_id), 0)
+        self._observer.group_unknown(group_id, classic, now_ms)
 
     def _is_round_doubtful(self, group: ClassicGroup, now_ms: int) -> bool:
         """Whether a predicted round is none: in one, no heartbeat or SyncGroup is answered without an error.
@@ -526,7 +530,8 @@ class ObservedGroups:
         if isinstance(known, ConsumerGroup):
             self.consumer.forget(known, cause, now_ms)
         elif known is not None:
-            if known.members and known.generation > generation != shown:
+            is_former = known.members.keys().isdisjoint(member.member_id for member in group.members)
+            if known.generation > generation != shown and not is_former:
                 return
             if generation != shown and self._are_here(known, group):
                 return  # a former group of this name was at that generation

@@ -138,6 +138,25 @@ def test_a_look_up_that_a_former_group_of_the_name_caused_does_not_change_the_ge
     assert world.groups.generation_of("g") == 2
 
 
+def test_a_group_that_began_anew_at_a_lower_generation_replaces_one_without_its_members() -> None:
+    """Its member sent JoinGroup through an instance of the gateway that could not be reached: seed 821137."""
+    world = World()
+    world.groups.described(CLASSIC, 2, 0)
+    world.differs_elsewhere(1, 1)
+    world.groups.described(CLASSIC._replace(members=(DescribedMember("m2", None, "", "", b"", b"t:0"),)), 1, 2)
+    group = world.groups.group("g")
+    assert group is not None
+    assert (group.generation, set(group.members)) == (1, {"m2"})
+
+
+def test_a_group_that_another_instance_knows_without_its_members_is_looked_up_in_the_generation_known_here() -> None:
+    """The SyncGroup had gone through that instance, and it knew a former group of the name: seed 821137."""
+    world = World()
+    world.groups.described(CLASSIC, 3, 0)
+    world.differs_elsewhere(-1, 1)
+    assert world.asked == [-1, 3]
+
+
 def test_a_static_member_that_leaves_and_is_not_known_has_its_group_looked_up() -> None:
     """The gateway had just started: seed 820270."""
     world = World()
