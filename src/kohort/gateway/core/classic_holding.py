@@ -161,14 +161,13 @@ class ReachedMembers(Protocol):
 
 
 class ClassicHolding:
-    """The held answers of all classic groups. `announced` is called as `ClassicParking` calls it; `news` counts."""
+    """The held answers of all classic groups. `news` counts those whose wait ended for news of their group."""
 
     def __init__(
         self,
         groups: ObservedGroups,
         timers: Timers,
         clock: NodeClock,
-        announced: Callable[[str, int, int], None],
         news: Counter[GroupProtocol],
         is_ordered: Callable[[Heartbeat, int], bool],
         instances: ReachedMembers,
@@ -186,7 +185,7 @@ class ClassicHolding:
         self._complete: set[str] = set()
         """Groups with an announced round whose members are all behind this gateway."""
         self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
-            timers, self._decide, _ALIVE, announced, commit_hold_ms, reach_changed=instances.reach_changed
+            timers, self._decide, _ALIVE, _unnoted, commit_hold_ms, reach_changed=instances.reach_changed
         )
 
     def __len__(self) -> int:
@@ -349,3 +348,7 @@ class ClassicHolding:
         if not is_gathering:
             self._complete.discard(group_id)
         self._parking.group_changed(group_id, now_ms, is_gathering=is_gathering)
+
+
+def _unnoted(_group_id: str, _waited_ms: int, _now_ms: int) -> None:
+    """Ignore that members learn of a round together: no event says so here."""

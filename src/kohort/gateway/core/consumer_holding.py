@@ -24,6 +24,7 @@ from kohort.node.timers import Timers
 from kohort.parking.consumer_heartbeats import ConsumerParking
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.wire.codec import Buffer
+from kohort.wire.primitives import read_varint, skip_tags
 
 PARK_MS = 1_000
 """How long a heartbeat waits, so that a steady member costs one request a second."""
@@ -199,35 +200,11 @@ class ConsumerHolding:
 def with_interval(frame: Buffer, interval_ms: int) -> bytes:
     """Return the answer to a heartbeat with another interval; everything else is as it was, unknown fields too."""
     changed = bytearray(frame)
-    position = 8  # length and correlation id
-    position = _skip_tags(changed, position)
+    tags = 8  # behind length and correlation id
+    position = skip_tags(changed, tags + 1, changed[tags])
     position += 4 + 2  # throttle time and error code
-    position = _skip_string(changed, position)  # error message
-    position = _skip_string(changed, position)  # member id
+    for _ in ("error message", "member id"):
+        size, position = read_varint(changed, position)
+        position += max(size - 1, 0)
     _INT.pack_into(changed, position + 4, interval_ms)  # behind the member epoch
     return bytes(changed)
-
-
-def _skip_tags(frame: bytearray, position: int) -> int:
-    count, position = _varint(frame, position)
-    for _ in range(count):
-        _, position = _varint(frame, position)
-        size, position = _varint(frame, position)
-        position += size
-    return position
-
-
-def _skip_string(frame: bytearray, position: int) -> int:
-    size, position = _varint(frame, position)
-    return position + max(size - 1, 0)
-
-
-def _varint(frame: bytearray, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7

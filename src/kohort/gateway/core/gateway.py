@@ -83,13 +83,12 @@ class Gateway:
             instance_id, self.groups, self.policies.fallbacks, self._epoch_holdings, self.timers, self.clock
         )
         """The other instances of the gateway, with which this one exchanges what they see."""
-        self.policies.told = self.instances.fell_back
+        self.policies.fell_back = self.instances.fell_back
         self._holding = (
             ClassicHolding(
                 self.groups,
                 self.timers,
                 self.clock,
-                self._announced,
                 news,
                 self.edge.interrupts,
                 self.instances,
@@ -120,9 +119,6 @@ class Gateway:
         """Run what is due."""
         self.clock.advance(now_ms)
         self.timers.run_due(now_ms)
-
-    def _announced(self, group_id: str, waited_ms: int, now_ms: int) -> None:
-        del group_id, waited_ms, now_ms
 
     # What the traffic shows (`GroupObserver`)
 

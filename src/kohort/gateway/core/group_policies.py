@@ -31,7 +31,7 @@ class GroupPolicies:
 
     def __init__(self, table: PolicyTable, fallback_ms: int = FALLBACK_MS) -> None:
         self.table = table
-        self.told: Callable[[str], None] = lambda _group_id: None
+        self.fell_back: Callable[[str], None] = lambda _group_id: None
         """Takes a group that falls back, for the other instances; set once, by its gateway."""
         self.counters = HoldingCounters()
         self.fallbacks = Fallbacks(self._fell_back, fallback_ms)
@@ -56,4 +56,4 @@ class GroupPolicies:
         log.warning(
             "group %s is only observed for %d s: %s", printable(group_id), self._fallback_ms // 1000, printable(harm)
         )
-        self.told(group_id)
+        self.fell_back(group_id)

@@ -14,6 +14,7 @@ from kohort.gateway.core.answers import encode_answer
 from kohort.gateway.core.classic_holding import ClassicHolding, HeldAnswer, HeldSync
 from kohort.gateway.core.consumer_holding import STABLE_PARK_MS, ConsumerHolding, EpochHeartbeat
 from kohort.gateway.core.edge.edge import Edge, HeldAssignments
+from kohort.gateway.core.frame_cutter import LENGTH_BYTES
 from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.member_locations import MemberLocations
 from kohort.gateway.core.observed_groups import ObservedGroups
@@ -62,8 +63,6 @@ from kohort.wire.messages import (
 from kohort.wire.primitives import MalformedMessage
 
 log = logging.getLogger("kohort.gateway")
-
-_LENGTH_BYTES = 4
 
 MOST_TREATMENTS = 16
 """For how many groups a connection remembers what the policies decide."""
@@ -240,7 +239,7 @@ class ConnectionTraffic:
             return cast(Command, exchange.context)
         head = exchange.head
         api = _READ[head.api_key]
-        body = memoryview(exchange.frame)[_LENGTH_BYTES:]
+        body = memoryview(exchange.frame)[LENGTH_BYTES:]
         try:
             header, position = decode_request_header(body)
             message, _ = decode(api.request, head.api_version, body, position)
@@ -287,7 +286,7 @@ class ConnectionTraffic:
         is_authentication = head.api_key == Api.SASL_AUTHENTICATE
         if is_authentication or (command is not None and (api.answered or api.result) is not None):
             try:
-                _, message = decode_response(api.response, head.api_version, memoryview(frame)[_LENGTH_BYTES:])
+                _, message = decode_response(api.response, head.api_version, memoryview(frame)[LENGTH_BYTES:])
             except MalformedMessage as error:
                 self._warn(head, error)
             else:
@@ -571,7 +570,7 @@ def read_command(frame: Buffer, client_host: str, software: str) -> tuple[Reques
     api = _READ.get(head.api_key)
     if api is None or api.command is None or head.api_version not in VERSIONS[Api(head.api_key)]:
         raise MalformedMessage(f"request with API key {head.api_key}, version {head.api_version} is about no group")
-    body = memoryview(frame)[_LENGTH_BYTES:]
+    body = memoryview(frame)[LENGTH_BYTES:]
     header, position = decode_request_header(body)
     message, _ = decode(api.request, head.api_version, body, position)
     return head, api.command(message, head.api_version, _ElsewhereOrigin(client_host, software), header.client_id or "")
@@ -589,7 +588,7 @@ def answer_shown(
 ) -> ConsumerHeartbeatResult | None:
     """Have an answer change the groups; return what one to a heartbeat with an epoch has. Raises MalformedMessage."""
     api = _READ[head.api_key]
-    _, message = decode_response(api.response, head.api_version, memoryview(frame)[_LENGTH_BYTES:])
+    _, message = decode_response(api.response, head.api_version, memoryview(frame)[LENGTH_BYTES:])
     if api.result is not None:
         result = api.result(message)
         if isinstance(command, ConsumerHeartbeat):

@@ -65,7 +65,6 @@ MOST_MEMBERS = 1_000
 MOST_EARLY = 10_000
 """For how many groups it is remembered which members peers have reached before the round is known here."""
 
-
 _MEMBERS_CHANGED = (GroupDeleted, GroupLoaded, GroupStored, MemberAdded, MemberRemoved, StaticMemberReplaced)
 
 

@@ -17,7 +17,12 @@ from functools import partial
 from typing import Protocol
 from zlib import crc32
 
-from kohort.gateway.core.observed_consumer_groups import ConsumerGroupObserver, ObservedConsumerGroups
+from kohort.gateway.core.observed_consumer_groups import (
+    SILENT_SHARE,
+    UNKNOWN_MS,
+    ConsumerGroupObserver,
+    ObservedConsumerGroups,
+)
 from kohort.group.classic.group import ClassicGroup, Phase, stored, stored_member
 from kohort.group.commands import (
     Command,
@@ -58,17 +63,11 @@ from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import Timers
 
-SILENT_SHARE = 0.9
-"""A member that has sent nothing for this share of its session timeout, when a round opens, is taken for evicted."""
-
 LARGEST_GENERATION = 2**31 - 1
 """What the protocol can say; the one after it may be predicted from an answer that is garbage."""
 
 DOUBTFUL_MS = 1_000
 """How long after a predicted round began a heartbeat that is answered without an error contradicts it."""
-
-UNKNOWN_MS = 45_000
-"""The session and the rebalance timeout that are assumed of a member that DescribeGroups shows: Java's defaults."""
 
 _GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
 REFUSALS = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED})

@@ -28,7 +28,6 @@ REQUEST_HEAD_BYTES = _REQUEST_HEAD.size
 READ_BYTES = 8 << 20
 """A longer frame is not read: it passes, and `TrafficReader.oversized` gets it; so does one beyond `ReadBudget`."""
 
-
 MOST_OPEN = 1_000
 """How many requests that were read may await their answers; a client that sends more has them passed unread."""
 

@@ -30,6 +30,7 @@ from kohort.gateway.core.edge.assignments import (
 from kohort.gateway.core.edge.assignor_runner import AssignorRunner, Intended, NoAssignors
 from kohort.gateway.core.edge.led_rounds import LedRound, LedRounds
 from kohort.gateway.core.edge.orders import Orders, begins_round
+from kohort.gateway.core.frame_cutter import LENGTH_BYTES
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.relay import Exchange
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
@@ -51,8 +52,6 @@ ASSIGNOR_MS = 1_000
 
 MOST_LOGGED = 1_000
 """Of how many groups the last failure is remembered, so that it is logged once."""
-
-_LENGTH_BYTES = 4
 
 
 class Result(StrEnum):
@@ -273,7 +272,7 @@ class Edge:
 
 def _with_assignments(exchange: Exchange, command: Sync) -> bytes:
     """Return a SyncGroup's frame with other assignments; all else stays as it is. Raises LeftAsItIs."""
-    body = memoryview(exchange.frame)[_LENGTH_BYTES:]
+    body = memoryview(exchange.frame)[LENGTH_BYTES:]
     version = exchange.head.api_version
     try:
         _, position = decode_request_header(body)
@@ -286,4 +285,4 @@ def _with_assignments(exchange: Exchange, command: Sync) -> bytes:
         SyncGroupRequest.Assignment(member_id=member_id, assignment=blob) for member_id, blob in command.assignments
     ]
     changed = bytes(body[:position]) + encode(message, version)
-    return len(changed).to_bytes(_LENGTH_BYTES, "big") + changed
+    return len(changed).to_bytes(LENGTH_BYTES, "big") + changed
