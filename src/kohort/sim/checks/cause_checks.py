@@ -17,7 +17,6 @@ from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import Because, EventFields, GroupReport, Outcome, Rebalance
 from kohort.group.invariants import CAUSES_ARE_TRUE
 from kohort.log.group_replay import records_of
-from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
@@ -27,8 +26,6 @@ from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import NEVER, FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers, undisturbed
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
-
-NOTHING: Partitions = frozenset()
 
 
 @dataclass(slots=True)
@@ -213,7 +210,7 @@ class CauseChecker(Checker):
             partition: member.identity.member_id
             for name, member in sorted(self._ledgers.members.items())
             if member.group_id == group_id and not ledger.is_out(member.identity.member_id)
-            for partition in self._ledgers.owned.get(name, NOTHING)
+            for partition in self._ledgers.owned.get(name, frozenset())
         }
         last = report.rebalances[-1] if report.rebalances else None
         if last is None or last.outcome is not Outcome.STABLE or last.is_partial or not owners:

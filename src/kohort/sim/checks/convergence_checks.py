@@ -121,8 +121,6 @@ class EndChecker(Checker):
         return None
 
 
-NOTHING: Partitions = frozenset()
-
 QUIET_US = 20_000_000
 """So long before a round, and until its end, no member may have been killed, frozen or cut off."""
 
@@ -194,7 +192,7 @@ class StandstillChecker(Checker):
 
     def owns(self, member: SeenMember, partitions: Partitions) -> None:
         """Begin and end gaps."""
-        before, group_id = self._owned.get(member.name, NOTHING), member.group_id
+        before, group_id = self._owned.get(member.name, frozenset()), member.group_id
         self._owned[member.name] = partitions
         owners = self._owners.setdefault(group_id, {})
         gaps = self._gaps.setdefault(group_id, {})

@@ -16,8 +16,6 @@ from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import NEVER, GroupLedger, Ledgers
 from kohort.sim.kernel.world_observer import Offsets, SeenMember, SeenNode
 
-NOTHING: Partitions = frozenset()
-
 
 class Reading:
     """One member reading one partition; `low` and `high` are the lowest and the highest offset committed meanwhile."""
@@ -81,7 +79,7 @@ class ReadingChecker(Checker):
     def owns(self, member: SeenMember, partitions: Partitions) -> None:
         """Begin and end readings."""
         name = member.name
-        before = self._owned.get(name, NOTHING)
+        before = self._owned.get(name, frozenset())
         readings = self._readings.setdefault(name, {})
         for partition in sorted(before - partitions):
             readings.pop(partition, None)

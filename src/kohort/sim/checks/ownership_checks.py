@@ -35,7 +35,6 @@ from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import GroupLedger, Ledgers, Place
 from kohort.sim.kernel.world_observer import SeenMember
 
-NOTHING: Partitions = frozenset()
 _NO_PLACES: dict[Place, int] = {}
 
 
@@ -72,7 +71,7 @@ class OwnershipChecker(Checker):
 
     def owns(self, member: SeenMember, partitions: Partitions) -> None:
         """Compare what a member acts on from now with what others do."""
-        before = self._owned.get(member.name, NOTHING)
+        before = self._owned.get(member.name, frozenset())
         held = self._held.setdefault(member.group_id, {})
         for partition in sorted(before - partitions):
             holders = held[partition]

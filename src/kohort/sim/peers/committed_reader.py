@@ -16,12 +16,12 @@ from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, Network
 from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.peers.peer_fetcher import FETCH_BY_NAME
 from kohort.sim.peers.transactional_producer import OUTPUT, OUTPUT_PARTITIONS
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest
 from kohort.wire.record_batches import sound_records
 
-_NEWEST_BY_NAME = 12
 _READ_COMMITTED = 1
 _WAIT_MS, _BACKOFF_US = 500, 200_000
 
@@ -35,7 +35,7 @@ class CommittedReader:
         self.positions = {TopicPartition(OUTPUT, index): 0 for index in range(OUTPUT_PARTITIONS)}
         self._host = host
         self._observer = observer
-        versions = {Api.FETCH: _NEWEST_BY_NAME}
+        versions = {Api.FETCH: FETCH_BY_NAME}
         self._connections = PeerConnections(
             host.name, "", host, network, bootstrap, random, versions=versions, request_timeout_ms=3_000
         )

@@ -33,7 +33,9 @@ from kohort.sim.peers.peer_member import PeerMember
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsRequest
 
-_NEWEST_BY_NAME = 12
+FETCH_BY_NAME = 12
+"""The last version of Fetch that names topics; newer ones have their ids (KIP-516)."""
+
 _PARTITION_BYTES = 1 << 20
 _BACKOFF_US = 100_000
 
@@ -270,8 +272,8 @@ class PeerFetcher:
     def _encoded(self, ready: list[FetchPosition]) -> tuple[bytes, int]:
         view = self._member.metadata.view
         version = self._fetch_version
-        if version > _NEWEST_BY_NAME and any(entry.topic_id is None for entry in ready):
-            version = _NEWEST_BY_NAME
+        if version > FETCH_BY_NAME and any(entry.topic_id is None for entry in ready):
+            version = FETCH_BY_NAME
         topics: dict[str, FetchRequest.Topic] = {}
         for entry in ready:
             name, number = entry.partition

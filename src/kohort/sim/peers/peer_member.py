@@ -21,7 +21,6 @@ from kohort.sim.peers.group_requests import ClassicRequests, ConsumerRequests, G
 from kohort.sim.peers.peer_connection import PeerConnections
 from kohort.sim.peers.peer_metadata import PeerMetadata
 
-NOTHING: Partitions = frozenset()
 CLOSING = "the consumer is being closed"
 
 
@@ -71,7 +70,7 @@ class PeerMember:
         self.is_over = False
         self._inbox: deque[inputs.Input] = deque()
         self._is_stepping = False
-        self._observed: Partitions = NOTHING
+        self._observed: Partitions = frozenset()
         """The owned partitions that observers saw last."""
         self._subscribed: tuple[str, ...] = ()
         """The topics that the group was sent last."""
@@ -95,7 +94,7 @@ class PeerMember:
     @property
     def owned(self) -> Partitions:
         """The partitions that it owns."""
-        return NOTHING if self.is_over else self.machine.owned
+        return frozenset() if self.is_over else self.machine.owned
 
     @property
     def is_stable(self) -> bool:
@@ -196,7 +195,7 @@ class PeerMember:
         if how != "killed":
             self.connections.close()
         if self._observed:
-            self._show_owned(NOTHING)
+            self._show_owned(frozenset())
         self.is_over = True
         self.observer.member_ended(self, how)
         self.host.kill()

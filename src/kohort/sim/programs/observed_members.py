@@ -16,8 +16,6 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.world_observer import Observer, request_of, response_of
 
-NOTHING: Partitions = frozenset()
-
 
 class ObservedMember:
     """One membership, as observers know it."""
@@ -25,7 +23,7 @@ class ObservedMember:
     def __init__(self, name: str, membership: ObservedMembership) -> None:
         self.name = name
         self.membership = membership
-        self.owned: Partitions = NOTHING
+        self.owned: Partitions = frozenset()
         self.state = ""
         self.cause = ""
         """Why the callback that is due runs."""
@@ -171,6 +169,6 @@ class ObservedClient(ClientObserver):
             self._observer.owns(member, owned)
 
     def _end(self, member: ObservedMember, how: str) -> None:
-        self._own(member, NOTHING)
+        self._own(member, frozenset())
         del self.members[member.membership]
         self._observer.member_ended(member, how)
