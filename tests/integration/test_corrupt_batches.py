@@ -147,17 +147,18 @@ def test_other_partitions_are_read_while_the_one_is_paused(broker: EmbeddedBroke
     run(scenario, broker.bootstrap_servers, "paused")
 
 
-def test_a_range_is_read_up_to_what_cannot_be_read(broker: EmbeddedBroker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", [1, 16], ids=["base offset", "magic"])
+def test_a_range_is_read_up_to_what_cannot_be_read(broker: EmbeddedBroker, tmp_path: Path, at: int) -> None:
     async def prepare(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 1)
-        await write(bootstrap, TopicPartition(name, 0), sound(), sound())
+        await write(bootstrap, TopicPartition(name, 0), sound(), sound(), sound())
 
     run(prepare, broker.bootstrap_servers, "ranges")
     partition = TopicPartition("ranges", 0)
     broker.stop()
-    flip(tmp_path, partition, 1, 16)
+    flip(tmp_path, partition, 1, at)
     broker.start()
-    ranges = read_ranges(broker.bootstrap_servers, [(partition, 0, 2 * COUNT)])
+    ranges = read_ranges(broker.bootstrap_servers, [(partition, 0, 3 * COUNT)])
     assert len(next(ranges)[1]) == len(sound())
     with pytest.raises(CorruptBatch, match="ranges-0 cannot be read at offset 10"):
         next(ranges)

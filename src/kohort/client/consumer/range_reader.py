@@ -24,7 +24,6 @@ from kohort.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_text
 from kohort.net.blocking_connection import BlockingConnection
 from kohort.net.sasl import Sasl
 from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsRequest, MetadataRequest
-from kohort.wire.record_batches import CorruptBatch, iter_batches
 
 T = TypeVar("T")
 
@@ -182,18 +181,19 @@ class _Reader:
         if found.preferred_read_replica >= 0:
             wanted.replica = found.preferred_read_replica
             return None, wanted.position
-        records = memoryview(found.records if found.records is not None else b"")
-        if self.isolation == READ_COMMITTED and found.aborted_transactions:
-            return _committed(records, wanted, found.aborted_transactions)
-        size, next_offset = 0, wanted.position
-        try:
-            for header, batch in iter_batches(records):
-                size += len(batch)
-                next_offset = max(next_offset, header.last_offset + 1)
-        except CorruptBatch as error:
-            if next_offset == wanted.position:
-                raise unreadable(wanted.partition, next_offset, None, error.text) from None
-        return (records[:size] if size else None), next_offset
+        aborted = None
+        if self.isolation == READ_COMMITTED:
+            aborted = [(entry.producer_id, entry.first_offset) for entry in found.aborted_transactions or ()]
+        visible = visible_batches(
+            memoryview(found.records or b""), wanted.position, aborted, stop=found.high_watermark, check_crcs=False
+        )
+        if visible.fault is not None and visible.next_offset == wanted.position:
+            raise unreadable(wanted.partition, wanted.position, None, visible.fault.text)
+        if not visible.raw:
+            return None, visible.next_offset
+        whole = visible.whole
+        records = memoryview(b"".join([raw.view for raw in visible.raw])) if whole is None else whole
+        return records, visible.next_offset
 
     def _skipped(self, error: KafkaError, wanted: _Range) -> bool:
         """Move on behind offsets that are gone, where that is asked for, and return whether they were."""
@@ -299,15 +299,3 @@ class _OutOfRange(KafkaError):
         self.start = start
         self.end = end
 
-
-def _committed(
-    records: memoryview, wanted: _Range, aborted: Sequence[FetchResponse.Response.Partition.AbortedTransaction]
-) -> tuple[memoryview | None, int]:
-    """Return the batches that no transaction took back, in one piece, and the offset after all of them."""
-    visible = visible_batches(records, wanted.position, [(entry.producer_id, entry.first_offset) for entry in aborted])
-    if visible.fault is not None and visible.next_offset == wanted.position:
-        raise unreadable(wanted.partition, wanted.position, None, visible.fault.text)
-    if not visible.raw:
-        return None, visible.next_offset
-    whole = visible.whole
-    return (memoryview(b"".join([raw.view for raw in visible.raw])) if whole is None else whole), visible.next_offset
