@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import struct
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from kohort.spark.schemas.registry import RegistryUnavailable
 from kohort.spark.schemas.value_decoder import Decoding
 from kohort.sync import Admin, Consumer, Producer
 from kohort.testing import EmbeddedBroker, SchemaRegistry
+from kohort.wire.record_batches import HEADER_SIZE, CorruptBatch
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 OTHER = {"type": "record", "name": "Order", "fields": [{"name": "name", "type": "string"}]}
@@ -167,3 +169,66 @@ def test_an_outage_of_the_registry_sends_no_good_record_to_the_dead_letters(
         assert admin.list_offsets({letters: "latest"})[letters].offset == 0
     registry.failing = None
     assert [row["value"] for batch in read_rows(read, ranges) for row in batch.to_pylist()] == [{"id": 1}]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path, registry: SchemaRegistry) -> Iterator[Callable[[int], tuple[ReadSettings, bytes]]]:
+    """Three batches of two orders each; return what flips one byte of the second, and the batch as it is then."""
+    number = registry.register("orders-value", ORDER)
+    with EmbeddedBroker(tmp_path, group_initial_rebalance_delay_ms=0) as broker:
+        with Admin(broker.bootstrap_servers) as admin:
+            for topic in ("orders", "bad"):
+                admin.create_topic(topic, partitions=1)
+        for start in (0, 2, 4):
+            with Producer(broker.bootstrap_servers) as producer:
+                for value in (start, start + 1):
+                    producer.send("orders", framed(number, ORDER, {"id": value}), timestamp_ms=0)
+
+        def flip(at: int) -> tuple[ReadSettings, bytes]:
+            broker.stop()
+            [segment] = tmp_path.glob("**/orders-0/*.log")
+            stored = bytearray(segment.read_bytes())
+            size = len(stored) // 3
+            stored[size + at] ^= 0x40
+            segment.write_bytes(stored)
+            broker.start()
+            return settings(broker, registry, ("orders", "bad")), bytes(stored[size : 2 * size])
+
+        yield flip
+
+
+ALL = [OffsetRange(TopicPartition("orders", 0), 0, 6)]
+
+
+def test_a_damaged_batch_is_one_dead_letter_with_all_its_bytes(
+    damaged: Callable[[int], tuple[ReadSettings, bytes]],
+) -> None:
+    read, batch = damaged(HEADER_SIZE + 5)
+    rows = [row for batch in read_rows(read, ALL) for row in batch.to_pylist()]
+    assert [(row["offset"], row["value"]["id"]) for row in rows] == [(at, at) for at in (0, 1, 4, 5)]
+    with Consumer("bad", bootstrap_servers=read.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        [[letter]] = consumer.poll(timeout_ms=10_000)
+    headers = dict(letter.headers)
+    assert (letter.key, letter.value) == (None, batch)
+    assert (headers["kohort.error.reason"], headers["__connect.errors.offset"]) == (b"damaged_batch", b"2")
+    assert headers["__connect.errors.exception.message"] == (
+        b"the record batch of offsets 2 to 3 is damaged: orders-0: wrong CRC in the batch at offset 2"
+    )
+
+
+def test_a_damaged_batch_is_one_row_with_its_reason_without_a_dead_letter_topic(
+    damaged: Callable[[int], tuple[ReadSettings, bytes]],
+) -> None:
+    read, batch = damaged(HEADER_SIZE + 5)
+    rows = [row for batch in read_rows(replace(read, dead_letter_topic=""), ALL) for row in batch.to_pylist()]
+    assert [row["offset"] for row in rows] == [0, 1, 2, 4, 5]
+    assert rows[2]["value"] is None
+    assert (rows[2]["error"]["reason"], rows[2]["error"]["bytes"]) == ("damaged_batch", batch)
+
+
+def test_a_damaged_batch_that_does_not_say_where_it_ends_is_not_passed_over(
+    damaged: Callable[[int], tuple[ReadSettings, bytes]],
+) -> None:
+    read, _ = damaged(26)  # the last byte of its last offset delta
+    with pytest.raises(CorruptBatch, match="orders-0"):
+        list(read_rows(read, ALL))

@@ -184,9 +184,8 @@ class _Reader:
         aborted = None
         if self.isolation == READ_COMMITTED:
             aborted = [(entry.producer_id, entry.first_offset) for entry in found.aborted_transactions or ()]
-        visible = visible_batches(
-            memoryview(found.records or b""), wanted.position, aborted, stop=found.high_watermark, check_crcs=False
-        )
+        fetched = memoryview(found.records or b"")
+        visible = visible_batches(fetched, wanted.position, aborted, stop=found.high_watermark)
         if visible.fault is not None and visible.next_offset == wanted.position:
             raise unreadable(wanted.partition, wanted.position, None, visible.fault.text)
         if not visible.raw:
@@ -298,4 +297,3 @@ class _OutOfRange(KafkaError):
         )
         self.start = start
         self.end = end
-

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,6 +24,7 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.rows.read_settings import ReadSettings, security
 from kohort.spark.rows.rounds import OffsetRange
 from kohort.spark.rows.value_decoding import DecodedRows
+from kohort.wire.record_batches import CorruptBatch, iter_batches
 
 log = logging.getLogger(__name__)
 
@@ -92,14 +95,18 @@ def read_rows(
     its topic was recreated, and where the dead-letter topic cannot be written.
     """
     with closing(read_rows_by_range(settings, ranges, topic_ids)) as found, DecodedRows(settings) as decoded:
-        for _, rows in found:
-            yield decoded.of(rows)
+        for _, rows, damage in found:
+            yield decoded.of(rows, damage)
 
 
 def read_rows_by_range(
     settings: ReadSettings, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str] | None = None
-) -> Generator[tuple[OffsetRange, pa.RecordBatch]]:
-    """Yield the rows of ranges as they are, each with its range; a partition is in one range."""
+) -> Generator[tuple[OffsetRange, pa.RecordBatch, str]]:
+    """Yield the rows of ranges as they are, each with its range; a partition is in one range.
+
+    Where values are decoded, a record batch that is damaged is one row at its first offset, whose value are its bytes,
+    and the text says what is wrong with it; else it is empty, and a damaged batch raises CorruptBatch.
+    """
     ranges = list(ranges)
     wanted = {each.partition: each for each in ranges}
     assert len(wanted) == len(ranges), "a partition is in one range"
@@ -119,18 +126,27 @@ def read_rows_by_range(
     try:
         for partition, buffer, asked_for in fetched:
             each = wanted[partition]
-            for records in iter_arrow(
-                buffer,
-                *partition,
-                first_offset=max(each.start, asked_for),
+            decoded = partial(
+                iter_arrow,
+                topic=partition.topic,
+                partition=partition.partition,
                 stop_offset=each.stop,
                 timestamp_type=True,
                 headers=settings.fetches_headers,
                 decoder=decoder,
                 limit=max(_UNPACKED_BYTES, settings.fetch_bytes),
-            ):
-                if records.num_rows:
-                    yield each, with_place(records, partition)
+            )
+            first = max(each.start, asked_for)
+            try:
+                for records in decoded(buffer, first_offset=first):
+                    if records.num_rows:
+                        yield each, with_place(records, partition), ""
+                        first = records["offset"][-1].as_py() + 1
+            except CorruptBatch:
+                if settings.decoding is None:
+                    raise
+                for rows, damage in _one_by_one(buffer, each, first, arrow_schema(settings.fetches_headers), decoded):
+                    yield each, rows, damage
     except KafkaError as error:
         if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_ID):
             raise
@@ -139,13 +155,33 @@ def read_rows_by_range(
         fetched.close()
 
 
+def _one_by_one(
+    buffer: memoryview, each: OffsetRange, first: int, schema: pa.Schema, decoded: Callable[..., Any]
+) -> Iterator[tuple[pa.RecordBatch, str]]:
+    """Yield the rows of each batch from an offset on; a damaged batch as one row, with what is wrong with it.
+
+    Raises CorruptBatch where the header of a damaged batch does not agree with itself about how many offsets it has.
+    """
+    for header, batch in iter_batches(buffer):
+        if header.last_offset < first or header.base_offset >= each.stop:
+            continue
+        try:
+            found = list(decoded(batch, first_offset=first))
+        except CorruptBatch as error:
+            if header.record_count != header.last_offset_delta + 1:
+                raise
+            row = {**each.partition._asdict(), "offset": header.base_offset, "value": bytes(batch), "timestampType": 0}
+            text = f"the record batch of offsets {header.base_offset} to {header.last_offset} is damaged: {error.text}"
+            yield pa.RecordBatch.from_pylist([row], schema), text
+        else:
+            yield from ((with_place(records, each.partition), "") for records in found if records.num_rows)
+
+
 def bytes_per_offset(settings: ReadSettings, sample: OffsetRange) -> float:
     """Return the bytes per offset at the beginning of a range, as fetched: compressed where batches are.
 
     It reads one small Fetch. Raises KafkaError where the range cannot be read.
     """
-    from kohort.wire.record_batches import iter_batches  # executors need it not
-
     fetched = read_ranges(
         settings.bootstrap_servers,
         [(sample.partition, sample.start, sample.stop)],

@@ -57,14 +57,20 @@ class DecodedRows:
             self._letters.close()
             self.dead_letters = self._letters.count
 
-    def of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows with decoded values. Raises KafkaError, RegistryUnavailable."""
+    def of(self, rows: pa.RecordBatch, damage: str = "") -> pa.RecordBatch:
+        """Return rows with decoded values; `damage` says what is wrong with a row that is a whole record batch.
+
+        Raises KafkaError, RegistryUnavailable.
+        """
         settings = self._settings
         if settings.decoding is None:
             return rows
-        from kohort.spark.schemas.bad_record import error_column
+        from kohort.spark.schemas.bad_record import BadRecord, Reason, error_column
 
-        values, bad = self._decoder.decode(rows["value"])
+        if damage:
+            values, bad = pa.nulls(1, settings.decoding.type), [BadRecord(0, Reason.DAMAGED_BATCH, damage)]
+        else:
+            values, bad = self._decoder.decode(rows["value"])
         at = rows.schema.get_field_index("value")
         schema = rows.schema.set(at, pa.field("value", settings.decoding.type))
         columns = [*rows.columns[:at], values, *rows.columns[at + 1 :]]

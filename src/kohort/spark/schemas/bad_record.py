@@ -21,6 +21,8 @@ class Reason(StrEnum):
     """The reader's schema cannot read what its writer's schema describes."""
     BROKEN_VALUE = "broken_value"
     """Its bytes do not follow its schema."""
+    DAMAGED_BATCH = "damaged_batch"
+    """It is a whole record batch, at its first offset, whose checksum is wrong or whose records cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

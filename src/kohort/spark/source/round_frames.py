@@ -35,10 +35,10 @@ def frame_on_driver(
     held = 0
     done = tuple(ranges)
     with DecodedRows(settings) as decoded:
-        for each, rows in read_rows_by_range(settings, ranges):
-            batches.append(decoded.of(rows))
+        for each, rows, damage in read_rows_by_range(settings, ranges):
+            batches.append(decoded.of(rows, damage))
             held += rows.nbytes
-            if held >= most_bytes:
+            if held >= most_bytes and not damage:  # a damaged batch ends somewhere behind its row
                 cut = OffsetRange(each.partition, each.start, rows["offset"][-1].as_py() + 1)
                 done = (*ranges[: ranges.index(each)], cut)
                 break
