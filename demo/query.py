@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.1
 
+_TOO_BUSY = "Python worker failed to connect back"
+"""How Spark ends a query on a machine that takes more than ten seconds to start a Python process."""
+
 
 class JournaledSource(KohortSource):
     """The source, whose member writes into the journal of a worker's run."""
@@ -73,9 +76,15 @@ def run_query(spark: SparkSession, task: Task, store: Callable[[DataFrame, int],
             "maxOffsetsPerTrigger": str(task.max_rows_per_round),
         }
     )
-    query = stream.load().writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint)).start()
+    sink = stream.load().writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint))
+    query = sink.start()
     while not is_over.is_set():
-        query.awaitTermination(_LOOK_S)  # raises what ended the query
+        try:
+            query.awaitTermination(_LOOK_S)  # raises what ended the query
+        except Exception as error:
+            if _TOO_BUSY not in str(error):
+                raise
+            query = sink.start()  # goes on where it was
     query.stop()
     for reader in readers:  # the member is a process of its own, and what is left of a worker is killed when it ends
         wait_until_left(reader)
