@@ -57,8 +57,9 @@ two cores, with nothing to read and heartbeats at their default interval. `obser
 
 """,
     LOCKED_BROKER: """\
-Each client logs in to our broker by each mechanism over TLS, lists the topics, and is refused with wrong credentials: a
-password, a token that has expired, a certificate of another authority, an authority that did not sign the broker's.
+Each client logs in to our broker by each mechanism over TLS, lists the topics, sees the one that an ACL lets its
+principal describe and not the other, and is refused with wrong credentials: a password, a token that has expired, a
+certificate of another authority, an authority that did not sign the broker's.
 
 """,
     THROUGH_GATEWAYS: """\

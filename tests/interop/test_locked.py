@@ -1,4 +1,4 @@
-"""Clients log in to our broker by each mechanism, with right credentials and with wrong ones."""
+"""Clients log in to our broker by each mechanism, with right credentials and with wrong ones, and see what they may."""
 
 from __future__ import annotations
 
@@ -10,19 +10,39 @@ from interop.logins import CLIENTS, WAYS, Credentials, Refused
 from tests.interop.libraries import need
 
 from kohort.broker.embedded import EmbeddedBroker
+from kohort.model.acl import WILDCARD, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 
 pytestmark = pytest.mark.timeout(200)
-TOPIC = "locked"
+ALLOWED, HIDDEN = "allowed", "hidden"
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def _allow(broker: EmbeddedBroker, principal: str) -> None:
+    """Create two topics, of which a principal may see one."""
+    node = broker.broker.node
+    assert node is not None, "the broker runs"
+    for topic in (ALLOWED, HIDDEN):
+        node.topics.create(topic, 1, {}, 0)
+    seen = AclBinding(
+        ResourceType.TOPIC,
+        ALLOWED,
+        PatternType.LITERAL,
+        principal,
+        WILDCARD,
+        AclOperation.DESCRIBE,
+        AclPermission.ALLOW,
+    )
+    node.state.change_acls([seen], [], 0)
 
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[dict[str, EmbeddedBroker]]:
     """A broker of each kind."""
-    started = {name: EmbeddedBroker(**arguments).start() for name, arguments in WAYS.items()}
-    for broker in started.values():
-        node = broker.broker.node
-        assert node is not None, "the broker runs"
-        node.topics.create(TOPIC, 1, {}, 0)
+    started = {
+        name: EmbeddedBroker(**arguments, authorizer_class_name=AUTHORIZER).start() for name, arguments in WAYS.items()
+    }
+    for name, broker in started.items():
+        _allow(broker, "User:ANONYMOUS" if name == "TLS" else f"User:{next(iter(broker.security.users))}")
     yield started
     for broker in started.values():
         broker.stop()
@@ -37,11 +57,12 @@ def stranger() -> EmbeddedBroker:
 @pytest.mark.parametrize("broker", WAYS)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.capability("locked", "{client}")
-def test_right_credentials_open_the_broker(
+def test_right_credentials_show_the_topics_that_their_principal_may_describe(
     client: str, broker: str, brokers: dict[str, EmbeddedBroker], tmp_path: Path
 ) -> None:
     need(client)
-    assert TOPIC in CLIENTS[client](Credentials.right(brokers[broker]), tmp_path)
+    topics = CLIENTS[client](Credentials.right(brokers[broker]), tmp_path)
+    assert (ALLOWED in topics, HIDDEN in topics) == (True, False)
 
 
 @pytest.mark.parametrize("broker", WAYS)
