@@ -306,6 +306,8 @@ class Admin(_Blocking[_Admin]):
     create_acls = _blocking(_Admin.create_acls)
     describe_acls = _blocking(_Admin.describe_acls)
     delete_acls = _blocking(_Admin.delete_acls)
+    describe_user_scram_credentials = _blocking(_Admin.describe_user_scram_credentials)
+    alter_user_scram_credentials = _blocking(_Admin.alter_user_scram_credentials)
     list_groups = _blocking(_Admin.list_groups)
     describe_groups = _blocking(_Admin.describe_groups)
     describe_consumer_groups = _blocking(_Admin.describe_consumer_groups)

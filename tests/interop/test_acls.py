@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,6 +155,19 @@ def test_our_command_line_changes_the_rules_of_apache_kafka(
     eventually(lambda: _listed(capsys, "acls", "list", "--principal", "User:zoe", *at), True)
     assert main(["acls", "remove", "--principal", "User:zoe", *at]) == 0
     eventually(lambda: _listed(capsys, "acls", "list", "--principal", "User:zoe", *at), False)
+
+
+@pytest.mark.capability("ACLs", "kohort users: set, list, remove", broker="apache")
+def test_our_command_line_changes_the_users_of_apache_kafka(
+    apache: ApacheKafka, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    at = ("--bootstrap-server", apache.bootstrap)
+    (tmp_path / "password").write_text("secret")
+    assert main(["users", "set", "zoo", "--password-file", str(tmp_path / "password"), *at]) == 0
+    capsys.readouterr()
+    eventually(lambda: _listed(capsys, "users", "list", *at), True)
+    assert main(["users", "remove", "zoo", *at]) == 0
+    eventually(lambda: _listed(capsys, "users", "list", *at), False)
 
 
 def _listed(capsys: pytest.CaptureFixture[str], *words: str) -> bool:

@@ -23,6 +23,7 @@ VERBS = (
     "consume",
     "groups",
     "acls",
+    "users",
     "explain",
     "log",
     "migrate",

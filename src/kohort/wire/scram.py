@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The digest of each mechanism, by the mechanism's name."""
 
+NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+"""The number of each mechanism in requests about credentials (KIP-554)."""
+
 MIN_ITERATIONS = 4096
+ITERATIONS = 8192
+"""Of credentials where nobody chose."""
+
+SALT_BYTES = 24
 HEADER = "n,,"
 """What a client's first message begins with: it knows no channel binding, and is the user it names."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar, Unpack
 
+from kohort.client.admin import scram_credentials
 from kohort.client.admin.acl_messages import create_request, delete_request, deleted, describe_request, described
 from kohort.client.admin.group_descriptions import (
     GroupDescription,
@@ -19,6 +20,7 @@ from kohort.client.admin.group_descriptions import (
     describe_consumer_group,
     describe_group,
 )
+from kohort.client.admin.scram_credentials import ScramChange
 from kohort.client.arguments import (
     by_partition,
     check_text,
@@ -308,6 +310,36 @@ class Admin:
         (result,) = response.filter_results
         raise_refusal(result.error_code, "no rules were deleted", result.error_message)
         return deleted(result)
+
+    # Users
+
+    async def describe_user_scram_credentials(self, users: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
+        """Return the SCRAM mechanisms of users, each with its iterations; of all users without names.
+
+        Raises RESOURCE_NOT_FOUND for a name that has none (KIP-554).
+        """
+        wanted = None if users is None else texts("users", users)
+        if wanted == []:
+            return {}
+        response = await self._retry(scram_credentials.describe_request(wanted))
+        raise_refusal(response.error_code, "the users were not described", response.error_message)
+        for result in response.results:
+            raise_refusal(result.error_code, f"the user {result.user!r} was not described", result.error_message)
+        return scram_credentials.described(response.results)
+
+    async def alter_user_scram_credentials(self, changes: Iterable[ScramChange]) -> None:
+        """Set and delete SCRAM credentials: all changes to one user are made, or none (KIP-554).
+
+        Raises the first refusal, when those of other users may have been made: RESOURCE_NOT_FOUND,
+        UNACCEPTABLE_CREDENTIAL.
+        """
+        wanted = list(changes)
+        for change in wanted:
+            if not isinstance(change, ScramChange):
+                raise of_type("changes", change, "UserScramCredentialUpsertion and UserScramCredentialDeletion values")
+        response = await self._controller(scram_credentials.alter_request(wanted))
+        for result in response.results:
+            raise_refusal(result.error_code, f"the user {result.user!r} was not altered", result.error_message)
 
     # Groups
 

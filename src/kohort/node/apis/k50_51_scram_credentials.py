@@ -21,10 +21,9 @@ from kohort.wire.messages import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from kohort.wire.scram import MIN_ITERATIONS, Credential
+from kohort.wire.scram import MIN_ITERATIONS, NUMBERS, Credential
 
-MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-NUMBERS = {name: number for number, name in MECHANISMS.items()}
+MECHANISMS = {number: name for name, number in NUMBERS.items()}
 MAX_ITERATIONS = 16_384
 
 _Described = DescribeUserScramCredentialsResponse.Result

@@ -6,10 +6,10 @@ import hmac
 from collections.abc import Callable, Mapping
 
 from kohort.node.authentication.logins import BearerLogin, ClaimRules, Claims, Login, PlainLogin, ScramLogin
-from kohort.node.authentication.scram_credentials import ITERATIONS, SALT_BYTES, ScramCredentials
+from kohort.node.authentication.scram_credentials import ScramCredentials
 from kohort.node.configuration.listeners import Listener
 from kohort.node.timers import NodeClock
-from kohort.wire.scram import Credential
+from kohort.wire.scram import ITERATIONS, SALT_BYTES, Credential
 
 NONCE_BYTES = 24
 

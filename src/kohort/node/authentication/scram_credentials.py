@@ -7,14 +7,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kohort.wire.scram import DIGESTS, Credential
+from kohort.wire.scram import DIGESTS, ITERATIONS, SALT_BYTES, Credential
 
 log = logging.getLogger("kohort.node")
-
-ITERATIONS = 8192
-"""Of credentials that are made here; clients choose those of others."""
-
-SALT_BYTES = 24
 
 Entry = dict[str, Any]
 
