@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import ssl
 import subprocess
 import time
@@ -15,6 +16,9 @@ from kohort.broker.embedded import EmbeddedBroker
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 90
+LIFETIME_MS = 2_000
+"""How long a login is valid at a broker whose clients are to log in again (KIP-368)."""
+
 WAYS: dict[str, dict[str, Any]] = {
     "TLS": {"security_protocol": "SSL"},
     "mutual TLS": {"security_protocol": "SSL", "ssl_client_auth": "required"},
@@ -86,16 +90,11 @@ def _kohort(given: Credentials, _: Path) -> set[str]:
         raise Refused(str(error)) from error
 
 
-def _librdkafka(given: Credentials, _: Path) -> set[str]:
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    errors: list[str] = []
+def _librdkafka_settings(given: Credentials) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "bootstrap.servers": given.address,
         "security.protocol": given.protocol,
         "ssl.ca.location": str(given.authority),
-        "error_cb": lambda error: errors.append(f"{error.name()} {error.str()}"),
     }
     if given.certificate is not None:
         settings |= dict.fromkeys(("ssl.certificate.location", "ssl.key.location"), str(given.certificate))
@@ -105,6 +104,16 @@ def _librdkafka(given: Credentials, _: Path) -> set[str]:
         settings["oauth_cb"] = lambda _: (given.token, time.time() + 3600)
     elif given.mechanism is not None:
         settings |= {"sasl.username": given.user, "sasl.password": given.password}
+    return settings
+
+
+def _librdkafka(given: Credentials, _: Path) -> set[str]:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    errors: list[str] = []
+    settings = _librdkafka_settings(given)
+    settings["error_cb"] = lambda error: errors.append(f"{error.name()} {error.str()}")
     client = AdminClient(settings)
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
@@ -116,6 +125,22 @@ def _librdkafka(given: Credentials, _: Path) -> set[str]:
         if any(sign in error for error in errors for sign in ("_AUTHENTICATION", "_SSL", "SSL alert")):
             raise Refused(errors[-1])
     raise AssertionError(f"librdkafka neither got in nor was refused: {errors[-3:]}")
+
+
+def _librdkafka_again(given: Credentials, _: Path, times: int) -> int:
+    from confluent_kafka.admin import AdminClient
+
+    connects: list[int] = []
+
+    def take(statistics: str) -> None:
+        connects.append(sum(each["connects"] for each in json.loads(statistics)["brokers"].values()))
+
+    client = AdminClient(_librdkafka_settings(given) | {"stats_cb": take, "statistics.interval.ms": LIFETIME_MS})
+    client.list_topics(timeout=PATIENCE_S)
+    while len(connects) < times + 2:
+        client.poll(0.1)
+        client.list_topics(timeout=PATIENCE_S)
+    return connects[-1] - connects[0]
 
 
 def _kafka_python(given: Credentials, _: Path) -> set[str]:
@@ -157,6 +182,15 @@ def _token_provider(cls: type) -> object:
 
 
 def _java(given: Credentials, directory: Path) -> set[str]:
+    return _topics_in(_output_of(_java_command(given, directory, {})))
+
+
+def _java_again(given: Credentials, directory: Path, times: int) -> int:
+    lines = _output_of(_java_command(given, directory, {"logins.again": str(times)}))
+    return next(int(line.removeprefix("reconnected: ")) for line in lines if line.startswith("reconnected: "))
+
+
+def _java_command(given: Credentials, directory: Path, more: Mapping[str, str]) -> list[str]:
     module = "org.apache.kafka.common.security"
     modules = {
         "PLAIN": f"{module}.plain.PlainLoginModule",
@@ -178,8 +212,7 @@ def _java(given: Credentials, directory: Path) -> set[str]:
         properties |= {"sasl.mechanism": given.mechanism, "sasl.jaas.config": f"{login} required{user};"}
     if given.token is not None:
         properties["token"] = given.token
-    command = jars.command("LogIn", _written(directory, properties), classes=jars.compiled("LogIn"))
-    return _of_program(command)
+    return jars.command("LogIn", _written(directory, {**properties, **more}), classes=jars.compiled("LogIn"))
 
 
 def _kgo(given: Credentials, directory: Path) -> set[str]:
@@ -194,7 +227,7 @@ def _kgo(given: Credentials, directory: Path) -> set[str]:
         "ca": str(given.authority),
         "certificate": str(given.certificate or ""),
     }
-    return _of_program([str(program), _written(directory, properties)])
+    return _topics_in(_output_of([str(program), _written(directory, properties)]))
 
 
 def _written(directory: Path, properties: Mapping[str, str]) -> str:
@@ -203,12 +236,16 @@ def _written(directory: Path, properties: Mapping[str, str]) -> str:
     return str(path)
 
 
-def _of_program(command: list[str]) -> set[str]:
+def _output_of(command: list[str]) -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     lines = done.stdout.splitlines()
     if refused := [line for line in lines if line.startswith("refused: ")]:
         raise Refused(refused[0])
     assert done.returncode == 0, f"{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return lines
+
+
+def _topics_in(lines: list[str]) -> set[str]:
     return {line.removeprefix("topic: ") for line in lines if line.startswith("topic: ")}
 
 
@@ -220,3 +257,6 @@ CLIENTS: dict[str, Callable[[Credentials, Path], set[str]]] = {
     "kgo": _kgo,
 }
 """Functions that log in and return the names of topics, by client. They raise `Refused`."""
+
+AGAIN: dict[str, Callable[[Credentials, Path, int], int]] = {"java": _java_again, "librdkafka": _librdkafka_again}
+"""Functions that stay until the time for so many more logins has come, and return how often they connected again."""

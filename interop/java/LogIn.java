@@ -12,7 +12,10 @@ import org.apache.kafka.common.security.auth.AuthenticateCallbackHandler;
 import org.apache.kafka.common.security.oauthbearer.OAuthBearerToken;
 import org.apache.kafka.common.security.oauthbearer.OAuthBearerTokenCallback;
 
-/** Apache Kafka's Admin, which logs in and lists the topics it sees. Its one argument is a file of its properties. */
+/**
+ * Apache Kafka's Admin, which logs in and lists the topics it sees; with `logins.again` until it has logged in so often again. Its one
+ * argument is a file of its properties.
+ */
 public class LogIn {
     /** Returns the token of the property `token`. */
     public static class Token implements AuthenticateCallbackHandler {
@@ -43,6 +46,12 @@ public class LogIn {
         public void close() { }
     }
 
+    private static double metric(Admin admin, String name) {
+        return admin.metrics().values().stream()
+            .filter(each -> each.metricName().name().equals(name) && each.metricName().group().equals("admin-client-metrics"))
+            .mapToDouble(each -> (Double) each.metricValue()).sum();
+    }
+
     public static void main(String[] argv) throws Exception {
         Properties properties = new Properties();
         try (InputStream file = new FileInputStream(argv[0])) { properties.load(file); }
@@ -50,6 +59,10 @@ public class LogIn {
             properties.put("sasl.login.callback.handler.class", Token.class.getName());
         try (Admin admin = Admin.create(properties)) {
             for (String name : admin.listTopics().names().get()) System.out.println("topic: " + name);
+            double logins = Double.parseDouble(properties.getProperty("logins.again", "0"));
+            double connections = metric(admin, "connection-creation-total");
+            while (metric(admin, "successful-reauthentication-total") < logins) admin.listTopics().names().get();
+            System.out.println("reconnected: " + Math.round(metric(admin, "connection-creation-total") - connections));
         } catch (ExecutionException error) {
             System.out.println("refused: " + error.getCause());
             System.exit(1);

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from interop.logins import CLIENTS, WAYS, Credentials, Refused
+from interop.logins import AGAIN, CLIENTS, LIFETIME_MS, WAYS, Credentials, Refused
 from tests.interop.libraries import need
 
 from kohort.broker.embedded import EmbeddedBroker
@@ -79,3 +79,12 @@ def test_wrong_credentials_are_refused(
     own = brokers[broker]
     with pytest.raises(Refused):
         CLIENTS[client](Credentials.right(own).wrong(own, stranger), tmp_path)
+
+
+@pytest.mark.parametrize("broker", [name for name, arguments in WAYS.items() if "sasl_mechanism" in arguments])
+@pytest.mark.parametrize("client", AGAIN)
+@pytest.mark.capability("locked", "{client}")
+def test_client_logs_in_again_and_keeps_its_connection(client: str, broker: str, tmp_path: Path) -> None:
+    need(client)
+    with EmbeddedBroker(**WAYS[broker], connections_max_reauth_ms=LIFETIME_MS) as own:
+        assert AGAIN[client](Credentials.right(own), tmp_path, 3) == 0
