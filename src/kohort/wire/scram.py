@@ -18,7 +18,7 @@ NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 
 MIN_ITERATIONS = 4096
 ITERATIONS = 8192
-"""Of credentials where nobody chose."""
+"""Of credentials by default."""
 
 SALT_BYTES = 24
 HEADER = "n,,"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.group.consumer_story import ConsumerStory
 from tests.unit.group.story import Story
 
-from kohort.cli.what_if_inputs import CallbackTime, EventMeasurement
+from kohort.cli.what_if.what_if_inputs import CallbackTime, EventMeasurement
 
 HEARTBEAT_MS = 3_000
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar, Unpack
 
-from kohort.client.admin import scram_credentials
+from kohort.client.admin import scram_messages
 from kohort.client.admin.acl_messages import create_request, delete_request, deleted, describe_request, described
 from kohort.client.admin.group_descriptions import (
     GroupDescription,
@@ -20,7 +20,7 @@ from kohort.client.admin.group_descriptions import (
     describe_consumer_group,
     describe_group,
 )
-from kohort.client.admin.scram_credentials import ScramChange
+from kohort.client.admin.scram_messages import ScramChange
 from kohort.client.arguments import (
     by_partition,
     check_text,
@@ -321,11 +321,11 @@ class Admin:
         wanted = None if users is None else texts("users", users)
         if wanted == []:
             return {}
-        response = await self._retry(scram_credentials.describe_request(wanted))
+        response = await self._retry(scram_messages.describe_request(wanted))
         raise_refusal(response.error_code, "the users were not described", response.error_message)
         for result in response.results:
             raise_refusal(result.error_code, f"the user {result.user!r} was not described", result.error_message)
-        return scram_credentials.described(response.results)
+        return scram_messages.described(response.results)
 
     async def alter_user_scram_credentials(self, changes: Iterable[ScramChange]) -> None:
         """Set and delete SCRAM credentials: all changes to one user are made, or none (KIP-554).
@@ -337,7 +337,7 @@ class Admin:
         for change in wanted:
             if not isinstance(change, ScramChange):
                 raise of_type("changes", change, "UserScramCredentialUpsertion and UserScramCredentialDeletion values")
-        response = await self._controller(scram_credentials.alter_request(wanted))
+        response = await self._controller(scram_messages.alter_request(wanted))
         for result in response.results:
             raise_refusal(result.error_code, f"the user {result.user!r} was not altered", result.error_message)
 

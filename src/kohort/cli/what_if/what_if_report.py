@@ -17,7 +17,7 @@ from kohort.what_if.forecast import Forecast
 from kohort.what_if.variants import NOW, name_of_now
 
 if TYPE_CHECKING:
-    from kohort.cli.what_if_inputs import Found
+    from kohort.cli.what_if.what_if_inputs import Found
 
 
 def description(args: argparse.Namespace, change: Change) -> str:

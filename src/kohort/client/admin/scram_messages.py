@@ -78,7 +78,7 @@ def described(results: Iterable[DescribeUserScramCredentialsResponse.Result]) ->
     return {
         result.user: {
             _NAMES.get(each.mechanism, f"mechanism {each.mechanism}"): each.iterations
-            for each in sorted(result.credential_infos, key=lambda info: info.mechanism)
+            for each in sorted(result.credential_infos, key=lambda each: each.mechanism)
         }
         for result in sorted(results, key=lambda result: result.user)
     }

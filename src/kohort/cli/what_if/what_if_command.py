@@ -19,7 +19,7 @@ from kohort.cli.terminal.options import add_cluster, add_json, amount, duration_
 from kohort.group.migration.migration_plan import Goal, LiveGroup
 
 if TYPE_CHECKING:
-    from kohort.cli.what_if_inputs import Found
+    from kohort.cli.what_if.what_if_inputs import Found
     from kohort.client import Admin
     from kohort.what_if.change import Change
     from kohort.what_if.forecast import Forecast
@@ -153,14 +153,14 @@ def run(args: argparse.Namespace) -> int:
     refuse_contradictions(args)
     if args.data_dir is None:
         return with_admin(forecast_live)(args)
-    from kohort.cli.what_if_inputs import read_stored
+    from kohort.cli.what_if.what_if_inputs import read_stored
 
     return forecast(args, read_stored(args))
 
 
 async def forecast_live(args: argparse.Namespace, admin: Admin) -> int:
     """Forecast for a group of a cluster."""
-    from kohort.cli.what_if_inputs import read_live
+    from kohort.cli.what_if.what_if_inputs import read_live
 
     return forecast(args, await read_live(args, admin))
 
@@ -180,7 +180,7 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
 
 def forecast(args: argparse.Namespace, found: Found) -> int:
     """Simulate the change, and print the forecasts."""
-    from kohort.cli.what_if_report import description, document, put_forecasts, write_plot
+    from kohort.cli.what_if.what_if_report import description, document, put_forecasts, write_plot
     from kohort.what_if.group_facts import roster_of
     from kohort.what_if.simulation import simulate
     from kohort.what_if.variants import compare
