@@ -153,25 +153,29 @@ class SimulatedCluster:
         return GatewayHost(host, self.network, routes, settings, self._described, self.observer, runner, names)
 
     def _described(self, gateway: GatewayHost, group_id: str, generation: int) -> None:
-        """Answer a gateway's look-up of a group, as a describe request would, a moment later."""
+        """Answer a gateway's look-up of a group, as a describe request would: a moment later, and by then it is old."""
+        process = gateway.gateway
+        assert process is not None, "a process that has ended asks nothing"
 
-        def answer() -> None:
-            node, process, now_ms = self.node_host.node, gateway.gateway, gateway.host.now_ms()
-            if process is None:
+        def look() -> None:
+            node = self.node_host.node
+            if gateway.gateway is not process:
                 return
             if node is None:
-                gateway.host.after_us(SECOND_US, answer)
-                return
-            if generation >= 0:
+                self.scheduler.after(SECOND_US, look)
+            elif generation >= 0:
                 classic = node.coordinator.describe(group_id)
                 if classic is not None:
-                    process.groups.described(classic, generation, now_ms)
+                    answer(lambda now_ms: process.groups.described(classic, generation, now_ms))
             else:
                 consumer = node.coordinator.describe_consumer(group_id)
                 if consumer is not None:
-                    process.groups.consumer_described(consumer, now_ms)
+                    answer(lambda now_ms: process.groups.consumer_described(consumer, now_ms))
 
-        gateway.host.after_us(LOOK_UP_US, answer)
+        def answer(take: Callable[[int], None]) -> None:
+            gateway.host.after_us(LOOK_UP_US // 2, lambda: take(gateway.host.now_ms()))
+
+        self.scheduler.after(LOOK_UP_US // 2, look)
 
     def host(self, name: str) -> Host:
         """Return a new host with the clock that the plan gives it."""
