@@ -85,7 +85,10 @@ def _torture(run: Run, say: Callable[[str], None]) -> None:
         say("interrupted: no more faults; what was done until now is judged. Once more to end at once")
     run.heal()
     run.rest()
-    run.judge(run.stop())
+    say("the clients end, the broker is killed once more, and its log is read")
+    log = run.stop()
+    say("the histories are judged")
+    run.judge(log)
 
 
 def _judge(folder: Path, say: Callable[[str], None], *, is_json: bool) -> int:
