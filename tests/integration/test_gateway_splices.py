@@ -63,6 +63,9 @@ class NothingRead:
     def oversized(self, _head: RequestHead) -> None:
         pass
 
+    def answer_oversized(self, _exchange: Exchange, _now_ms: int) -> None:
+        raise AssertionError
+
 
 class Shared:
     """What the connections of one port share."""

@@ -289,6 +289,7 @@ class ConnectionTraffic:
                 _, message = decode_response(api.response, head.api_version, memoryview(frame)[LENGTH_BYTES:])
             except MalformedMessage as error:
                 self._warn(head, error)
+                self._ended(exchange, now_ms)
             else:
                 if isinstance(message, SaslAuthenticateResponse):
                     lifetime_ms = message.session_lifetime_ms
@@ -396,9 +397,7 @@ class ConnectionTraffic:
     def closed(self, unanswered: tuple[Exchange, ...], now_ms: int, *, is_by_client: bool) -> None:
         """The connection has ended."""
         for exchange in unanswered:
-            self._instances.ended(exchange)
-            if isinstance(exchange.context, Join):
-                self._groups.join_abandoned(exchange.context, now_ms)
+            self._ended(exchange, now_ms)
         held, parked = self._held, self._parked
         waiting: Heartbeat | EpochHeartbeat | None = None
         if isinstance(held, HeldAnswer) and held.is_parked:
@@ -414,9 +413,20 @@ class ConnectionTraffic:
         if self._assigning is not None:
             self._assigning.drop()
 
+    def _ended(self, exchange: Exchange, now_ms: int) -> None:
+        """What a request was answered is not known, and will not be."""
+        self._instances.ended(exchange)
+        if isinstance(exchange.context, Join):
+            self._groups.join_abandoned(exchange.context, now_ms)
+
     def oversized(self, head: RequestHead) -> None:
-        """Report a request or answer that passes unread."""
+        """Report a request that passes unread."""
         self._warn(head, "it is too long, or too many await their answers")
+
+    def answer_oversized(self, exchange: Exchange, now_ms: int) -> None:
+        """Report an answer that passes unread."""
+        self._warn(exchange.head, "its answer is too long, or too much is read now")
+        self._ended(exchange, now_ms)
 
     def _warn(self, head: RequestHead, why: object) -> None:
         if not self._is_warned:

@@ -26,7 +26,7 @@ _RESPONSE_HEAD = Struct(">ii")
 REQUEST_HEAD_BYTES = _REQUEST_HEAD.size
 
 READ_BYTES = 8 << 20
-"""A longer frame is not read: it passes, and `TrafficReader.oversized` gets it; so does one beyond `ReadBudget`."""
+"""A longer frame is not read: it passes, and `TrafficReader` learns of it; so does one beyond `ReadBudget`."""
 
 MOST_OPEN = 1_000
 """How many requests that were read may await their answers; a client that sends more has them passed unread."""
@@ -111,7 +111,11 @@ class TrafficReader(Protocol):
         ...
 
     def oversized(self, head: RequestHead) -> None:
-        """A request that would be read, or its answer, passes: it, or all that is read now, takes too much memory."""
+        """A request that would be read passes: it, or all that is read now, takes too much memory."""
+        ...
+
+    def answer_oversized(self, exchange: Exchange, now_ms: int) -> None:
+        """The answer to a request that was read passes unread, for the same reason."""
         ...
 
 
@@ -244,6 +248,10 @@ class Relay:
                 self._answer_bytes.release()
                 self._take_answer(piece.frame, now_ms)
             else:
+                if piece.head is not None and len(piece.head) == _RESPONSE_HEAD.size:
+                    oversized = self._open.pop(_RESPONSE_HEAD.unpack(piece.head)[1], None)
+                    if oversized is not None:
+                        self._reader.answer_oversized(oversized, now_ms)
                 self._send(piece.data)
 
     def _is_answer_read(self, head: bytes, length: int) -> bool:
@@ -251,11 +259,9 @@ class Relay:
         exchange = self._open.get(correlation_id)
         if exchange is None:
             return False
-        if length > READ_BYTES or not self._answer_bytes.reserve(length):
-            del self._open[exchange.head.correlation_id]
-            self._reader.oversized(exchange.head)
-            return False
-        return True
+        if exchange.is_answered or exchange is self._waiting:
+            return True  # its request was repeated: the client must not get both answers
+        return length <= READ_BYTES and self._answer_bytes.reserve(length)
 
     def _take_answer(self, frame: bytes, now_ms: int) -> None:
         exchange = self._open.pop(_RESPONSE_HEAD.unpack_from(frame)[1])

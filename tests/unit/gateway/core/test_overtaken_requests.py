@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from struct import pack
+
 import pytest
 from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.core.gateway import Gateway
 from kohort.gateway.core.policies import EVERYTHING_PARKED
+from kohort.gateway.core.relay import READ_BYTES
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import Join, Sync
 from kohort.group.coordinator_settings import GroupSettings
@@ -250,3 +253,23 @@ def test_a_member_that_must_revoke_gets_its_assignment_also_when_the_round_has_b
     leader.join(0)
     other.synced()
     assert other.last_answer() is ErrorCode.NONE
+
+
+def test_a_join_whose_answer_is_not_read_awaits_none() -> None:
+    gateway = Gateway(group_settings(Config()), lambda *_: None, policies=EVERYTHING_PARKED)
+    leader, other = Member(gateway, "a"), Member(gateway, "b")
+    leader.join()
+    leader.joined(1, "a")
+    leader.sync(1, a=(0,))
+    leader.synced(0)
+    other.join()
+    leader.join(0)
+    other.joined(2)
+    leader.joined(2, "a", "b")
+    leader.join()
+    other.join()
+    other.relay.from_broker(pack(">ii", READ_BYTES + 1, other.sent), START_MS)
+    leader.joined(3, "a")
+    group = gateway.groups.group("g")
+    assert group is not None
+    assert group.members.keys() == {"a"}, "the leader's answer lists who is in the group"

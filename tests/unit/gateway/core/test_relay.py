@@ -78,6 +78,10 @@ class Reader:
     def oversized(self, head: RequestHead) -> None:
         self.oversized_keys.append(head.api_key)
 
+    def answer_oversized(self, exchange: Exchange, now_ms: int) -> None:
+        del now_ms
+        self.oversized_keys.append(exchange.head.api_key)
+
 
 class Ends:
     """A relay with its reader, and what it wrote to both sides."""
@@ -183,6 +187,18 @@ def test_an_answer_too_long_to_be_read_passes_and_is_reported() -> None:
     ends.relay.from_broker(answer(1, bytes(READ_BYTES)), 0)
     assert len(ends.client) == READ_BYTES + 8
     assert ends.reader.oversized_keys == [READ]
+
+
+def test_the_answer_to_a_request_that_was_repeated_takes_the_place_of_the_first_whatever_its_length() -> None:
+    ends = Ends()
+    ends.relay.from_client(request(READ, 1), 0)
+    ends.relay.from_broker(answer(1, HELD), 0)
+    [waiting] = ends.reader.waiting
+    waiting.repeat()
+    long = answer(1, bytes(READ_BYTES))
+    ends.relay.from_broker(long, 0)
+    ends.relay.release(0)
+    assert bytes(ends.client) == long
 
 
 def test_a_negative_length_is_malformed() -> None:
