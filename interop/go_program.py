@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 from interop.unavailable import Unavailable
 
 BUILD = Path(__file__).resolve().parent.parent / "build" / "go"
+_building = threading.Lock()  # tests that run beside each other would all compile the same packages
 
 
 def built(sources: Path) -> Path:
@@ -19,7 +21,8 @@ def built(sources: Path) -> Path:
     target = BUILD / sources.name
     target.parent.mkdir(parents=True, exist_ok=True)
     command = [go, "build", "-o", str(target), "."]
-    done = subprocess.run(command, cwd=sources, capture_output=True, text=True, timeout=300, check=False)
+    with _building:
+        done = subprocess.run(command, cwd=sources, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise Unavailable(f"{sources.name} does not build: {done.stderr.strip()[-300:]}")
     return target

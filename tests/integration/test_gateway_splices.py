@@ -183,6 +183,30 @@ def test_a_client_that_does_not_read_delays_its_own_answers_only(run: Run) -> No
     run(scenario())
 
 
+def test_clients_that_do_not_read_give_way_to_one_that_does(run: Run) -> None:
+    async def scenario() -> None:
+        big = 16 << 20
+        whole = answer(0, big)
+        async with port_before((big,)) as (port, shared):
+            shared.splices = SocketSplices(patience_s=0)
+            frozen = [await asyncio.open_connection("127.0.0.1", port.port, limit=1) for _ in range(MOST)]
+            for _reader, writer in frozen:
+                writer.write(request(0))
+            while sum(link.held_bytes > 0 for link in port.links) < MOST:
+                await asyncio.sleep(0)
+            before = shared.splices.moved_bytes
+            reader, writer = await asyncio.open_connection("127.0.0.1", port.port)
+            writer.write(request(0))
+            assert await reader.readexactly(len(whole)) == whole
+            assert shared.splices.moved_bytes - before > big / 2
+            for late, _writer in frozen:
+                assert await late.readexactly(len(whole)) == whole
+            for _reader, each in [*frozen, (reader, writer)]:
+                each.close()
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("truncated", [0, 1])
 def test_a_broker_that_vanishes_in_the_middle_closes_the_connection_after_what_it_sent(
     run: Run, truncated: int

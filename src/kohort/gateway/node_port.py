@@ -412,15 +412,18 @@ class Link(_Side):
         self._traffic.bytes_from_broker += count
         self._relay.passed_elsewhere(count)
 
-    def _splice_ended(self) -> None:
-        """Take the broker's bytes as before."""
+    def _splice_ended(self, rest: bytes = b"") -> None:
+        """Take the broker's bytes as before; `rest` are those that the client did not take."""
         self._splice = None
         self._is_splicing = False
-        if self._port.is_draining:
-            self.close_if_idle()
         if not self.transport.is_closing():
             self.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
             super().resume_writing()
+            if rest:
+                self._spliced(len(rest))
+                self.write(rest)
+        if self._port.is_draining:
+            self.close_if_idle()
 
     def _stop_splice(self) -> None:
         if self._splice is not None:

@@ -18,6 +18,9 @@ from typing import NamedTuple
 MOST = 8
 """How many splices there are at a time: each has four descriptors. Other answers pass through memory."""
 
+PATIENCE_S = 1.0
+"""How long a splice may last at least, where its target takes no bytes and another answer wants its place."""
+
 WORTH_BYTES = 262_144
 """Fewer bytes pass through memory: they would cost no less."""
 
@@ -39,7 +42,8 @@ class SocketSplice:
     """The move of `left` bytes from one socket to another.
 
     `moved` gets the number of bytes that the target has taken, each time. `ended` is called once unless `stop` came
-    first: when all have moved, or one of the sockets fails, which its transport then finds by itself.
+    first: when all have moved, when another splice takes the place, or when one of the sockets fails, which its
+    transport then finds by itself. It gets the bytes that have left the source and not reached the target.
     """
 
     def __init__(
@@ -49,7 +53,7 @@ class SocketSplice:
         target: int,
         left: int,
         moved: Callable[[int], None],
-        ended: Callable[[], None],
+        ended: Callable[[bytes], None],
     ) -> None:
         self._splices = splices
         self._loop = asyncio.get_running_loop()
@@ -58,12 +62,13 @@ class SocketSplice:
             opened.callback(os.close, self._source)
             self._target = os.dup(target)
             opened.callback(os.close, self._target)
-            self._pipe = splices.take_pipe()
+            self._pipe = splices.take_pipe(self)
             self._closing = opened.pop_all()
         self._left = left
         self._moved = moved
         self._ended = ended
-        self._is_full = False
+        self.began_s = self._loop.time()
+        self.is_full = False
         """Whether the target takes no bytes now."""
         self.held_bytes = 0
         """How many bytes are in the pipe."""
@@ -98,8 +103,8 @@ class SocketSplice:
             return
         self._splices.moved_bytes += before - self.held_bytes
         self._moved(before - self.held_bytes)
-        if is_full != self._is_full:
-            self._is_full = is_full
+        if is_full != self.is_full:
+            self.is_full = is_full
             if is_full:
                 self._loop.remove_reader(self._source)
                 self._loop.add_writer(self._target, self._empty)
@@ -111,52 +116,77 @@ class SocketSplice:
 
     def _end(self) -> None:
         self.stop()
-        self._ended()
+        self._ended(b"")
+
+    def give_way(self) -> None:
+        """End before all has moved."""
+        rest = b""
+        while self.held_bytes:
+            data = os.read(self._pipe.read_end, self.held_bytes)
+            self.held_bytes -= len(data)
+            rest += data
+        self.stop()
+        self._ended(rest)
 
     def stop(self) -> None:
         """Close what was opened; bytes that are still in the pipe are dropped."""
         self._loop.remove_reader(self._source)
         self._loop.remove_writer(self._target)
         self._closing.close()
-        self._splices.give_back(self._pipe, is_empty=not self.held_bytes)
+        self._splices.give_back(self, self._pipe, is_empty=not self.held_bytes)
 
 
 class SocketSplices:
     """The splices of one process, and the pipes that they use again."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
         self.is_usable = hasattr(os, "splice")
         """Whether the system knows splices, as far as was seen."""
         self.moved_bytes = 0
         """How many bytes have passed without entering this process."""
-        self._running = 0
+        self._running: dict[SocketSplice, None] = {}
+        """In the order in which they began."""
         self._free: list[Pipe] = []
 
-    @property
-    def has_room(self) -> bool:
-        """Whether one more splice may begin."""
-        return self.is_usable and self._running < MOST
-
     def begin(
-        self, source: int, target: int, count: int, moved: Callable[[int], None], ended: Callable[[], None]
+        self, source: int, target: int, count: int, moved: Callable[[int], None], ended: Callable[[bytes], None]
     ) -> SocketSplice | None:
         """Begin to move `count` bytes between two sockets; return None where that is not possible now."""
-        if not self.has_room:
+        if not self.is_usable:
             return None
+        if len(self._running) >= MOST:
+            slow = self._slow()
+            if slow is None:
+                return None
+            slow.give_way()
         try:
             return SocketSplice(self, source, target, count, moved, ended)
         except OSError:  # no more descriptors
             return None
 
-    def take_pipe(self) -> Pipe:
-        """Return an empty pipe. Raises OSError."""
+    @property
+    def has_room(self) -> bool:
+        """Whether one more splice may begin."""
+        return self.is_usable and (len(self._running) < MOST or self._slow() is not None)
+
+    def _slow(self) -> SocketSplice | None:
+        """Return the splice that is to give way: of those whose targets take no bytes, the one that began first.
+
+        Without that, clients that do not read would keep what others could use.
+        """
+        before_s = asyncio.get_running_loop().time() - self._patience_s
+        return next((each for each in self._running if each.is_full and each.began_s <= before_s), None)
+
+    def take_pipe(self, splice: SocketSplice) -> Pipe:
+        """Return an empty pipe for a splice that begins. Raises OSError."""
         pipe = self._free.pop() if self._free else _new_pipe()
-        self._running += 1
+        self._running[splice] = None
         return pipe
 
-    def give_back(self, pipe: Pipe, *, is_empty: bool) -> None:
-        """Keep a pipe for the next splice, or close it."""
-        self._running -= 1
+    def give_back(self, splice: SocketSplice, pipe: Pipe, *, is_empty: bool) -> None:
+        """Keep the pipe of a splice that has ended for the next one, or close it."""
+        del self._running[splice]
         if is_empty:
             self._free.append(pipe)
         else:
