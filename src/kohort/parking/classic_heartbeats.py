@@ -17,6 +17,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
+from kohort.parking.commit_pace import CommitPace
 from kohort.parking.heartbeat_interval import MARGIN_MS, SLACK_MS, USUAL_MS, HeartbeatInterval
 from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
 
@@ -94,9 +95,10 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     """The parked heartbeats of classic members, of all groups.
 
     `decide` returns the answer to a heartbeat as of now; `alive` is the answer that carries no news. The answer to a
-    commit waits behind a heartbeat of a stable group for `commit_hold_ms`. `announced` is called with the group whose
-    members learn of a round now, for how many milliseconds they had waited, and the time. Where several processes park
-    heartbeats of the same groups, `reach_changed` reports which members are reached here, for the others.
+    commit that keeps its member's pace waits behind a heartbeat of a stable group for `commit_hold_ms`. `announced` is
+    called with the group whose members learn of a round now, for how many milliseconds they had waited, and the time.
+    Where several processes park heartbeats of the same groups, `reach_changed` reports which members are reached here,
+    for the others.
     """
 
     def __init__(
@@ -117,6 +119,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self._groups: dict[str, _Group[HeartbeatT, AnswerT]] = {}
         self._intervals: dict[str, HeartbeatInterval] = {}
         """By member id, which is unique over all groups: it holds a UUID."""
+        self._paces: dict[str, CommitPace] = {}
+        """By member id, where commits wait."""
 
     def __len__(self) -> int:
         return sum(len(group.parked) for group in self._groups.values())
@@ -151,6 +155,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     def forget(self, group_id: str, member_id: str) -> None:
         """A member has left, or another id has replaced it. `group_changed` is called next."""
         self._intervals.pop(member_id, None)
+        self._paces.pop(member_id, None)
         group = self._groups.get(group_id)
         if group is not None and group.announcement is not None:
             group.announcement.reach((member_id,))
@@ -341,7 +346,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         assert isinstance(parked, ParkedClassicHeartbeat), "what waits here was parked here"
         group = self._groups[parked.heartbeat.group_id]
         result = self._decide(parked.heartbeat, now_ms)
-        if result.is_quiet and follower is Follower.COMMIT and self._commit_hold_ms:
+        waits = follower is Follower.COMMIT and self._may_commit_wait(parked.heartbeat.member_id, now_ms)
+        if result.is_quiet and waits:
             latest_ms = self._timers.deadline_ms(parked)
             assert latest_ms is not None, "a parked heartbeat has a timer"
             self._timers.move(parked, min(latest_ms, now_ms + self._commit_hold_ms))
@@ -358,6 +364,16 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 self._lose(announcement, parked)
         self._answer(parked, result, now_ms)
         return False
+
+    def _may_commit_wait(self, member_id: str, now_ms: int) -> bool:
+        """Return whether the answer to a commit that arrives now may wait, in a group at rest."""
+        if not self._commit_hold_ms:
+            return False
+        pace = self._paces.get(member_id)
+        if pace is None:
+            self._paces[member_id] = CommitPace(now_ms)
+            return True
+        return pace.keeps(now_ms)
 
     def _end_wait(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], now_ms: int) -> None:
         """Answer a heartbeat in time for its sender: while its round is announced, that its member is alive."""

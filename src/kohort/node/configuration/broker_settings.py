@@ -314,7 +314,8 @@ class BrokerSettings(ListenerSettings):
         "together; false answers each at once.", compatible=False)
     kohort_group_commit_hold_ms = _int(0,
         "How long the answer to a commit waits for its sender's parked heartbeat. Members with auto-commit then learn "
-        "of each rebalance at once, and a synchronous commit takes as long; 0 answers both at once.", 0)
+        "of each rebalance at once, and a synchronous commit may take as long, unless it comes earlier than the one "
+        "before did; 0 answers both at once.", 0)
     kohort_group_requests_overtake = _bool(True,
         "Whether a member's commit and leave are carried out on arrival while its own JoinGroup or SyncGroup waits on "
         "the connection; false has them wait, as in Kafka.", compatible=False)

@@ -1,0 +1,28 @@
+"""At which pace a classic member commits, and so for which of its commits a program may be waiting.
+
+A member that commits by itself does so at an interval (`auto.commit.interval.ms`), and once more before it leaves,
+whenever that is. If the answer to that last commit were held, its partitions would have no owner meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EARLY = 0.9
+"""A commit that comes before this share of the last gap is not one of the pace: timers of clients are a little late."""
+
+
+@dataclass(slots=True, eq=False)
+class CommitPace:
+    """The commits of one member."""
+
+    committed_ms: int
+    """When the last one came."""
+    gap_ms: int = 0
+    """How long after the one before."""
+
+    def keeps(self, now_ms: int) -> bool:
+        """Note a commit that comes now; return whether it came no earlier than the one before, as far as is known."""
+        before_ms, self.gap_ms = self.gap_ms, now_ms - self.committed_ms
+        self.committed_ms = now_ms
+        return self.gap_ms >= EARLY * before_ms
