@@ -8,6 +8,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How fast a machine draws examples is not what the tests are about: two cores may have twenty processes.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 WITHOUT_THE_SESSION = {
     "tests/spark/test_demo.py",
