@@ -174,11 +174,13 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         *,
         can_wait: bool = True,
         overlaps: bool | None = None,
+        counts_from_answers: bool = False,
     ) -> ParkedHeartbeat[HeartbeatT, AnswerT] | None:
         """Park a heartbeat that `result` would answer; None when it is to be answered now.
 
         `can_wait`: whether it may wait while its group is stable. `overlaps`: whether its sender is known to send the
-        next one though it is unanswered; None where that is to be found out.
+        next one though it is unanswered; None where that is to be found out. `counts_from_answers`: whether it is known
+        to send it an interval after the answer.
         """
         member_id = heartbeat.member_id
         if result.is_quiet:
@@ -188,6 +190,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 return None
             if overlaps is not None:
                 interval.overlaps = overlaps
+            interval.counts_from_answers = counts_from_answers
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
             return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
         group = self._groups.get(heartbeat.group_id)
@@ -233,6 +236,23 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         if group is None:
             group = self._groups[group_id] = _Group(group_id)
         return group
+
+    # -- commits
+
+    def committed(self, member_id: str, now_ms: int) -> None:
+        """A member sends a commit. Where a heartbeat of it waits, `followed` is called before."""
+        if not self._commit_hold_ms or member_id not in self._intervals:
+            return
+        pace = self._paces.get(member_id)
+        if pace is None:
+            self._paces[member_id] = CommitPace(now_ms)
+        else:
+            pace.committed(now_ms)
+
+    def _may_commit_wait(self, heartbeat: HeartbeatT, now_ms: int) -> bool:
+        """Whether the answer to a commit that arrives now behind a heartbeat may wait, in a group at rest."""
+        pace = self._paces.get(heartbeat.member_id)
+        return self._commit_hold_ms > 0 and (pace is None or pace.is_kept(now_ms))
 
     # -- news
 
@@ -346,11 +366,11 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         assert isinstance(parked, ParkedClassicHeartbeat), "what waits here was parked here"
         group = self._groups[parked.heartbeat.group_id]
         result = self._decide(parked.heartbeat, now_ms)
-        waits = follower is Follower.COMMIT and self._may_commit_wait(parked.heartbeat.member_id, now_ms)
-        if result.is_quiet and waits:
+        if result.is_quiet and follower is Follower.COMMIT and self._may_commit_wait(parked.heartbeat, now_ms):
             latest_ms = self._timers.deadline_ms(parked)
             assert latest_ms is not None, "a parked heartbeat has a timer"
-            self._timers.move(parked, min(latest_ms, now_ms + self._commit_hold_ms))
+            until_ms = parked.interval.commit_until_ms(now_ms + self._commit_hold_ms, now_ms)
+            self._timers.move(parked, min(latest_ms, until_ms))
             return True
         announcement = group.holding(parked.heartbeat.member_id, result)
         if announcement is not None:
@@ -364,16 +384,6 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 self._lose(announcement, parked)
         self._answer(parked, result, now_ms)
         return False
-
-    def _may_commit_wait(self, member_id: str, now_ms: int) -> bool:
-        """Return whether the answer to a commit that arrives now may wait, in a group at rest."""
-        if not self._commit_hold_ms:
-            return False
-        pace = self._paces.get(member_id)
-        if pace is None:
-            self._paces[member_id] = CommitPace(now_ms)
-            return True
-        return pace.keeps(now_ms)
 
     def _end_wait(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], now_ms: int) -> None:
         """Answer a heartbeat in time for its sender: while its round is announced, that its member is alive."""

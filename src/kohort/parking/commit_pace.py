@@ -21,8 +21,11 @@ class CommitPace:
     gap_ms: int = 0
     """How long after the one before."""
 
-    def keeps(self, now_ms: int) -> bool:
-        """Note a commit that comes now; return whether it came no earlier than the one before, as far as is known."""
-        before_ms, self.gap_ms = self.gap_ms, now_ms - self.committed_ms
+    def is_kept(self, now_ms: int) -> bool:
+        """Whether a commit that comes now comes no sooner than the last one did, as far as is known."""
+        return now_ms - self.committed_ms >= EARLY * self.gap_ms
+
+    def committed(self, now_ms: int) -> None:
+        """Note a commit."""
+        self.gap_ms = now_ms - self.committed_ms
         self.committed_ms = now_ms
-        return self.gap_ms >= EARLY * before_ms

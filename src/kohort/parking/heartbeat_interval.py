@@ -5,7 +5,8 @@ between two heartbeats of which the first was answered at once. Java sends the n
 heartbeats may wait until then, so that one is always parked. To other clients an answer after the next heartbeat is due
 does harm: librdkafka skips that one, kafka-python polls without pause. Where the client's software does not show which
 kind it is, the first heartbeat that is parked does; those of the second kind are answered a little before the next is
-due.
+due. kgo sends the next one an interval after the answer: its heartbeats wait for whole intervals, so that the next one
+comes when one would have come anyway.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ USUAL_MS = 3_000
 MOST_MS = 5_000
 """No heartbeat waits longer: every client abandons a request at some time, after 10 s or more by default."""
 
+MOST_WHOLE_MS = 6_000
+"""The same where a heartbeat waits for whole intervals: two of the usual ones."""
+
 
 @dataclass(slots=True, eq=False)
 class HeartbeatInterval:
@@ -47,6 +51,8 @@ class HeartbeatInterval:
     """Whether the last heartbeat was answered at once, so that the next shows the member's own interval."""
     overlaps: bool | None = None
     """Whether the next heartbeat comes though the last is unanswered; None while that is not known."""
+    counts_from_answers: bool = False
+    """Whether the next heartbeat is known to come an interval after the answer to the last one."""
     _trial_end_ms: int = 0
 
     def __post_init__(self) -> None:
@@ -60,7 +66,7 @@ class HeartbeatInterval:
     @property
     def is_known(self) -> bool:
         """Whether it is known when the next heartbeat comes if the last one waits."""
-        return self.overlaps is not None and not self._is_late
+        return self.overlaps is not None and not self._is_late and not self.counts_from_answers
 
     def begin(self, now_ms: int) -> None:
         """Begin a generation: clients restart their interval here, or continue the old one."""
@@ -71,7 +77,8 @@ class HeartbeatInterval:
 
     def beat(self, now_ms: int, session_timeout_ms: int, *, can_wait: bool = True) -> int:
         """Note a heartbeat that arrives now, and return for how long it may wait: 0 is not at all."""
-        gap_ms, idle_ms = now_ms - self.arrived_ms, now_ms - self.answered_ms
+        idle_ms = now_ms - self.answered_ms
+        gap_ms = idle_ms if self.counts_from_answers else now_ms - self.arrived_ms
         if gap_ms < FAST_MS:  # heartbeats by the thousand arrive here: nothing below may cost them time
             self.arrived_ms = self.answered_ms = now_ms
             if not self._is_fresh:
@@ -101,6 +108,13 @@ class HeartbeatInterval:
         if self.overlaps:
             return self._wait_ms(session_timeout_ms)
         return max(0, min(self.usual_ms - MARGIN_MS, session_timeout_ms // 3, MOST_MS))
+
+    def commit_until_ms(self, latest_ms: int, now_ms: int) -> int:
+        """Return how long a commit that arrives now waits behind the last heartbeat, at most until `latest_ms`."""
+        if not self.counts_from_answers:
+            return latest_ms
+        whole_ms = (latest_ms - self.arrived_ms) // self.usual_ms * self.usual_ms
+        return self.arrived_ms + whole_ms if self.arrived_ms + whole_ms >= now_ms else latest_ms
 
     def _has_waited(self, idle_ms: int) -> bool:
         """Return whether the sender let the whole wait pass, which is found out only once."""
@@ -133,6 +147,10 @@ class HeartbeatInterval:
     def _wait_ms(self, session_timeout_ms: int) -> int:
         """Return for how long a heartbeat may wait so that the member's session never depends on it."""
         interval_ms = self.interval_ms
+        if self.counts_from_answers:
+            whole_ms = min(session_timeout_ms // 3, MOST_WHOLE_MS) // interval_ms * interval_ms
+            if whole_ms:
+                return whole_ms
         # One heartbeat may be lost to finding out; so short a session cannot spare it.
         if self.overlaps or (self.overlaps is None and 3 * interval_ms <= session_timeout_ms):
             wait_ms = interval_ms + min(SLACK_MS, max(FAST_MS, interval_ms // 5))

@@ -124,7 +124,7 @@ def overlapping(software: str) -> bool | None:
 
     It is False for all that send it an interval after the last one, or when that is answered.
     """
-    return None if software in {"", JAVA, *COUNTING_FROM_ANSWERS} else False
+    return None if software in {"", JAVA} else False
 
 
 # -- parking

@@ -1,7 +1,7 @@
 """When the members of an eager group learn of a round, with and without parking: never later, for any mix of clients.
 
 All got their assignments at the same time, so that without parking their heartbeats come together. Each commits by
-itself, every five seconds; the answer to a commit does not wait.
+itself, every five seconds.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from kohort.model.errors import ErrorCode
 from kohort.node.timers import Timers
 from kohort.parking.classic_heartbeats import ClassicParking
 from kohort.parking.parked_heartbeat import (
+    COUNTING_FROM_ANSWERS,
     JAVA,
     Follower,
     ParkedHeartbeat,
@@ -67,13 +68,14 @@ class Group:
     members: list[Member]
     left_ms: int
     is_parking: bool
+    commit_hold_ms: int
     now_ms: int = 0
     answer: Answer = QUIET
     timers: Timers = field(default_factory=Timers)
 
     def __post_init__(self) -> None:
         self.parking: ClassicParking[HeartbeatRequest, Answer] = ClassicParking(
-            self.timers, lambda *_: self.answer, Answer(ErrorCode.NONE), lambda *_: None
+            self.timers, lambda *_: self.answer, Answer(ErrorCode.NONE), lambda *_: None, self.commit_hold_ms
         )
         for member in self.members:
             self.parking.begin(member.id, 0)
@@ -104,6 +106,7 @@ class Group:
         member.committed_ms, member.commit_ms = self.now_ms, self.now_ms + COMMIT_MS
         if member.parked is not None:
             member.parked.followed(Follower.COMMIT, self.now_ms)
+        self.parking.committed(member.id, self.now_ms)
 
     def heartbeat(self, member: Member) -> None:
         if member.parked is not None:
@@ -113,14 +116,16 @@ class Group:
         member.sent_ms = self.now_ms
         member.next_ms = self.now_ms + INTERVAL_MS if member.client == JAVA else None
         if self.is_parking and member.client != NOT_PARKED:
+            quiet_ms = self.now_ms - member.committed_ms
             member.parked = self.parking.park(
                 HeartbeatRequest(group_id="g", member_id=member.id),
                 self.answer,
                 lambda answer: self.answered(member, answer),
                 SESSION_MS,
                 self.now_ms,
-                can_wait=can_committing_member_wait(member.client, self.now_ms - member.committed_ms),
+                can_wait=self.commit_hold_ms > 0 or can_committing_member_wait(member.client, quiet_ms),
                 overlaps=overlapping(member.client),
+                counts_from_answers=member.client in COUNTING_FROM_ANSWERS,
             )
         if member.parked is None:
             self.answered(member, self.answer)
@@ -136,12 +141,12 @@ class Group:
             member.next_ms = NEXT_MS[client](member.sent_ms, self.now_ms)
 
 
-def learnt_ms(clients: Sequence[str], left_ms: int, *, is_parking: bool) -> int:
+def learnt_ms(clients: Sequence[str], left_ms: int, *, is_parking: bool, commit_hold_ms: int = 0) -> int:
     members = [
         Member(str(number), client, commit_ms=1 + left_ms * (number + 3) % COMMIT_MS)
         for number, client in enumerate(clients)
     ]
-    return Group(members, left_ms, is_parking).run()
+    return Group(members, left_ms, is_parking, commit_hold_ms).run()
 
 
 MIXES: Sequence[tuple[Sequence[str], float]] = (
@@ -161,6 +166,17 @@ MIXES: Sequence[tuple[Sequence[str], float]] = (
 def test_no_mix_of_clients_learns_of_a_round_later_than_without_parking(clients: Sequence[str], share: float) -> None:
     times_ms = range(3_050, 33_000, 530)
     parked_ms = [learnt_ms(clients, left_ms, is_parking=True) for left_ms in times_ms]
+    direct_ms = [learnt_ms(clients, left_ms, is_parking=False) for left_ms in times_ms]
+    assert all(parked <= direct for parked, direct in zip(parked_ms, direct_ms, strict=True))
+    assert sum(parked_ms) <= share * sum(direct_ms)
+
+
+@pytest.mark.parametrize(("clients", "share"), [(("kgo",), 0.5), (("librdkafka", "kafka-python"), 0.1)])
+def test_where_answers_to_commits_wait_members_learn_sooner_and_none_later(
+    clients: Sequence[str], share: float
+) -> None:
+    times_ms = range(3_050, 33_000, 530)
+    parked_ms = [learnt_ms(clients, left_ms, is_parking=True, commit_hold_ms=3_000) for left_ms in times_ms]
     direct_ms = [learnt_ms(clients, left_ms, is_parking=False) for left_ms in times_ms]
     assert all(parked <= direct for parked, direct in zip(parked_ms, direct_ms, strict=True))
     assert sum(parked_ms) <= share * sum(direct_ms)

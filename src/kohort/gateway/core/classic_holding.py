@@ -29,6 +29,7 @@ from kohort.model.errors import ErrorCode
 from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
 from kohort.parking.parked_heartbeat import (
+    COUNTING_FROM_ANSWERS,
     QUIET_MS,
     Follower,
     ParkedHeartbeat,
@@ -228,6 +229,7 @@ class ClassicHolding:
             now_ms,
             can_wait=can_wait,
             overlaps=overlapping(software),
+            counts_from_answers=software in COUNTING_FROM_ANSWERS,
         )
         if held.parked is None:
             if result.error is error:
@@ -276,6 +278,10 @@ class ClassicHolding:
         return _QUIET if group.phase is Phase.STABLE else _ALIVE
 
     # What happens to the groups
+
+    def committed(self, member_id: str, now_ms: int) -> None:
+        """A member sends a commit."""
+        self._parking.committed(member_id, now_ms)
 
     def synced(self, member_id: str, now_ms: int) -> None:
         """A member got its assignment."""

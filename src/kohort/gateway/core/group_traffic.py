@@ -181,6 +181,8 @@ class ConnectionTraffic:
         command = self._command_of(exchange, now_ms)
         if self._committed_ms is None or isinstance(command, CommitOffsets):
             self._committed_ms = now_ms
+        if isinstance(command, CommitOffsets) and self._holding is not None:
+            self._holding.committed(command.member_id, now_ms)
         if isinstance(command, Heartbeat):
             self._heartbeat_ms = now_ms
         if command is not None:
