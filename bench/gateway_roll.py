@@ -19,7 +19,7 @@ from bench.result import Aim, Outcome, Result
 from bench.roll import MAKES, RATIOS, each, roll, rolling
 
 SETTINGS = """
-commit_hold_ms = 3000
+commit_hold_ms = 5000
 
 [[policies]]
 groups = "*"
