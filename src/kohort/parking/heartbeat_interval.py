@@ -28,8 +28,8 @@ USUAL_MS = 3_000
 MOST_MS = 5_000
 """No heartbeat waits longer: every client abandons a request at some time, after 10 s or more by default."""
 
-MOST_WHOLE_MS = 6_000
-"""The same where a heartbeat waits for whole intervals: two of the usual ones."""
+MOST_WHOLE_MS = 7_000
+"""The same where a heartbeat waits for whole intervals: two of the usual ones, of which each may be a little longer."""
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kohort.parking.heartbeat_interval import MARGIN_MS, MOST_MS, MOST_WHOLE_MS, HeartbeatInterval
+from kohort.parking.heartbeat_interval import MARGIN_MS, MOST_MS, HeartbeatInterval
 
 SESSION_MS = 45_000
 
@@ -175,9 +175,9 @@ def test_member_whose_first_heartbeat_a_new_coordinator_answered_is_parked_from_
 
 
 def test_kgo_whose_next_heartbeat_follows_the_answer_waits_for_whole_intervals() -> None:
-    kgo = Sender(3_000, lambda _sent_ms, answer_ms, interval_ms: answer_ms + interval_ms)
+    kgo = Sender(3_010, lambda _sent_ms, answer_ms, interval_ms: answer_ms + interval_ms)
     kgo.interval.counts_from_answers = True
-    kgo.begin(3_000)
+    kgo.begin(3_010)
     kgo.beat(3)
-    assert kgo.waits == [MOST_WHOLE_MS] * 4
-    assert kgo.interval.commit_until_ms(kgo.now_ms + 5_000, kgo.now_ms + 2_000) == kgo.now_ms + 3_000
+    assert kgo.waits == [6_020] * 4
+    assert kgo.interval.commit_until_ms(kgo.now_ms + 5_000, kgo.now_ms + 2_000) == kgo.now_ms + 3_010
