@@ -126,6 +126,11 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         return sum(len(group.parked) for group in self._groups.values())
 
     @property
+    def holds_commits(self) -> bool:
+        """Whether answers to commits wait, so that `committed` is to be called."""
+        return self._commit_hold_ms > 0
+
+    @property
     def known_members(self) -> int:
         """The number of members whose interval is being learnt."""
         return len(self._intervals)
@@ -240,8 +245,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     # -- commits
 
     def committed(self, member_id: str, now_ms: int) -> None:
-        """A member sends a commit. Where a heartbeat of it waits, `followed` is called before."""
-        if not self._commit_hold_ms or member_id not in self._intervals:
+        """A member of a group at rest sends a commit. Where a heartbeat of it waits, `followed` is called before."""
+        if member_id not in self._intervals:
             return
         pace = self._paces.get(member_id)
         if pace is None:

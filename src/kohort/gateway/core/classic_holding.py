@@ -22,7 +22,7 @@ from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.policies import GroupProtocol
 from kohort.gateway.core.relay import Exchange
 from kohort.group.classic.group import Phase
-from kohort.group.commands import Heartbeat, Sync
+from kohort.group.commands import CommitOffsets, Heartbeat, Sync
 from kohort.group.effects import Announce
 from kohort.group.results import HeartbeatResult
 from kohort.model.errors import ErrorCode
@@ -279,9 +279,10 @@ class ClassicHolding:
 
     # What happens to the groups
 
-    def committed(self, member_id: str, now_ms: int) -> None:
-        """A member sends a commit."""
-        self._parking.committed(member_id, now_ms)
+    def committed(self, command: CommitOffsets, now_ms: int) -> None:
+        """A member sends a commit; in a round it does so since it revokes partitions, whatever its pace."""
+        if self._parking.holds_commits and not self.is_gathering(command.group_id):
+            self._parking.committed(command.member_id, now_ms)
 
     def synced(self, member_id: str, now_ms: int) -> None:
         """A member got its assignment."""

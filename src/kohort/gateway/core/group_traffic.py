@@ -182,7 +182,7 @@ class ConnectionTraffic:
         if self._committed_ms is None or isinstance(command, CommitOffsets):
             self._committed_ms = now_ms
         if isinstance(command, CommitOffsets) and self._holding is not None:
-            self._holding.committed(command.member_id, now_ms)
+            self._holding.committed(command, now_ms)
         if isinstance(command, Heartbeat):
             self._heartbeat_ms = now_ms
         if command is not None:

@@ -138,7 +138,7 @@ class Coordinator:
             ticket(refusal(command, ErrorCode.POLICY_VIOLATION))
             return
         if type(command) is CommitOffsets and command.producer is None:
-            self.runtime.classic_parking.committed(command.member_id, self._clock.now_ms)
+            self.runtime.note_commit(hosted, command)
             self.runtime.gather(hosted, command, ticket)
         else:
             self.runtime.run(hosted, command, ticket)

@@ -269,6 +269,12 @@ class Runtime:
 
     # -- commits, which are many
 
+    def note_commit(self, hosted: OffsetsPartition, command: CommitOffsets) -> None:
+        """Note when a member commits; in a round it does so since it revokes partitions, whatever its pace."""
+        group = hosted.shard.groups.get(command.group_id) if self.classic_parking.holds_commits else None
+        if isinstance(group, ClassicGroup) and not group.is_gathering:
+            self.classic_parking.committed(command.member_id, self._clock.now_ms)
+
     def gather(self, hosted: OffsetsPartition, command: CommitOffsets, ticket: Ticket) -> None:
         """Keep a commit until this batch of input ends, or something else is asked of its partition."""
         if not hosted.gathered:
