@@ -59,6 +59,7 @@ UNANSWERED = Append(1, 3.0)
             log("w:0:1", "w:0:0"),
             [Name.REORDERED_RECORDS],
         ),
+        (writer(Append(0, 1.0, 2.0, 1), Append(1, 1.0, 2.0, 0), is_exact=False), log("w:0:1", "w:0:0"), []),
         # The second has no outcome, but was sent after the first had been acknowledged.
         (writer(Append(0, 1.0, 2.0, 1), UNANSWERED), log("w:0:1", "w:0:0"), [Name.REORDERED_RECORDS]),
         # The same time for both: neither order is wrong.
