@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.client_scenarios import PATIENCE_MS, create, member, produce, run
+from tests.integration.scripted_broker import ScriptedBroker
 
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, BrokerUnreachable, Cluster, Consumer, Producer, read_ranges
@@ -15,6 +16,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.net.blocking_connection import BlockingConnection
 from kohort.net.connection import Connection
+from kohort.wire.apis import Api
 from kohort.wire.record_batches import decode_batch, iter_batches
 
 ONLY = TopicPartition("t", 0)
@@ -110,6 +112,18 @@ def test_every_address_that_was_tried_is_named() -> None:
         assert "check bootstrap_servers" in str(unreachable.value)
 
     run(scenario, "127.0.0.1:1,127.0.0.1:2", "")
+
+
+def test_a_broker_that_breaks_the_connection_instead_of_answering_is_unreachable() -> None:
+    def broken(_: object) -> None:
+        raise ConnectionError
+
+    async def main() -> None:
+        async with ScriptedBroker({Api.METADATA: broken}) as broker:
+            with pytest.raises(BrokerUnreachable, match=broker.address):
+                await Cluster(broker.address, start_timeout_ms=1).start()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(("host", "port"), [("a\0b", 9092), ("a" * 70, 9092), ("127.0.0.1", 1 << 20)])

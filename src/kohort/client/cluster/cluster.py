@@ -113,7 +113,7 @@ class Cluster:
             raise RuntimeError("this client was stopped, and cannot be started again: make a new one")
         if self._keeper is None:
             try:
-                await retry(self.refresh, waits=self.waits(), timeout_ms=self._start_timeout_ms)
+                await retry(self._reach, waits=self.waits(), timeout_ms=self._start_timeout_ms)
             except BaseException:
                 if self._refreshing is not None:
                     self._refreshing.cancel()
@@ -121,6 +121,16 @@ class Cluster:
                 self.pool.drop()
                 raise
             self._keeper = asyncio.create_task(self._keep_fresh(), name="kohort metadata")
+
+    async def _reach(self) -> None:
+        """Fetch the metadata; a broker that breaks the connection instead of answering cannot be reached either."""
+        try:
+            await self.refresh()
+        except KafkaError as error:
+            if error.code is not ErrorCode.NETWORK_EXCEPTION or not is_worth_a_retry(error):
+                raise
+            tried = ", ".join(broker.address for broker in self._bootstrap)
+            raise BrokerUnreachable([(tried, error.text)]) from error
 
     async def close(self) -> None:
         """End the background task and every connection."""
