@@ -1,6 +1,6 @@
-"""One Spark application that shares a lakehouse table with us: its own reader and writer beside ours.
+"""One Spark application that shares a Delta table with us: Delta's own reader and writer for Spark beside ours.
 
-python -m tests.interop.lake_by_spark delta|iceberg FOLDER
+python -m tests.interop.lake_by_spark FOLDER
 """
 
 from __future__ import annotations
@@ -31,50 +31,36 @@ FILTERS = (
 )
 """Each skips files, by partition or by statistics, where a reader trusts them."""
 
-SETTINGS = {
-    "delta": {
+
+def main(folder: Path) -> None:
+    """Let both write and read one table in turn. Raises AssertionError."""
+    conf: dict[str, str | int | bool] = {
+        "spark.jars": ",".join(str(each) for each in sorted(jars("spark-delta-pom.xml").glob("*.jar"))),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": 1,
-    },
-    "iceberg": {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "jdbc",
-        "spark.sql.catalog.lake.jdbc.schema-version": "V1",
-    },
-}
-
-
-def main(kind: str, folder: Path) -> None:
-    """Let both write and read one table in turn. Raises AssertionError."""
-    places = {
-        "spark.jars": ",".join(str(each) for each in sorted(jars(f"spark-{kind}-pom.xml").glob("*.jar"))),
-        "spark.sql.catalog.lake.uri": f"jdbc:sqlite:{folder}/catalog.db",
-        "spark.sql.catalog.lake.warehouse": folder.as_uri(),
+        "spark.sql.shuffle.partitions": 1,
     }
-    given: Any = {**SETTINGS[kind], **places, "spark.sql.shuffle.partitions": 1, "spark.sql.session.timeZone": "UTC"}
-    spark = build("lake", master="local[1]", conf=given)
-    theirs = f"delta.`{folder}/flights`" if kind == "delta" else "lake.air.flights"
-    rows = spark.range(ROWS).selectExpr(COLUMNS).cache()
+    spark = build("lake", master="local[1]", conf=conf)
+    theirs = f"delta.`{folder}/flights`"
+    rows = spark.sql(f"SELECT {COLUMNS} FROM range({ROWS})").cache()
 
     def write(first: int, stop: int, *, on_driver: bool) -> None:
-        table = lake_table(kind, folder, partition_by=["part"], rows_on_driver=ROWS if on_driver else 0)
+        table = lake_table("delta", folder, partition_by=["part"], rows_on_driver=ROWS if on_driver else 0)
         table.append(rows.where(f"l >= {first} AND l < {stop}"), "g", {PLACE: Step(first or None, stop)})
 
     write(0, 30, on_driver=True)
     rows.where("l >= 30 AND l < 60").createOrReplaceTempView("new")
     spark.sql(f"INSERT INTO {theirs} SELECT * FROM new")
-    write(30, 60, on_driver=False)  # the offsets are ours, whoever wrote rows of the same number
+    write(30, 60, on_driver=False)  # rows that another writer has too: only our offsets count
     spark.sql(f"DELETE FROM {theirs} WHERE l >= 30 AND l < 60")
-    optimize = f"OPTIMIZE {theirs}" if kind == "delta" else "CALL lake.system.rewrite_data_files('air.flights')"
-    spark.sql(optimize)
+    spark.sql(f"OPTIMIZE {theirs}")
     write(60, 90, on_driver=False)
     wanted = rows.where("l < 30 OR l >= 60")
     found = spark.sql(f"SELECT * FROM {theirs}")
     for condition in ("true", *FILTERS):
         assert collected(found.where(condition)) == collected(wanted.where(condition)), condition
-    assert lake_table(kind, folder).offsets("g", [PLACE]) == {PLACE: ROWS}
+    assert lake_table("delta", folder).offsets("g", [PLACE]) == {PLACE: ROWS}
 
 
 def collected(frame: Any) -> Sequence[object]:
@@ -83,4 +69,4 @@ def collected(frame: Any) -> Sequence[object]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kohort.spark.tables import PostgresTable
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.spark]
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.spark]
 
 P, Q = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
