@@ -30,7 +30,7 @@ class KohortGateway:
         self,
         upstream: str,
         *options: str,
-        wait_s: float = 30,
+        wait_s: float = 120,
         mode: str = "rewrite",
         advertised: str = "127.0.0.1",
         bootstrap: str = "",
