@@ -150,6 +150,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     def begin(self, member_id: str, now_ms: int) -> None:
         """A member got its assignment, from which most clients measure to their first heartbeat."""
         self._interval_of(member_id, now_ms).begin(now_ms)
+        if self.holds_commits and member_id not in self._paces:
+            self._paces[member_id] = CommitPace(now_ms)
 
     def joined(self, group_id: str, member_id: str) -> None:
         """A member's JoinGroup waits. `group_changed` is called next."""
@@ -246,12 +248,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
 
     def committed(self, member_id: str, now_ms: int) -> None:
         """A member of a group at rest sends a commit. Where a heartbeat of it waits, `followed` is called before."""
-        if member_id not in self._intervals:
-            return
         pace = self._paces.get(member_id)
-        if pace is None:
-            self._paces[member_id] = CommitPace(now_ms)
-        else:
+        if pace is not None:
             pace.committed(now_ms)
 
     def _may_commit_wait(self, heartbeat: HeartbeatT, now_ms: int) -> bool:

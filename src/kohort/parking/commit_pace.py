@@ -17,7 +17,7 @@ class CommitPace:
     """The commits of one member."""
 
     committed_ms: int
-    """When the last one came."""
+    """When the last one came, at first when the member got its assignment: timers of clients begin there."""
     gap_ms: int = 0
     """How long after the one before."""
 
