@@ -1,4 +1,4 @@
-"""The partitions of one broker put in another's place, both stopped: `__consumer_offsets` and the topics it speaks of.
+"""The partitions of one broker put in another's place, both stopped: those of coordinators, and the topics they name.
 
 Both write the same segments; only where topics and their ids are listed differs. A group's records name topics by id,
 so the ids must be the same on both sides.
@@ -16,7 +16,7 @@ from kohort.node.disk_health import DiskHealth
 from kohort.node.metadata_log import Entry, MetadataLog
 from kohort.node.timers import NodeClock
 
-OFFSETS = "__consumer_offsets"
+OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 CHECKPOINTS = (
     ".kafka_cleanshutdown",
     "recovery-point-offset-checkpoint",
@@ -61,7 +61,7 @@ def list_topics(logs: Path, topics: dict[str, tuple[bytes, int]], cluster_id: st
             "name": name,
             "id": topic_id.hex(),
             "partitions": partitions,
-            "configs": {"cleanup.policy": "compact"} if name == OFFSETS else {},
+            "configs": {"cleanup.policy": "compact"} if name in (OFFSETS, TRANSACTIONS) else {},
             "epoch": 0,
             "at_ms": 0,
         }
