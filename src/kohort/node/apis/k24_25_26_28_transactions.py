@@ -298,11 +298,13 @@ def txn_offset_commit(
             return response
         return (yield from commit_offsets(context, request, command, answers, response, error_of))
 
-    if version >= 5:
+    if version >= 5 and not context.transactions.has(add):
         return (
             yield from when_answered(request, lambda ticket: context.transactions.add_partitions(add, ticket), commit)
         )
-    return (yield from commit(TransactionResult(context.transactions.verify(add))))
+    if version < 5 and (error := context.transactions.verify(add)):
+        return (yield from commit(TransactionResult(error)))
+    return (yield from commit_offsets(context, request, command, answers, response, error_of))
 
 
 def _commit_error(error: ErrorCode, version: int) -> ErrorCode:

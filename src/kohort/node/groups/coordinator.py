@@ -101,6 +101,9 @@ class Coordinator:
 
     def ensure_topic(self) -> Topic:
         """Return `__consumer_offsets`, created if there is none. Raises KafkaError, StorageError."""
+        found = self._topics.get(OFFSETS_TOPIC)
+        if found is not None and self.partitions:
+            return found
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",

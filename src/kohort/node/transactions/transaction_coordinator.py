@@ -85,6 +85,9 @@ class TransactionCoordinator:
 
     def ensure_topic(self) -> Topic:
         """Return `__transaction_state`, created if there is none. Raises KafkaError, StorageError."""
+        topic = self._services.topics.get(TRANSACTION_TOPIC)
+        if topic is not None and self.partitions:
+            return topic
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
@@ -148,6 +151,13 @@ class TransactionCoordinator:
             lambda new_id: EndTransaction(transactional_id, *producer, is_commit, version, new_id),
             ticket,
         )
+
+    def has(self, command: AddPartitions) -> bool:
+        """Whether partitions are in the open transaction of the producer, by a record that waits for no flush."""
+        hosted = self._hosted(command.transactional_id) if self.partitions else None
+        if hosted is None or hosted.status is not Status.ACTIVE or hosted.partition.flushes:
+            return False
+        return not verify(hosted.transactions, command)
 
     def verify(self, command: AddPartitions) -> ErrorCode:
         """Return NONE if partitions are in an open transaction of the producer, or why a write to them is refused."""
