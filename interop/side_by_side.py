@@ -27,7 +27,10 @@ from kohort.wire.messages import (
 )
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_UNTOLD = {"throttle_time_ms", "error_message", "client_host", "host", "port", "log_dir", "documentation"}
+_UNTOLD = {
+    *("throttle_time_ms", "error_message", "client_host", "host", "port", "log_dir", "documentation"),
+    *("transaction_start_time_ms", "last_timestamp"),
+}
 
 Answer = tuple[str, Any]
 """What was asked, in words, and what came of it."""
@@ -76,14 +79,15 @@ class Side:
             self._names[each.topic_id.hex()] = f"<topic {each.name}>"
         time.sleep(0.3)  # until Kafka's coordinator, which learns of topics by itself, knows them
 
-    def coordinate(self, *group_ids: str) -> None:
-        """Wait until the groups have a coordinator."""
+    def coordinate(self, *ids: str, key_type: int = 0) -> None:
+        """Wait until the groups, or the transactional ids (type 1), have a coordinator."""
         for _ in range(100):
-            found = self.admin.call(FindCoordinatorRequest(coordinator_keys=list(group_ids)), 6).coordinators
+            message = FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(ids))
+            found = self.admin.call(message, 6).coordinators
             if not any(each.error_code for each in found):
                 return
-            time.sleep(0.1)  # Apache Kafka is still creating __consumer_offsets
-        raise AssertionError(f"no coordinator for {group_ids}: {found}")
+            time.sleep(0.1)  # Apache Kafka is still creating the topic of the coordinators
+        raise AssertionError(f"no coordinator for {ids}: {found}")
 
     def plain(self, value: Any) -> Any:
         """Return an answer as values that can be compared with another broker's."""
@@ -99,10 +103,12 @@ class Side:
         return value
 
     def _field(self, name: str, value: Any) -> Any:
-        if name == "error_code":
+        if name in ("error_code", "partition_error_code"):
             return ErrorCode(value).name
         if name in ("member_id", "leader") and value and _UUID.search(value):
             return self.name(value, "member")
+        if name == "producer_id" and value >= 0:
+            return self.name(str(value), "producer")
         return self.plain(value)
 
 

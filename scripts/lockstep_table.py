@@ -59,7 +59,9 @@ TRANSACTIONS_HEAD = """\
 
 `make lockstep` feeds Kafka's own `TransactionCoordinator` and `TransactionStateManager` the same random requests as
 ours, with both transaction versions, epochs that run out, repeated and late requests, time-outs, expiry and failovers,
-and compares every answer, every record of `__transaction_state` and every marker that begins.
+and compares every answer, every record of `__transaction_state` and every marker that begins. What goes past that class
+is asked on the wire, of a real broker and of ours, in all versions: offsets of transactions, markers, lists, and what
+is refused (`tests/interop/test_side_by_side.py`).
 """
 
 AUTHORIZER = """\

@@ -17,7 +17,7 @@ from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
 from interop.moved_logs import OFFSETS, TRANSACTIONS, to_kafka, to_kohort
 from interop.waiting import eventually
-from tests.interop.kafka_tools import tool
+from interop.wire import Wire
 from tests.interop.libraries import need
 from tests.interop.topics import create_topic
 
@@ -25,6 +25,11 @@ from interop import jars
 from kohort.log.transaction_records import read_event, record_of
 from kohort.sync import Admin
 from kohort.transaction.effects import TransactionStored
+from kohort.wire.messages import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+)
 from kohort.wire.record_batches import decode_batch, iter_batches
 
 if TYPE_CHECKING:
@@ -33,7 +38,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("java")]
 TOPIC, PARTITIONS = "moved", 2
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
-COMMAND = "TransactionsCommand"
 
 
 def producer_of(bootstrap: str, transactional_id: str) -> Producer:
@@ -100,16 +104,19 @@ class Cast:
         eventually(self.offsets, {"committed": 1, "staying": 4}, 30)
 
 
-def described(broker: Broker) -> list[list[str]]:
-    """Return what Kafka's own tool shows of every transactional id, without what only the broker determines."""
-    found = []
-    for listed in tool(broker, COMMAND, "list").splitlines()[1:]:
-        transactional_id, _, *known = listed.split()
-        text = tool(broker, COMMAND, "describe", "--transactional-id", transactional_id).splitlines()[-1]
-        _, _, producer_id, epoch, state, timeout_ms, began_ms, _, *partitions = text.split()
-        assert [producer_id, state] == known
-        found.append([transactional_id, producer_id, epoch, state, timeout_ms, began_ms, *sorted(partitions)])
-    return sorted(found)
+def described(broker: Broker) -> list[DescribeTransactionsResponse.TransactionState]:
+    """Return what the broker tells of every transactional id."""
+    with Wire(broker.bootstrap) as wire:
+        listed = wire.call(ListTransactionsRequest(), 0).transaction_states
+        ids = sorted(each.transactional_id for each in listed)
+        answer = wire.call(DescribeTransactionsRequest(transactional_ids=ids), 0)
+    found: list[DescribeTransactionsResponse.TransactionState] = answer.transaction_states
+    for state in found:
+        state.topics.sort(key=lambda topic: str(topic.topic))
+        for topic in state.topics:
+            topic.partitions.sort()
+    assert {"committed", "aborted", "lost", "staying", "idle"} <= set(ids)
+    return found
 
 
 def check_records(broker: Broker) -> None:
@@ -126,7 +133,7 @@ def check_records(broker: Broker) -> None:
                 assert read_event(key, value) == event
                 if isinstance(broker, KohortBroker):
                     assert value == record.value
-                ours.append((event.transactional_id, event.transaction.state.name))
+                ours.append((event.transactional_id, str(event.transaction.state.value)))
     text = jars.run(DUMP, "--transaction-log-decoder", "--files", ",".join(map(str, files)))
     theirs = re.findall(r'"transactionalId":"([a-z]+)".*?"transactionStatus":(\d)', text)
     assert ours, "no record"
@@ -172,7 +179,6 @@ def test_transactions_that_kafka_wrote_are_ended_by_our_broker(kafka: ApacheKafk
 @pytest.mark.capability("Java tools", "transactions that our broker wrote, loaded by Apache Kafka")
 def test_transactions_that_our_broker_wrote_are_ended_by_kafka(kafka: ApacheKafka, ours: KohortBroker) -> None:
     producer_of(kafka.bootstrap, "first")  # makes Kafka create the topic of transactions
-    tool(kafka, COMMAND, "list")
     with Admin(kafka.bootstrap) as admin:
         admin.group_offsets("none")  # and that of groups
     eventually(lambda: len(list(kafka.logs.glob(f"{OFFSETS}-*/partition.metadata"))), 8)

@@ -22,19 +22,28 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.wire.consumer_protocol import encode_assignment
 from kohort.wire.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
     ApiVersionsRequest,
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     DescribeLogDirsRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
     HeartbeatRequest,
+    InitProducerIdRequest,
     LeaveGroupRequest,
     ListGroupsRequest,
+    ListTransactionsRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
 )
 
 SESSION_MS = 6_000
@@ -142,6 +151,175 @@ def offset_fetch(side: Side, name: str) -> Iterator[Answer]:
         for each in groups:
             title = f"v{version} {each.group_id} {each.member_id} {each.member_epoch}"
             yield title, side.plain(side.admin.call(OffsetFetchRequest(groups=[each]), version))
+
+
+class Transactional:
+    """A transactional producer under the test's control: one request at a time, in the versions that it is told."""
+
+    def __init__(self, side: Side, name: str) -> None:
+        self.side = side
+        self.name = name
+        self.id = self.epoch = -1
+
+    def known(self, **fields: Any) -> dict[str, Any]:
+        """Return how its requests name it, but for what is given."""
+        producer = {"transactional_id": self.name, "producer_id": self.id, "producer_epoch": self.epoch}
+        return {**producer, **fields}
+
+    def ask(self, message: Any, version: int) -> Any:
+        """Return the answer to a request; where it has an id and epoch, they are the producer's from then on."""
+        answer = self.side.admin.call(message, version)
+        if getattr(answer, "producer_epoch", -1) >= 0:
+            self.id, self.epoch = answer.producer_id, answer.producer_epoch
+        return self.side.plain(answer)
+
+    def init(self, version: int, **fields: Any) -> Any:
+        return self.ask(
+            InitProducerIdRequest(**{"transactional_id": self.name, "transaction_timeout_ms": 60_000, **fields}),
+            version,
+        )
+
+    def add(self, version: int, topic: str, *partitions: int, **fields: Any) -> Any:
+        asked = AddPartitionsToTxnRequest.V3AndBelowTopic(name=topic, partitions=list(partitions))
+        producer = {f"v3_and_below_{name}": value for name, value in self.known(**fields).items()}
+        answer = self.ask(AddPartitionsToTxnRequest(v3_and_below_topics=[asked], **producer), version)
+        for each in answer["results_by_topic_v3_and_below"]:
+            each["results_by_partition"].sort(key=lambda result: result["partition_index"])
+        return answer
+
+    def add_offsets(self, version: int, **fields: Any) -> Any:
+        return self.ask(AddOffsetsToTxnRequest(**self.known(**{"group_id": self.name, **fields})), version)
+
+    def commit(self, version: int, partition: int = 0, **fields: Any) -> Any:
+        topic = TxnOffsetCommitRequest.Topic
+        offset = topic.Partition(partition_index=partition, committed_offset=5, committed_metadata="")
+        asked = {"group_id": self.name, "topics": [topic(name=self.name, partitions=[offset])], **fields}
+        return self.ask(TxnOffsetCommitRequest(**self.known(**asked)), version)
+
+    def end(self, version: int, *, commit: bool = True, **fields: Any) -> Any:
+        return self.ask(EndTxnRequest(committed=commit, **self.known(**fields)), version)
+
+    def describe(self) -> Any:
+        answer = self.side.admin.call(DescribeTransactionsRequest(transactional_ids=[self.name]), 0)
+        for topic in answer.transaction_states[0].topics:
+            topic.partitions.sort()
+        answer.transaction_states[0].topics.sort(key=lambda topic: topic.topic)
+        return self.side.plain(answer)
+
+    def unknown(self) -> str:
+        """Return the error of an id that no producer has had, once Kafka's coordinator is loaded and has spare ids."""
+        self.side.coordinate(self.name, key_type=1)
+        error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND.name
+        eventually(lambda: self.describe()["transaction_states"][0]["error_code"], error, 20)
+        without_id = InitProducerIdRequest(transactional_id=None)
+        eventually(lambda: self.side.admin.call(without_id, 4).error_code, 0, 20)
+        return error
+
+    def at_rest(self) -> Any:
+        """Return what there is to see of it once its transaction has ended on all partitions."""
+        eventually(lambda: "Prepare" in str(self.describe()), False, 20)
+        return self.describe()
+
+    def producers(self, *partitions: int) -> Any:
+        topic = DescribeProducersRequest.Topic(name=self.name, partition_indexes=list(partitions))
+        return self.side.plain(self.side.admin.call(DescribeProducersRequest(topics=[topic]), 0))
+
+    def mark(self, producer_id: int, epoch: int, coordinator_epoch: int, partition: int = 1) -> Any:
+        marker = WriteTxnMarkersRequest.Marker
+        asked = marker(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            coordinator_epoch=coordinator_epoch,
+            topics=[marker.Topic(name=self.name, partition_indexes=[partition])],
+        )
+        return self.side.plain(self.side.admin.call(WriteTxnMarkersRequest(markers=[asked]), 1))
+
+    def listed(self, version: int = 2, **filters: Any) -> Any:
+        answer = self.side.plain(self.side.admin.call(ListTransactionsRequest(**filters), version))
+        answer["transaction_states"] = [
+            each for each in answer["transaction_states"] if each["transactional_id"] == self.name
+        ]
+        return answer
+
+
+def transactions(side: Side, name: str) -> Iterator[Answer]:
+    """A producer of version 1 of transactions: partitions, offsets, ends, repetitions and what is refused."""
+    side.create(name)
+    producer = Transactional(side, name)
+    yield "nobody", producer.unknown()
+    yield "no timeout", producer.init(4, transaction_timeout_ms=0)
+    yield "no id", producer.init(4, transactional_id="")
+    yield "init", producer.init(4)
+    yield "an end without a transaction", producer.end(4)
+    for version in range(4):
+        yield f"a strange producer, v{version}", producer.add(version, name, 0, producer_id=producer.id + 77)
+        yield f"a former epoch, v{version}", producer.add(version, name, 0, producer_epoch=-1)
+        yield f"a partition that is missing, v{version}", producer.add(version, name, 0, 9)
+    yield "an internal topic", producer.add(3, "__transaction_state", 0)
+    yield "offsets outside", producer.commit(3)
+    yield "add", producer.add(3, name, 0, 1)
+    yield "added again", producer.add(3, name, 1)
+    yield "offsets of a strange producer", producer.add_offsets(3, producer_id=producer.id + 77)
+    yield "offsets of no group", producer.add_offsets(3, group_id="")
+    yield "offsets before their group", producer.commit(4)
+    yield "add offsets", producer.add_offsets(3)
+    for version in range(5):
+        yield f"offsets, v{version}", producer.commit(version)
+        yield f"offsets of a former epoch, v{version}", producer.commit(version, producer_epoch=-1)
+        yield f"offsets of a missing partition, v{version}", producer.commit(version, partition=9)
+    for version in (3, 4):
+        member: dict[str, Any] = {"member_id": "m", "generation_id_or_member_epoch": 3}
+        yield f"offsets of a stranger, v{version}", producer.commit(version, **member)
+    yield "open", producer.describe()
+    yield "listed", producer.listed()
+    yield "listed by state", producer.listed(state_filters=["Ongoing", "Nonsense"])
+    yield "listed by another producer", producer.listed(producer_id_filters=[producer.id + 77])
+    yield "listed by duration", producer.listed(duration_filter=600_000)
+    yield "listed by pattern", producer.listed(transactional_id_pattern=f"{name[:5]}.*")
+    yield "listed by no pattern", producer.listed(transactional_id_pattern="(")
+    yield "end of a former epoch", producer.end(2, producer_epoch=-1)
+    yield "end of a former epoch, v1", producer.end(1, producer_epoch=-1)
+    yield "end", producer.end(4)
+    yield "ended", producer.at_rest()
+    yield "ended again", producer.end(4)
+    yield "ended otherwise", producer.end(4, commit=False)
+    former = producer.epoch
+    yield "recovered", producer.init(4, producer_id=producer.id, producer_epoch=former)
+    yield "recovered again", producer.init(4, producer_id=producer.id, producer_epoch=former)
+    yield "fenced", producer.init(4, producer_id=producer.id, producer_epoch=former - 1)
+    yield "half of a producer", producer.init(4, producer_id=producer.id)
+
+
+def transactions_of_version_2(side: Side, name: str) -> Iterator[Answer]:
+    """A producer of version 2 of transactions, which adds by writing, and markers that a broker may send."""
+    side.create(name)
+    producer = Transactional(side, name)
+    yield "nobody", producer.unknown()
+    yield "init", producer.init(5)
+    yield "a commit of nothing", producer.end(5)
+    yield "an abort of nothing", producer.end(5, commit=False)
+    yield "at rest", producer.at_rest()
+    yield "offsets", producer.commit(5)
+    yield "offsets again", producer.commit(5)
+    yield "offsets of a former epoch", producer.commit(5, producer_epoch=producer.epoch - 1)
+    yield "offsets of a strange producer", producer.commit(5, producer_id=producer.id + 77)
+    yield "offsets of a missing partition", producer.commit(5, partition=9)
+    member: dict[str, Any] = {"member_id": "m", "generation_id_or_member_epoch": 3}
+    yield "offsets of a stranger", producer.commit(5, **member)
+    yield "open", producer.describe()
+    former = producer.epoch
+    yield "end", producer.end(5)
+    yield "ended", producer.at_rest()
+    yield "ended again", producer.end(5, producer_epoch=former)
+    yield "ended otherwise", producer.end(5, commit=False, producer_epoch=former)
+    yield "end of an older epoch", producer.end(5, producer_epoch=former - 1)
+    yield "offsets of before the end", producer.commit(5, producer_epoch=former)
+    yield "a marker", producer.mark(10**6, 3, 5)
+    yield "the marker again", producer.mark(10**6, 3, 5)
+    yield "a marker of a former epoch", producer.mark(10**6, 2, 5)
+    yield "a marker of a former coordinator", producer.mark(10**6, 3, 4)
+    yield "a marker for a missing partition", producer.mark(10**6, 3, 5, partition=9)
+    yield "producers", producer.producers(0, 1, 9)
 
 
 def described_members(side: Side, name: str) -> Iterator[Answer]:
@@ -368,6 +546,8 @@ ALWAYS: tuple[Scenario, ...] = (caught_between, cooperative_caught_between, assi
 ONCE: tuple[Scenario, ...] = (
     empty_group_ids,
     offset_fetch,
+    transactions,
+    transactions_of_version_2,
     described_members,
     expression,
     configs,

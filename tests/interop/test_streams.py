@@ -25,6 +25,7 @@ from kohort.wire.streams_protocol import StreamsAssignment, StreamsSubscription
 
 pytestmark = [pytest.mark.timeout(400)]
 on_both = pytest.mark.parametrize("broker", ["kohort", "apache"])
+in_both_versions = pytest.mark.parametrize("version", ["", "3.9.1"], ids=["4.3.1", "3.9.1"])
 PARTITIONS, KEYS, RECORDS = 6, 20, 200
 EACH = RECORDS // KEYS
 EAGER, COOPERATIVE, OLDER = "2.3.1", "2.4.1", "3.9.1"
@@ -151,7 +152,7 @@ def test_counts_are_exact_after_an_upgrade_by_two_bounces_under_load(stage: Stag
 
 @pytest.mark.lane(90)
 @on_both
-@pytest.mark.parametrize("version", ["", OLDER], ids=["4.3.1", "3.9.1"])
+@in_both_versions
 @pytest.mark.capability("Kafka Streams", "standbys, static members, scaled 1-3-1, an instance is killed")
 def test_application_is_scaled_with_standbys_and_static_members(stage: Stage, version: str) -> None:
     given = Input(stage)
@@ -188,16 +189,17 @@ def test_application_is_scaled_with_standbys_and_static_members(stage: Stage, ve
 
 @pytest.mark.lane(120)
 @on_both
+@in_both_versions
 @pytest.mark.capability("Kafka Streams", "tasks move to a new instance by a probing rebalance, once it has warmed up")
-def test_tasks_move_to_a_new_instance_once_its_copies_have_caught_up(stage: Stage) -> None:
+def test_tasks_move_to_a_new_instance_once_its_copies_have_caught_up(stage: Stage, version: str) -> None:
     given = Input(stage)
     warm = ("acceptable.recovery.lag=0", f"max.warmup.replicas={PARTITIONS}", "probing.rebalance.interval.ms=60000")
     with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, *warm) as streams:
         given.more()
-        streams.start(0)
+        streams.start(0, version=version)
         given.await_counted(streams)
         check_own_topics(stage, streams)
-        streams.start(1)
+        streams.start(1, version=version)
         eventually(lambda: (counting_tasks(stage, streams), is_probing(stage, streams)), ([0, PARTITIONS], True), 60)
         given.more()
         given.await_counted(streams)
@@ -231,6 +233,7 @@ def check_own_topics(stage: Stage, streams: Application) -> None:
             assert {name: found[name].value for name in settings} == settings
 
 
+@pytest.mark.timeout(1500)
 @pytest.mark.lane(150)
 @on_both
 @pytest.mark.capability("Kafka Streams", "exactly_once_v2, killed 20 times")
