@@ -80,7 +80,7 @@ class ApacheKafka:
         settings: Mapping[str, str] | None = None,
         *,
         heap: str = "1g",
-        wait_s: float = 60,
+        wait_s: float = 120,
         listeners: Sequence[str] = ("PLAINTEXT",),
         formatting: Sequence[str] = (),
         advertised: Mapping[str, str] | None = None,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("java")]
 TOPIC, PARTITIONS = "moved", 2
+IDS = ("committed", "aborted", "lost", "staying", "idle")
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 
@@ -70,9 +71,7 @@ class Cast:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        committed, aborted, lost, self.staying, _ = (
-            producer_of(bootstrap, name) for name in ("committed", "aborted", "lost", "staying", "idle")
-        )
+        committed, aborted, lost, self.staying, _ = (producer_of(bootstrap, name) for name in IDS)
         write(committed, "committed", 1)
         committed.commit_transaction(30)
         write(aborted, "aborted", 2)
@@ -88,7 +87,7 @@ class Cast:
     def offsets(self) -> dict[str, int]:
         """Return the committed offset of each group that has one."""
         with Admin(self.bootstrap) as admin:
-            found = {name: admin.group_offsets(name) for name in ("committed", "aborted", "lost", "staying")}
+            found = {name: admin.group_offsets(name) for name in IDS}
         return {name: offset.offset for name, offsets in found.items() for offset in offsets.values()}
 
     def go_on(self) -> None:
@@ -105,17 +104,20 @@ class Cast:
 
 
 def described(broker: Broker) -> list[DescribeTransactionsResponse.TransactionState]:
-    """Return what the broker tells of every transactional id."""
+    """Return what the broker tells of every transactional id of the cast, once Kafka has loaded them."""
     with Wire(broker.bootstrap) as wire:
-        listed = wire.call(ListTransactionsRequest(), 0).transaction_states
-        ids = sorted(each.transactional_id for each in listed)
-        answer = wire.call(DescribeTransactionsRequest(transactional_ids=ids), 0)
+
+        def listed() -> set[str]:
+            states = wire.call(ListTransactionsRequest(), 0).transaction_states
+            return {each.transactional_id for each in states} & set(IDS)
+
+        eventually(listed, set(IDS), 60)
+        answer = wire.call(DescribeTransactionsRequest(transactional_ids=list(IDS)), 0)
     found: list[DescribeTransactionsResponse.TransactionState] = answer.transaction_states
     for state in found:
         state.topics.sort(key=lambda topic: str(topic.topic))
         for topic in state.topics:
             topic.partitions.sort()
-    assert {"committed", "aborted", "lost", "staying", "idle"} <= set(ids)
     return found
 
 
