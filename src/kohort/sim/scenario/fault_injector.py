@@ -293,7 +293,7 @@ class FaultInjector:
         return bool(ends)
 
     def _break_end(self, step: Step, _: Random) -> bool:
-        """Not in the menu: the museum puts it into worlds in which a late end of a transaction is looked for."""
+        """Have the connections of a producer break while its next request to end a transaction is on its way."""
         self._cluster.producers[step.subject].is_end_broken = True
         return True
 

@@ -215,6 +215,7 @@ MENU = (
     FaultKind("freeze producer", 0.4, _of(_producer, "freeze producer", _lasts), 4, fits=_has_producer),
     FaultKind("cut off producer", 0.3, _of(_producer, "cut off producer", _lasts), 3, fits=_has_producer),
     FaultKind("break producer", 0.5, _of(_producer, "break producer"), fits=_has_producer),
+    FaultKind("break end", 0.4, _of(_producer, "break end"), fits=_has_producer),
     FaultKind("stragglers", 0.4, _of(_network, "stragglers", _one_of("late_us", 300_000, 3_000_000)),
               is_lasting=True, fits=_has_producer),
     FaultKind("impersonate", 0.1, _of(_member, "impersonate"), 2),

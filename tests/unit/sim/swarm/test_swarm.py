@@ -42,7 +42,9 @@ def test_producers_change_neither_the_members_of_a_seed_nor_what_else_happens() 
     plain, with_producers = draw_plan(7), draw_plan(7, producers=2)
     assert [each.name for each in with_producers.producers] == ["x1", "x2"]
     assert with_producers.members == plain.members
-    others = [step[1:] for step in with_producers.steps if "producer" not in step.what and step.what != "stragglers"]
+    others = [
+        step[1:] for step in with_producers.steps if step.subject not in ("x1", "x2") and step.what != "stragglers"
+    ]
     assert others == [step[1:] for step in plain.steps]
 
 
