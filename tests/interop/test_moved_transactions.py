@@ -104,7 +104,7 @@ class Cast:
 
 
 def described(broker: Broker) -> list[DescribeTransactionsResponse.TransactionState]:
-    """Return what the broker tells of every transactional id of the cast, once Kafka has loaded them."""
+    """Return what the broker reports of every transactional id of the cast, once Kafka has loaded them."""
     with Wire(broker.bootstrap) as wire:
 
         def listed() -> set[str]:

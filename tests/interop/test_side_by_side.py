@@ -154,7 +154,7 @@ def offset_fetch(side: Side, name: str) -> Iterator[Answer]:
 
 
 class Transactional:
-    """A transactional producer under the test's control: one request at a time, in the versions that it is told."""
+    """A transactional producer under the test's control: one request at a time, in any version."""
 
     def __init__(self, side: Side, name: str) -> None:
         self.side = side
@@ -246,7 +246,7 @@ def transactions(side: Side, name: str) -> Iterator[Answer]:
     """A producer of version 1 of transactions: partitions, offsets, ends, repetitions and what is refused."""
     side.create(name)
     producer = Transactional(side, name)
-    yield "nobody", producer.unknown()
+    yield "no producer", producer.unknown()
     yield "no timeout", producer.init(4, transaction_timeout_ms=0)
     yield "no id", producer.init(4, transactional_id="")
     yield "init", producer.init(4)
@@ -294,7 +294,7 @@ def transactions_of_version_2(side: Side, name: str) -> Iterator[Answer]:
     """A producer of version 2 of transactions, which adds by writing, and markers that a broker may send."""
     side.create(name)
     producer = Transactional(side, name)
-    yield "nobody", producer.unknown()
+    yield "no producer", producer.unknown()
     yield "init", producer.init(5)
     yield "a commit of nothing", producer.end(5)
     yield "an abort of nothing", producer.end(5, commit=False)

@@ -23,9 +23,9 @@ from interop.waiting import eventually
 from tests.integration.transaction_scenarios import committed
 from tests.spark.cluster import Topic
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.spark]
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.spark]
 ROOT = Path(__file__).parent.parent.parent
-START_S = 120
+START_S = 300
 ROWS = 1200
 TASK, EXECUTOR = "pyspark.daemon", "CoarseGrainedExecutorBackend"
 DRIVER = "driver"
