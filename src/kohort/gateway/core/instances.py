@@ -115,8 +115,8 @@ class Instances:
         """By group that a peer knows otherwise, the members by which it named the group since the last summary."""
         self._digests: dict[str, int] = {}
         """By group, its digest since it has changed last."""
-        self._differences: dict[tuple[str, str], tuple[tuple[int, int], int]] = {}
-        """By peer and group, our digest and the peer's that differ, and how often they did."""
+        self._differences: dict[tuple[str, str], tuple[tuple[int, int], int, int]] = {}
+        """By peer and group, our digest and the peer's that differ, how often they did, and the peer's generation."""
         self._early: OrderedDict[str, tuple[int, set[str]]] = OrderedDict()
         """By group, the generation and which members peers have reached before the round is known here."""
         self._forgot_ms = clock.now_ms
@@ -300,12 +300,14 @@ class Instances:
         """Members sent something to a peer; a group that the peer knows otherwise is looked up."""
         for member_id in live.members:
             self._seen_elsewhere(instance_id, live.group_id, member_id, now_ms)
-        differs = self._differs(instance_id, live)
-        self._groups.live_elsewhere(live.group_id, live.generation, live.members, now_ms, differs=differs)
+        differs, generation = self._differs(instance_id, live)
+        self._groups.live_elsewhere(live.group_id, generation, live.members, now_ms, differs=differs)
         self._groups.generation_shown(live.group_id, live.shown, now_ms)
 
-    def _differs(self, instance_id: str, live: LiveGroup) -> bool:
-        """Whether a peer knows a group otherwise, and a look-up may show who is right.
+    def _differs(self, instance_id: str, live: LiveGroup) -> tuple[bool, int]:
+        """Return whether a peer knows a group otherwise, and a look-up may show who is right; and its generation there.
+
+        An answer to a difference names no members, and so no generation: it is the one that the peer named before.
 
         What the peer sees arrives here a moment later: a difference counts where it stays the same. One that look-ups
         do not end is looked up ever more seldom. The peer learns of it too: it may be the one that missed something,
@@ -316,15 +318,17 @@ class Instances:
         own = self._digest(group_id)
         if own == live.digest or not own or not live.digest:
             self._differences.pop(key, None)
-            return False
-        before, times = self._differences.get(key, (None, 0))
+            return False, live.generation
+        before, times, generation = self._differences.get(key, (None, 0, -1))
+        if live.members or live.generation >= 0:
+            generation = live.generation
         times = times + 1 if before == (own, live.digest) else 0
         if live.members or times <= 1:  # else the peer has only answered a difference
             self._differing[group_id] = live.members or self._differing.get(group_id, ())
         if len(self._differences) >= MOST_EARLY:
             self._differences.clear()
-        self._differences[key] = (own, live.digest), times
-        return times > 0 and times & (times - 1) == 0
+        self._differences[key] = (own, live.digest), times, generation
+        return times > 0 and times & (times - 1) == 0, generation
 
     def _digest(self, group_id: str) -> int:
         digest = self._digests.get(group_id)

@@ -13,6 +13,7 @@ from kohort.gateway.core.instances import SILENT_MS, SUMMARY_MS
 from kohort.gateway.core.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.group.classic.group import Phase
 from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.describe import DescribedGroup, DescribedMember
 from kohort.group.events import Event
 from kohort.model.errors import ErrorCode
 from kohort.wire.consumer_protocol import Subscription, encode_subscription
@@ -302,6 +303,30 @@ def test_a_group_that_three_instances_know_each_otherwise_is_looked_up() -> None
         for member in members:
             member.heartbeat(1)
     assert set(fleet.looked_up) == {(name, GROUP) for name in "abc"}
+
+
+def test_a_difference_is_looked_up_in_the_generation_that_the_peer_named_last() -> None:
+    """An answer to a difference names no members, and so no generation: seed 903724."""
+    asked: list[int] = []
+    gateway = Gateway(
+        GroupSettings(),
+        lambda _shard, _event, _now_ms: None,
+        lambda _group_id, generation: asked.append(generation),
+        instance_id="a",
+    )
+    former = DescribedGroup(
+        GROUP, Phase.STABLE, "consumer", "range", (DescribedMember("former", None, "", "", b"", b""),)
+    )
+    gateway.groups.described(former, 2, 0)
+    gateway.instances.connected("b", lambda _: None, 0)
+    gateway.instances.received("b", encode_message(Hello()), 0)
+    for now_ms, group in (
+        (1_000, LiveGroup(GROUP, 3, 8, -1, ("m",))),
+        (2_000, LiveGroup(GROUP, -1, 9, -1, ())),
+        (3_000, LiveGroup(GROUP, -1, 9, -1, ())),
+    ):
+        gateway.instances.received("b", encode_message(LiveMembers((group,))), now_ms)
+    assert asked == [3, -1, 3]
 
 
 def test_a_leave_that_was_sent_before_a_link_was_up_is_shared_once_it_is_answered() -> None:
