@@ -443,11 +443,17 @@ class ObservedConsumerGroups:
             self._asked[group_id] = self._changes[group_id]
 
     def described(self, group: DescribedConsumerGroup, now_ms: int) -> None:
-        """Correct a group by what its coordinator describes. A member that has gone on since is left as it is."""
+        """Correct a group by what its coordinator describes.
+
+        Where the group has changed here since it was asked for, what is found may be older: members whose epoch it does
+        not raise are left as they are, and it is looked up again.
+        """
         known = self.group(group.group_id)
         if known is None:
             return
         is_newer = self._asked.pop(group.group_id, -1) == self._changes.get(group.group_id, 0)
+        if not is_newer:
+            self._observer.group_unknown(group.group_id, -1, now_ms)
         if group.epoch < known.epoch and not is_newer:
             return
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
@@ -470,9 +476,10 @@ class ObservedConsumerGroups:
         self, group: ConsumerGroup, shown: DescribedConsumerMember, cause: Cause, *, is_newer: bool
     ) -> None:
         member_id, group_id = shown.member_id, group.group_id
-        member = group.members.get(member_id) or ConsumerMember(group_id, member_id)
-        if member.epoch > shown.epoch and not is_newer:
+        known = group.members.get(member_id)
+        if known is not None and known.epoch >= shown.epoch and not is_newer:
             return
+        member = known or ConsumerMember(group_id, member_id)
         command = ConsumerHeartbeat(
             group_id,
             member_id,

@@ -8,6 +8,7 @@ from kohort.gateway.core.gateway import Gateway
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join
 from kohort.group.consumer.group import ConsumerGroup, GroupState
+from kohort.group.consumer.reconcile import ids_of
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup, DescribedMember
 from kohort.group.events import Event
@@ -81,6 +82,23 @@ def test_an_epoch_that_never_came_is_taken_back_unless_the_group_has_changed_sin
     world.gateway.group_unknown("g", -1, 100_000)
     world.groups.consumer_described(consumer_group(5), 100_001)
     assert world.groups.generation_of("g") == 5
+
+
+def test_a_look_up_that_is_older_than_an_answer_leaves_its_member_as_it_is_and_is_repeated() -> None:
+    """The member was asked to revoke partitions in between: seed 903425."""
+    world = World()
+    world.heartbeat(5, 0)
+    world.differs_elsewhere(5, 1)
+    granted = ((b"t" * 16, (0,)),)
+    beat = ConsumerHeartbeat("g", "m1", 5, subscribed_topic_names=("t",), owned=NOTHING)
+    result = ConsumerHeartbeatResult(ErrorCode.NONE, member_id="m1", member_epoch=5, assignment=granted)
+    world.groups.consumer.heartbeat_answered(beat, result, 2)
+    world.groups.consumer_described(consumer_group(5), 3)
+    group = world.groups.consumer.group("g")
+    assert group is not None
+    assert ids_of(group.members["m1"].assigned) == granted
+    world.gateway.tick(10_000)
+    assert world.asked == [-1, 5, -1]
 
 
 def test_a_generation_that_heartbeats_show_twice_is_the_group_s_though_it_is_lower() -> None:
