@@ -125,7 +125,7 @@ class InstanceLinks:
         self._now_ms = now_ms
         self._changed = changed
         self._links: dict[str, _Link] = {}
-        self._servers: list[asyncio.Server] = []
+        self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._ids: dict[str, str] = {}
         """By address that is called, the id of the instance that answered there last."""
@@ -142,22 +142,17 @@ class InstanceLinks:
 
     async def listen(self, host: str, port: int) -> int:
         """Take connections of other instances, and return the port. Raises OSError."""
-        server = await asyncio.start_server(self._accepted, host or None, port)
-        self._servers.append(server)
-        return int(server.sockets[0].getsockname()[1])
-
-    async def listen_at(self, path: str) -> None:
-        """Take connections of other processes of this machine. Raises OSError."""
-        self._servers.append(await asyncio.start_unix_server(self._accepted, path))
+        self._server = await asyncio.start_server(self._accepted, host or None, port)
+        return int(self._server.sockets[0].getsockname()[1])
 
     def call(self, address: str) -> None:
-        """Keep a link to the instance at HOST:PORT, or at the path of a Unix socket."""
+        """Keep a link to the instance at HOST:PORT."""
         self._run(self._call_again_and_again(address))
 
     async def stop(self) -> None:
         """Close all links."""
-        for server in self._servers:
-            server.close()
+        if self._server is not None:
+            self._server.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -184,20 +179,16 @@ class InstanceLinks:
 
     async def _call(self, address: str) -> None:
         async with asyncio.timeout(GREETING_SECONDS):
-            if address.startswith("/"):
-                reader, writer = await asyncio.open_unix_connection(address)
-            else:
-                host, _, port = address.rpartition(":")
-                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            host, _, port = address.rpartition(":")
+            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
         await self._serve(reader, writer, address, is_caller=True)
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._unproved >= MOST_UNPROVED:
             writer.transport.abort()
             return
-        name = writer.get_extra_info("peername") or ""
-        address = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "this machine"
-        self._run(self._serve_accepted(reader, writer, address))
+        name = writer.get_extra_info("peername") or ("an address", "that is gone")
+        self._run(self._serve_accepted(reader, writer, f"{name[0]}:{name[1]}"))
 
     async def _serve_accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> None:
         try:
