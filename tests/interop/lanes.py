@@ -52,6 +52,14 @@ class Lanes:
         """Begin every lane test of the session, the first time."""
         if self._futures:
             return
+        try:
+            self._begin_all(request)
+        except BaseException as error:  # out of time: those that have not begun end with the same reason
+            for item in filter(is_lane, request.session.items):
+                self._futures.setdefault(item.nodeid, _failed(error))
+            raise
+
+    def _begin_all(self, request: pytest.FixtureRequest) -> None:
         factory = request.getfixturevalue("tmp_path_factory")
         brokers: dict[str, Broker | KohortGateway | Way | BaseException] = {}
         for number, item in enumerate(each for each in request.session.items if is_lane(each)):
@@ -65,8 +73,7 @@ class Lanes:
                     brokers[kind] = reason
             found = brokers[kind]
             if isinstance(found, BaseException):
-                future: Future[None] = Future()
-                future.set_exception(found)
+                future = _failed(found)
             else:
                 name = f"{item.originalname.removeprefix('test_').replace('_', '-')[:40]}-lane-{number}"
                 stage = Stage(found, name, factory.mktemp("lane"))
@@ -87,6 +94,12 @@ class Lanes:
     def end(self) -> None:
         """Begin nothing more, and wait for what runs."""
         self._pool.shutdown(cancel_futures=True)
+
+
+def _failed(reason: BaseException) -> Future[None]:
+    future: Future[None] = Future()
+    future.set_exception(reason)
+    return future
 
 
 def is_lane(item: pytest.Item) -> bool:
