@@ -97,6 +97,28 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+@pytest.fixture
+def kafka() -> Iterator[ApacheKafka]:
+    """An Apache Kafka of a test's own, which the test stops and starts."""
+    broker = ApacheKafka(wait_s=120)
+    broker.start()
+    yield broker
+    broker.stop()
+    broker.remove()
+
+
+@pytest.fixture
+def ours(kafka: ApacheKafka) -> Iterator[KohortBroker]:
+    """A broker of ours, not started, that will come up at the address of the other."""
+    broker = KohortBroker()
+    broker.bootstrap = kafka.bootstrap
+    broker.prepare()
+    yield broker
+    if broker.is_started:
+        broker.stop()
+    broker.remove()
+
+
 @pytest.fixture(scope="session")
 def _lanes() -> Iterator[Lanes]:
     lanes = Lanes()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -119,31 +118,9 @@ def compared_records(logs: Path) -> Counter[int]:
     return counts
 
 
-@pytest.fixture
-def kafka() -> Iterator[ApacheKafka]:
-    """An Apache Kafka that is stopped and started by the test."""
-    broker = ApacheKafka(wait_s=120)
-    broker.start()
-    create_topic(broker.bootstrap, TOPIC, PARTITIONS)
-    yield broker
-    broker.stop()
-    broker.remove()
-
-
-@pytest.fixture
-def ours(kafka: ApacheKafka) -> Iterator[KohortBroker]:
-    """A broker of ours that will come up at the address of the other."""
-    broker = KohortBroker()
-    broker.bootstrap = kafka.bootstrap
-    broker.prepare()
-    yield broker
-    if broker.is_started:
-        broker.stop()
-    broker.remove()
-
-
 @pytest.mark.capability("Java tools", "groups that Apache Kafka wrote, loaded by our broker")
 def test_groups_that_kafka_wrote_live_on_in_our_broker(kafka: ApacheKafka, ours: KohortBroker, tmp_path: Path) -> None:
+    create_topic(kafka.bootstrap, TOPIC, PARTITIONS)
     with Cast(kafka.bootstrap, tmp_path) as cast:
         cast.enter()
         before, owners = described(kafka), cast.owners()
@@ -178,6 +155,7 @@ def clean(logs: Path) -> tuple[int, int]:
 def test_groups_that_our_broker_wrote_live_on_in_kafka(
     kafka: ApacheKafka, ours: KohortBroker, tmp_path: Path, is_cleaned: bool
 ) -> None:
+    create_topic(kafka.bootstrap, TOPIC, PARTITIONS)
     tool(kafka, GROUPS, "--describe", "--group", "no-such-group", "--offsets")  # makes Kafka create the topic of groups
     eventually(lambda: len(list(kafka.logs.glob(f"{OFFSETS}-*/partition.metadata"))), 8)
     kafka.stop()

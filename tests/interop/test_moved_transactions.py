@@ -7,7 +7,6 @@ another is gone, and its successor aborts what it left open. Kafka's dump tool r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,6 +69,7 @@ class Cast:
     """Transactional ids in every state that lasts: a committed, an aborted and two open transactions, and none."""
 
     def __init__(self, bootstrap: str) -> None:
+        need("librdkafka")
         self.bootstrap = bootstrap
         committed, aborted, lost, self.staying, _ = (producer_of(bootstrap, name) for name in IDS)
         write(committed, "committed", 1)
@@ -142,32 +142,9 @@ def check_records(broker: Broker) -> None:
     assert theirs == ours
 
 
-@pytest.fixture
-def kafka() -> Iterator[ApacheKafka]:
-    """An Apache Kafka that is stopped and started by the test, and has its topics."""
-    need("librdkafka")
-    broker = ApacheKafka(wait_s=120)
-    broker.start()
-    create_topic(broker.bootstrap, TOPIC, PARTITIONS)
-    yield broker
-    broker.stop()
-    broker.remove()
-
-
-@pytest.fixture
-def ours(kafka: ApacheKafka) -> Iterator[KohortBroker]:
-    """A broker of ours that will come up at the address of the other."""
-    broker = KohortBroker()
-    broker.bootstrap = kafka.bootstrap
-    broker.prepare()
-    yield broker
-    if broker.is_started:
-        broker.stop()
-    broker.remove()
-
-
 @pytest.mark.capability("Java tools", "transactions that Apache Kafka wrote, loaded by our broker")
 def test_transactions_that_kafka_wrote_are_ended_by_our_broker(kafka: ApacheKafka, ours: KohortBroker) -> None:
+    create_topic(kafka.bootstrap, TOPIC, PARTITIONS)
     cast = Cast(kafka.bootstrap)
     before = described(kafka)
     kafka.stop()
@@ -180,6 +157,7 @@ def test_transactions_that_kafka_wrote_are_ended_by_our_broker(kafka: ApacheKafk
 
 @pytest.mark.capability("Java tools", "transactions that our broker wrote, loaded by Apache Kafka")
 def test_transactions_that_our_broker_wrote_are_ended_by_kafka(kafka: ApacheKafka, ours: KohortBroker) -> None:
+    create_topic(kafka.bootstrap, TOPIC, PARTITIONS)
     producer_of(kafka.bootstrap, "first")  # makes Kafka create the topic of transactions
     with Admin(kafka.bootstrap) as admin:
         admin.group_offsets("none")  # and that of groups
