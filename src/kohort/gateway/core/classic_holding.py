@@ -358,4 +358,4 @@ class ClassicHolding:
 
 
 def _unnoted(_group_id: str, _waited_ms: int, _now_ms: int) -> None:
-    """Ignore that members learn of a round together: no event says so here."""
+    """Do nothing: a gateway writes no event when the members of a group learn of a round."""
