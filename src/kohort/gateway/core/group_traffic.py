@@ -418,8 +418,7 @@ class ConnectionTraffic:
     def _ended(self, exchange: Exchange, now_ms: int) -> None:
         """What a request was answered is not known, and will not be."""
         self._instances.ended(exchange)
-        if isinstance(exchange.context, Join):
-            self._groups.join_abandoned(exchange.context, now_ms)
+        request_abandoned(self._groups, exchange.context, now_ms)
 
     def oversized(self, head: RequestHead) -> None:
         """Report a request that passes unread."""
@@ -593,6 +592,14 @@ def request_shown(groups: ObservedGroups, head: RequestHead, command: Command, n
     sent = _READ[head.api_key].sent
     if sent is not None:
         sent(groups, command, now_ms)
+
+
+def request_abandoned(groups: ObservedGroups, command: object, now_ms: int) -> None:
+    """Note that what a request was answered is not known, and will not be."""
+    if isinstance(command, Join):
+        groups.join_abandoned(command, now_ms)
+    elif isinstance(command, Sync):
+        groups.sync_abandoned(command, now_ms)
 
 
 def answer_shown(

@@ -67,9 +67,13 @@ LARGEST_GENERATION = 2**31 - 1
 """What the protocol can say; the one after it may be predicted from an answer that is garbage."""
 
 DOUBTFUL_MS = 1_000
-"""How long after a predicted round began a heartbeat that is answered without an error contradicts it."""
+"""How long after a predicted round began, or formed, a heartbeat that is answered without an error contradicts it."""
+
+MOST_SHOWN = 10_000
+"""Of how many groups it is remembered in which generation a heartbeat was answered: no instance may ever take it."""
 
 _GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
+_IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
 REFUSALS = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED})
 
 
@@ -394,6 +398,15 @@ class ObservedGroups:
         awaits_sync = group.phase is Phase.COMPLETING_REBALANCE or is_held
         self._apply(SyncReceived(command.group_id, command.member_id, awaits_sync, cause), now_ms)
 
+    def sync_abandoned(self, command: Sync, now_ms: int) -> None:
+        """The connection of a SyncGroup ended before its answer came: what a leader handed in may be stored."""
+        group = self.group(command.group_id)
+        is_round = group is not None and (group.phase, group.generation) == (
+            Phase.COMPLETING_REBALANCE, command.generation
+        )  # fmt: skip
+        if group is not None and is_round and command.member_id == group.leader:
+            self._doubt(group, now_ms)
+
     def sync_answered(self, command: Sync, error: ErrorCode, assignment: bytes, now_ms: int) -> bool:
         """A SyncGroup is answered: the first answer without an error shows that the assignment is stored.
 
@@ -448,6 +461,10 @@ class ObservedGroups:
         """A heartbeat is answered by the coordinator."""
         group_id, member_id = command.group_id, command.member_id
         group = self.group(group_id)
+        if error is ErrorCode.NONE:
+            if len(self._shown) >= MOST_SHOWN:
+                self._shown.clear()
+            self._shown[group_id] = command.generation
         if group is None or member_id not in group.members:
             self.consumer.classic_heartbeat_answered(command, error, now_ms)
             known = self.shard.groups.get(group_id)
@@ -464,7 +481,6 @@ class ObservedGroups:
             self._evicted(group_id, member_id, now_ms)
         else:
             if error is ErrorCode.NONE:
-                self._shown[group_id] = command.generation
                 self.generation_shown(group_id, command.generation, now_ms)
             return
         self._observer.group_changed(group_id, now_ms)
@@ -510,12 +526,12 @@ class ObservedGroups:
         self._observer.group_unknown(group_id, classic, now_ms)
 
     def _is_round_doubtful(self, group: ClassicGroup, now_ms: int) -> bool:
-        """Whether a predicted round is none: in one, no heartbeat or SyncGroup is answered without an error.
+        """Whether a heartbeat or SyncGroup that was answered without an error shows that a round is none, or over.
 
-        Some are that were faster than what opens the round.
+        While a round gathers, none is, but for some that were faster than what opens it. While its members wait for
+        their assignments, all are: then the answers of SyncGroup went another way, or the leader takes long.
         """
-        is_predicted = group.phase is Phase.PREPARING_REBALANCE
-        return is_predicted and now_ms - group.state_timestamp_ms > DOUBTFUL_MS
+        return group.phase in _IN_A_ROUND and now_ms - group.state_timestamp_ms > DOUBTFUL_MS
 
     def described(self, group: DescribedGroup, generation: int, now_ms: int) -> None:
         """Take up a group that was there before, as its coordinator describes it when it is stable."""

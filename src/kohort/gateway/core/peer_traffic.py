@@ -9,7 +9,14 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from kohort.gateway.core.consumer_holding import ConsumerHolding, EpochHeartbeat
-from kohort.gateway.core.group_traffic import Command, answer_shown, protocol_of, read_command, request_shown
+from kohort.gateway.core.group_traffic import (
+    Command,
+    answer_shown,
+    protocol_of,
+    read_command,
+    request_abandoned,
+    request_shown,
+)
 from kohort.gateway.core.instance_messages import SharedAnswer, SharedRequest
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.policies import GroupProtocol
@@ -74,8 +81,7 @@ class PeerTraffic:
     def _end(self, number: int, now_ms: int) -> None:
         _, command, size = self._open.pop(number, (None, None, 0))
         self._bytes -= size
-        if isinstance(command, Join):
-            self._groups.join_abandoned(command, now_ms)
+        request_abandoned(self._groups, command, now_ms)
 
     def close(self, now_ms: int) -> None:
         """The link has ended: what is unanswered counts as ended."""

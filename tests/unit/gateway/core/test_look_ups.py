@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from kohort.gateway.core.gateway import Gateway
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join
+from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join, Sync
 from kohort.group.consumer.group import ConsumerGroup, GroupState
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup, DescribedMember
 from kohort.group.events import Event
-from kohort.group.results import ConsumerHeartbeatResult, JoinResult
+from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING
 
@@ -211,3 +213,37 @@ def test_a_generation_beyond_the_protocol_is_not_sent_to_other_instances() -> No
     world = World()
     world.groups.described(CLASSIC, 2**31, 0)
     assert world.groups.generation_of("g") == 2**31 - 1
+
+
+def given_leader() -> World:
+    """Let a group form its first generation of one member, which has to assign."""
+    world = World()
+    joining = Join("g", "m1", None, "", "", 6_000, 6_000, "consumer", (("range", b""),), "", "")
+    members = (JoinedMember("m1", None, b""),)
+    world.groups.join_answered(joining, JoinResult(ErrorCode.NONE, "m1", 1, "consumer", "range", "m1", members), 0)
+    del world.asked[:]
+    return world
+
+
+def test_a_leader_whose_assignments_are_not_answered_has_its_group_looked_up() -> None:
+    """It closed its connection behind its SyncGroup: seed 944738."""
+    world = given_leader()
+    handed_in = Sync("g", "m1", None, 1, assignments=(("m1", b"t:0"),))
+    world.groups.sync_sent(handed_in, 1)
+    world.groups.sync_abandoned(handed_in, 2)
+    assert world.asked == [1]
+
+
+@pytest.mark.parametrize("answered_ms", [1_000, 1_001])
+def test_a_round_that_is_not_over_while_heartbeats_are_answered_is_looked_up(answered_ms: int) -> None:
+    """The answers to SyncGroup went through an instance that was not reached: seed 943758."""
+    world = given_leader()
+    world.groups.heartbeat_answered(Heartbeat("g", "m1", None, 1), ErrorCode.NONE, answered_ms)
+    assert world.asked == ([1] if answered_ms > 1_000 else [])
+
+
+def test_other_instances_are_told_of_heartbeats_that_are_answered_in_a_group_that_is_not_known() -> None:
+    """The instance had just started, and the others had not seen the round end: seed 942949."""
+    world = World()
+    world.groups.heartbeat_answered(Heartbeat("g", "m1", None, 3), ErrorCode.NONE, 0)
+    assert world.groups.take_shown() == {"g": 3}
