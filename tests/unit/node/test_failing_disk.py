@@ -248,6 +248,21 @@ def test_what_was_decided_of_a_group_before_its_log_was_opened_again_is_not_stor
     assert member.commit(offset=4) == ErrorCode.NONE
 
 
+def test_round_that_cannot_be_stored_ends_before_its_log_is_opened_again() -> None:
+    desk = group_desk(offsets_topic_num_partitions=1)
+    assert GroupMember(desk).commit(offset=1) == ErrorCode.NONE
+    member = GroupMember(desk)
+    member.enter()
+    log = desk.node.topics.find_partition("__consumer_offsets", 0).log
+    log.failure = StorageError(errno.EIO, "flush_directory")
+    desk.clock.advance(1_500)
+    desk.advance(60_000)
+    (answer,) = member.peer.answers()
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    desk.advance(60_000)
+    assert member.commit(offset=2) == ErrorCode.NONE
+
+
 def test_transactional_ids_are_loaded_again_after_a_failed_flush() -> None:
     desk = given(**FSYNC)
     producer = Producer(desk, NEW)

@@ -156,6 +156,10 @@ class Partition:
                     self.directory, opened.log_end_offset, f"; {found}" if found else "")  # fmt: skip
         return opened
 
+    def _reopen(self) -> None:
+        with suppress(StorageError):  # the log that failed stays, and the next append says so
+            _ = self.log
+
     @property
     def size(self) -> int:
         """Bytes of its segments; a log that is not open is not opened for it. Raises StorageError."""
@@ -192,18 +196,15 @@ class Partition:
         """Append whole, checked batches. Raises StorageError; then nothing was appended."""
         storage = self._storage
         epoch, health = storage.epoch - self.created_epoch, storage.health
-        failure = None if self._log is None else self._log.failure
         try:
-            opened = self.log
-            # Its groups were unloaded for that: what comes now was decided from what may be lost.
-            is_late = failure is not None and opened.failure is None and self.on_lost is not None
-            appended = None if is_late else opened.append(batches, leader_epoch=epoch, now_ms=now_ms)
+            if self.on_lost is not None and self._log is not None and (failure := self._log.failure) is not None:
+                # To open it again unloads the groups from which this was decided: that waits until all is decided.
+                storage.durability.postpone(self._reopen)
+                raise StorageError(failure.errno, "it is not opened again yet", self.directory)
+            appended = self.log.append(batches, leader_epoch=epoch, now_ms=now_ms)
         except StorageError as error:
             health.refused(error, sum(map(len, batches)))
             raise
-        if appended is None:
-            assert failure is not None, "only a log that failed is opened again"
-            raise StorageError(failure.errno, "what was decided before it was opened again", self.directory)
         if health.is_failing:
             health.appended(sum(map(len, batches)))
         if self.flushes or self.waiters:
