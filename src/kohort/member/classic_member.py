@@ -296,6 +296,8 @@ class ClassicMember(MemberBase):
         else:
             if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
                 self.session.mark_answered(now_ms)
+            if error is ErrorCode.NONE:
+                self.session.mark_no_round()
             self._take_identity_error(error, "HEARTBEAT")
 
     def _take_identity_error(self, error: ErrorCode, request: str) -> None:
@@ -416,7 +418,7 @@ class ClassicMember(MemberBase):
     def _take_join(self, answer: inputs.JoinAnswered, now_ms: int) -> None:
         """JoinGroup was answered."""
         match answer.error:
-            case ErrorCode.NONE if self._has_missed_generation(answer.generation):
+            case ErrorCode.NONE if self._has_missed_generation(answer.generation, now_ms):
                 self._retry_round(ErrorCode.ILLEGAL_GENERATION, now_ms, is_join=True)
             case ErrorCode.NONE:
                 if not (answer.is_skip and answer.generation == self.identity.generation):
@@ -446,14 +448,16 @@ class ClassicMember(MemberBase):
             case _:
                 self._retry_round(answer.error, now_ms, is_join=True)
 
-    def _has_missed_generation(self, joined: int) -> bool:
+    def _has_missed_generation(self, joined: int, now_ms: int) -> bool:
         """Whether a generation formed between the last and the joined one, in which others may have got what it owns.
 
         A static member stays in its group while it is away. The generation alone does not show it: in a consumer group
-        it is an epoch, which may rise by more than one.
+        it is an epoch, which may rise by more than one. But no round ends without a member before its rebalance timeout
+        has passed since the round opened.
         """
-        is_static = self.config.instance_id is not None
-        return is_static and self.is_passed_by and bool(self.owned) and joined > self.identity.generation + 1
+        if self.config.instance_id is None or not self.owned or joined <= self.identity.generation + 1:
+            return False
+        return self.is_passed_by or now_ms - self.session.no_round_ms >= self.config.rebalance_timeout_ms
 
     def _take_computed(self, event: inputs.Computed) -> None:
         """The leader's assignor has an answer."""

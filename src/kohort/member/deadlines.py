@@ -47,6 +47,8 @@ class Session:
         self.retry_ms: int | None = None
         self.rejoin_ms: int | None = None
         self.session_ms: int | None = None
+        self.no_round_ms = 0
+        """When the last request left whose answer says that no round was under way."""
         self._sent_ms = 0
         self._certain_until_ms: int | None = None
         self.poll_ms: int | None = None
@@ -62,6 +64,10 @@ class Session:
         self._certain_until_ms = self._sent_ms + self._config.session_timeout_ms
         self.wait_for_answer(now_ms)
 
+    def mark_no_round(self) -> None:
+        """The last heartbeat was answered as in a generation that no round is about to end."""
+        self.no_round_ms = self._sent_ms
+
     def wait_for_answer(self, now_ms: int) -> None:
         """From here a whole session may pass until the coordinator counts as silent."""
         self.session_ms = now_ms + self._config.session_timeout_ms
@@ -74,6 +80,7 @@ class Session:
     def open(self, now_ms: int) -> None:
         """A generation begins: heartbeats and the session run from here."""
         self.mark_heartbeat_sent(now_ms)
+        self.mark_no_round()
         self.wait_for_answer(now_ms)
 
     def end(self) -> None:

@@ -91,6 +91,16 @@ def test_static_member_has_lost_its_partitions_if_a_generation_formed_without_it
     assert script.member.identity == Identity(-1, "m")
 
 
+@pytest.mark.parametrize("waited_ms", [9_999, 10_000])
+def test_static_member_has_lost_its_partitions_if_a_round_may_have_ended_without_it(waited_ms: int) -> None:
+    script = cooperative(MemberConfig(instance_id="i", rebalance_timeout_ms=10_000))
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.wait(waited_ms)
+    script.joined(3)
+    script.wait(1_000)
+    assert script.callbacks() == ([(LOST, TWO)] if waited_ms == 10_000 else [])
+
+
 def test_member_whose_join_was_lost_keeps_its_partitions_while_its_generation_is_accepted() -> None:
     script = cooperative()
     script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
