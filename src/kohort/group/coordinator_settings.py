@@ -109,6 +109,10 @@ class GroupConfig(NamedTuple):
     assignment_interval_ms: int
 
 
+UNLIMITED = 2**31 - 1
+"""A limit that is none. Who watches the groups of other brokers does not know theirs."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
     """Settings of all groups of a broker.
@@ -129,7 +133,7 @@ class GroupSettings:
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
-    max_size: int = 2**31 - 1
+    max_size: int = UNLIMITED
     initial_rebalance_delay_ms: int = 3_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
@@ -144,7 +148,7 @@ class GroupSettings:
     image: TopicImage = field(default_factory=NoTopics)
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
-    consumer_max_size: int = 2**31 - 1
+    consumer_max_size: int = UNLIMITED
     assignment_interval_ms: int = 1_000
     assignors: Mapping[str, ServerAssignor] = field(default_factory=dict)
     migration_policy: str = "bidirectional"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kohort.group.commands import ConsumerHeartbeat, Join
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.coordinator_settings import UNLIMITED
 from kohort.group.effects import Effects, Note, Reply
 from kohort.group.events import JoinRefused
 from kohort.group.migration.conversion_rules import upgrade_obstacles
@@ -65,9 +66,12 @@ def why_refused(shard: Shard, event: JoinRefused) -> Why:
             return _inconsistent(shard, group, request)
         case ErrorCode.INVALID_SESSION_TIMEOUT:
             least, most = settings.min_session_timeout_ms, settings.max_session_timeout_ms
-            return Why(f"its session timeout is {request.session_timeout_ms} ms; this broker takes {least} to {most}")
+            limits = f"this broker takes {least} to {most}" if most != UNLIMITED else "its broker takes no such one"
+            return Why(f"its session timeout is {request.session_timeout_ms} ms; {limits}")
         case ErrorCode.GROUP_MAX_SIZE_REACHED:
             most = settings.consumer_max_size if isinstance(group, ConsumerGroup) else settings.max_size
+            if most == UNLIMITED:
+                return Why("as many members are in already as its broker takes")
             return Why(f"{most} members are in already, which is the limit of this broker")
         case ErrorCode.FENCED_INSTANCE_ID if group is not None and request.instance_id in group.static_members:
             holder = group.static_members[request.instance_id]

@@ -36,10 +36,10 @@ from kohort.group.commands import (
 )
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
-from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.coordinator_settings import UNLIMITED, GroupSettings
 from kohort.group.decisions import decide
 from kohort.group.describe import DescribedConsumerGroup, DescribedGroup
-from kohort.group.effects import Announce, Append, Arm, Effect, Note, Park, ParkedKind, Reply, Then
+from kohort.group.effects import Announce, Append, Arm, Effect, Note, ParkedKind, Reply, Then
 from kohort.group.events import (
     Event,
     GenerationFormed,
@@ -57,6 +57,7 @@ from kohort.group.events import (
     SyncReceived,
 )
 from kohort.group.group_timers import Timer, TimerKind
+from kohort.group.join_refusals import REFUSALS
 from kohort.group.results import JoinResult
 from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause, CauseKind
@@ -74,7 +75,6 @@ MOST_SHOWN = 10_000
 
 _GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
 _IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
-REFUSALS = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED})
 
 
 class GroupObserver(ConsumerGroupObserver, Protocol):
@@ -100,7 +100,8 @@ class ObservedGroups:
     """The classic groups behind one gateway."""
 
     def __init__(self, settings: GroupSettings, observer: GroupObserver, timers: Timers) -> None:
-        self.shard = Shard(settings)
+        # What the cluster's brokers refuse, their answers show.
+        self.shard = Shard(replace(settings, min_session_timeout_ms=0, max_session_timeout_ms=UNLIMITED))
         self.consumer = ObservedConsumerGroups(self.shard, observer, self._predict)
         self._observer = observer
         self._timers = timers
@@ -205,6 +206,7 @@ class ObservedGroups:
             self._open(group, Cause(CauseKind.MEMBER_JOINED, now_ms, None, command.reason), now_ms)
             self._observer.group_changed(command.group_id, now_ms)
         elif command.member_id in group.members or command.member_id in group.pending:
+            self._observer.member_joined(command.group_id, command.member_id)
             self._predict(decide(self.shard, command, now_ms), now_ms)
             self._observer.group_changed(command.group_id, now_ms)
 
@@ -239,11 +241,11 @@ class ObservedGroups:
                     self._apply(MemberIdIssued(group_id, result.member_id, cause), now_ms)
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.FENCED_INSTANCE_ID:
                 self._evicted(group_id, command.member_id, now_ms)
-            case error if error in REFUSALS:
-                cause = Cause(CauseKind.JOIN_REFUSED, now_ms, command.member_id or None)
-                self._apply(JoinRefused(group_id, error, command, cause), now_ms)
             case _:
                 pass
+        if result.error in REFUSALS:
+            cause = Cause(CauseKind.JOIN_REFUSED, now_ms, command.member_id or None)
+            self._apply(JoinRefused(group_id, result.error, command, cause), now_ms)
         self._named(command, now_ms)
         self._observer.group_changed(group_id, now_ms)
 
@@ -335,7 +337,8 @@ class ObservedGroups:
                 self._remove(group, member_id, Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, member_id), now_ms)
         leader = result.member_id if _is_former_id(command, result.leader) else result.leader
         if leader not in group.members:
-            unseen = replace(command, member_id=leader, instance_id=None, client_id="", client_host="", protocols=())
+            unseen = replace(command, member_id=leader, instance_id=None, client_id="", client_host="")
+            unseen = replace(unseen, protocols=((result.protocol_name or "", b""),))
             not_observed = Cause(CauseKind.NOT_OBSERVED, now_ms, leader)
             self._apply(MemberAdded(group.group_id, leader, unseen, not_observed), now_ms)
         cause = Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)
@@ -659,17 +662,15 @@ class ObservedGroups:
         return group
 
     def _predict(self, decision: Collection[Effect], now_ms: int, remark: str = "") -> None:
-        """Let the events of a decision happen, and the round that it opens; not its answers and timers.
+        """Let the events of a decision happen, and the round that it opens; not its answers, refusals and timers.
 
         `remark` is the detail behind the cause of an assignment that it stores.
         """
         for effect in decision:
             if isinstance(effect, Append) and isinstance(effect.event, GroupStored) and remark:
                 self._apply(replace(effect.event, cause=replace(effect.event.cause, detail=remark)), now_ms)
-            elif isinstance(effect, Note | Append):
+            elif isinstance(effect, Note | Append) and not isinstance(effect.event, JoinRefused):
                 self._apply(effect.event, now_ms)
-            elif isinstance(effect, Park) and effect.at.kind is ParkedKind.JOIN:
-                self._observer.member_joined(effect.at.group_id, effect.at.member_id)
             elif isinstance(effect, Reply) and effect.to is not None and effect.to.kind is ParkedKind.SYNC:
                 error = effect.result.error
                 self._observer.sync_released(effect.to.group_id, effect.to.member_id, error, now_ms)
@@ -717,6 +718,8 @@ class ObservedGroups:
             self._revoking[event.group_id] = frozenset(event.revoking)
         elif isinstance(event, GenerationFormed | GroupDeleted):
             self._revoking.pop(event.group_id, None)
+            if self._uncertain.get(event.group_id, -1) >= 0:
+                self._uncertain[event.group_id] = -1  # a heartbeat showed that generation before
         self._observer.event_applied(self.shard, event, now_ms)
 
 
