@@ -242,7 +242,7 @@ def test_a_round_that_is_not_over_while_heartbeats_are_answered_is_looked_up(ans
     assert world.asked == ([1] if answered_ms > 1_000 else [])
 
 
-def test_other_instances_are_told_of_heartbeats_that_are_answered_in_a_group_that_is_not_known() -> None:
+def test_other_instances_learn_of_heartbeats_that_are_answered_in_a_group_that_is_not_known() -> None:
     """The instance had just started, and the others had not seen the round end: seed 942949."""
     world = World()
     world.groups.heartbeat_answered(Heartbeat("g", "m1", None, 3), ErrorCode.NONE, 0)
