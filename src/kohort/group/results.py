@@ -39,7 +39,10 @@ class JoinResult(Result):
 
 @dataclass(slots=True)
 class SyncResult(Result):
-    """Answer to `Sync`: the member's assignment as the leader wrote it, or why there is none."""
+    """Answer to `Sync`: the member's assignment as the leader wrote it, or why there is none.
+
+    With REBALANCE_IN_PROGRESS it is an assignment that a new round has overtaken: a client gets one or the other.
+    """
 
     protocol_type: str | None = None
     protocol_name: str | None = None

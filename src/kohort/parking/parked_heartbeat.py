@@ -127,6 +127,16 @@ def overlapping(software: str) -> bool | None:
     return None if software in {"", JAVA} else False
 
 
+def is_late_after_refused_sync(software: str) -> bool:
+    """Whether a client should get an assignment that a new round has overtaken, not REBALANCE_IN_PROGRESS.
+
+    librdkafka, under many names, joins again up to two seconds after an error of SyncGroup, and at once after one of
+    the heartbeat that it sends as soon as it has its assignment. Java's client joins at once after the former, and
+    sends its first heartbeat an interval later.
+    """
+    return "rdkafka" in software or software.startswith("confluent-kafka")
+
+
 # -- parking
 
 

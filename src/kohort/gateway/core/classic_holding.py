@@ -35,6 +35,7 @@ from kohort.parking.parked_heartbeat import (
     ParkedHeartbeat,
     can_committing_member_wait,
     can_static_member_wait,
+    is_late_after_refused_sync,
     overlapping,
 )
 from kohort.wire.codec import Buffer
@@ -131,9 +132,16 @@ class HeldAnswer(_Held):
 class HeldSync(_Held):
     """The answer to a SyncGroup of a member that need not revoke, held until those that must have joined again."""
 
+    def __init__(
+        self, holding: ClassicHolding, exchange: Exchange, command: Sync, frame: Buffer, *, is_kept: bool
+    ) -> None:
+        super().__init__(holding, exchange, command, frame)
+        self._is_kept = is_kept
+        """Whether the member gets its assignment also where a round has overtaken it."""
+
     def end(self, error: ErrorCode) -> None:
         """Send the assignment, or the coordinator's own answer once the round has begun there."""
-        if error is ErrorCode.NONE:
+        if error is ErrorCode.NONE or (self._is_kept and error is ErrorCode.REBALANCE_IN_PROGRESS):
             self.answer_now()
         elif not self.exchange.frame:  # it was too long to be kept
             self.exchange.answer(encode_answer(self.exchange.head, SyncGroupResponse(error_code=error)))
@@ -237,13 +245,16 @@ class ClassicHolding:
             self.repeat_later(held)  # the round overtook the heartbeat
         return held
 
-    def hold_sync(self, exchange: Exchange, command: Sync, frame: Buffer, now_ms: int) -> HeldSync | None:
-        """Hold the answer to a SyncGroup; None where it is to be sent now."""
+    def hold_sync(
+        self, exchange: Exchange, command: Sync, frame: Buffer, now_ms: int, *, software: str = ""
+    ) -> HeldSync | None:
+        """Hold the answer to a SyncGroup; None where it is to be sent now. `software` is the sender's."""
         self._clock.advance(now_ms)
-        held = HeldSync(self, exchange, command, frame)
+        is_kept = is_late_after_refused_sync(software)
+        held = HeldSync(self, exchange, command, frame, is_kept=is_kept)
         if not self.is_gathering(command.group_id):
             self._syncs[command.group_id, command.member_id] = held
-        elif exchange.frame:
+        elif exchange.frame and not is_kept:
             self.repeat_later(held)
         else:
             return None

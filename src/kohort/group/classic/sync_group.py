@@ -8,6 +8,8 @@ ends with the next round, and is lost with the process: then members find the St
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kohort.group.classic.group import (
     CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
@@ -43,7 +45,8 @@ def decide_sync(group: ClassicGroup, command: Sync, now_ms: int, settings: Group
             # It comes for the assignment that its leader could not make.
             yield Reply(SyncResult(ErrorCode.UNKNOWN_SERVER_ERROR, error_message=group.sync_failure))
         case Phase.PREPARING_REBALANCE:
-            yield Reply(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+            is_held = settings.sync_hold_ms > 0
+            yield Reply(_overtaken(group, member) if is_held else SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         case Phase.COMPLETING_REBALANCE if is_leader and command.failure is not None:
             yield from _fail_assignment(group, member, command.failure, now_ms)
         case Phase.COMPLETING_REBALANCE if is_leader:
@@ -77,6 +80,13 @@ def _sync_error(group: ClassicGroup, command: Sync) -> ErrorCode:
 
 def _assigned(group: ClassicGroup, assignment: bytes) -> SyncResult:
     return SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol_name, assignment)
+
+
+def _overtaken(group: ClassicGroup, member: Member) -> SyncResult:
+    """Return the answer for a member that has not got its assignment, if there is one, before a round began."""
+    if not member.assignment:
+        return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
+    return replace(_assigned(group, member.assignment), error=ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def _wait(group: ClassicGroup, member: Member, now_ms: int) -> Effects:
@@ -188,7 +198,9 @@ def answer_syncs(group: ClassicGroup, error: ErrorCode, now_ms: int, message: st
     """Send every waiting SyncGroup back with an error; its member must send heartbeats again from now on."""
     for member_id in sorted(group.awaiting_sync):
         member = group.members[member_id]
-        yield Reply(SyncResult(error, error_message=message), parked_sync(group.group_id, member_id))
+        is_overtaken = group.is_holding and error is ErrorCode.REBALANCE_IN_PROGRESS
+        result = _overtaken(group, member) if is_overtaken else SyncResult(error, error_message=message)
+        yield Reply(result, parked_sync(group.group_id, member_id))
         yield Arm(member.session, now_ms + member.session_timeout_ms)
 
 

@@ -60,6 +60,24 @@ def test_held_members_join_at_once_when_the_revoking_one_has() -> None:
     assert joined(a.world.join(a.newcomer, protocols=says("t"))).generation == 3
 
 
+def test_held_and_late_members_may_be_given_the_assignment_that_the_round_has_overtaken() -> None:
+    a = Round()
+    held = a.world.sync(a.keeping)
+    a.assign()
+    a.world.join(a.revoking, protocols=says("t", "t-0", 2))
+    late = a.world.sync(a.keeping)
+    for answer in (held, late):
+        assert (answer.error, answer.result.assignment) == (ErrorCode.REBALANCE_IN_PROGRESS, b"t-1 t-3")
+
+
+def test_round_overtakes_no_assignment_while_the_leader_has_made_none() -> None:
+    a = Round()
+    waiting = a.world.sync(a.keeping)
+    a.world.join(a.revoking, protocols=says("t u", "t-0", 2))
+    assert (waiting.error, waiting.result.assignment) == (ErrorCode.REBALANCE_IN_PROGRESS, b"")
+    assert a.world.sync(a.newcomer).result.assignment == b""
+
+
 def test_hold_ends_with_the_assignment_when_its_time_is_over() -> None:
     a = Round()
     held = a.world.sync(a.keeping)
