@@ -21,10 +21,13 @@ from kohort.client import (
     RebalanceListener,
     TransactionAbortable,
     TransactionAborted,
+    read_ranges,
 )
+from kohort.client.cluster.offset_specs import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.wire.record_batches import iter_batches
 
 
 def member(bootstrap: str, topic: str, group: str, listener: RebalanceListener | None = None) -> Consumer:
@@ -163,6 +166,27 @@ async def an_exception_aborts_and_the_records_of_the_block_are_not_read(bootstra
                 await transaction.send_offsets(GroupMetadata(name), {})
     assert numbers(await committed(bootstrap, name)) == [3, 4, 6]
     assert set(numbers(await committed(bootstrap, name, "read_uncommitted"))) >= {1, 3, 4, 6}
+
+
+@scenario
+async def a_range_has_the_ends_of_transactions_unless_committed_records_are_wanted(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 1)
+    async with Producer(bootstrap, transactional_id=name) as producer:
+        for value in (b"committed", b"aborted"):
+            async with producer.transaction() as transaction:
+                await (await producer.send(name, value))
+                if value == b"aborted":
+                    await transaction.abort()
+
+    def controls(isolation: int) -> list[tuple[int, bool]]:
+        ranges = [(TopicPartition(name, 0), 0, 4)]
+        read = read_ranges(bootstrap, ranges, isolation=isolation)
+        return [
+            (header.base_offset, header.is_control) for _, batches, _ in read for header, _ in iter_batches(batches)
+        ]
+
+    assert await asyncio.to_thread(controls, READ_UNCOMMITTED) == [(0, False), (1, True), (2, False), (3, True)]
+    assert await asyncio.to_thread(controls, READ_COMMITTED) == [(0, False)]
 
 
 @scenario

@@ -238,12 +238,13 @@ def visible_batches(
     *,
     stop: int | None = None,
     check_crcs: bool = True,
+    shows_control: bool = False,
 ) -> Visible:
     """Return the record batches of a fetched buffer that a reader may see.
 
     `aborted` are the (producer id, first offset) of aborted transactions, None for a reader that sees uncommitted
-    records. Control batches are never seen (KIP-98). What comes before a fault is returned with it; `stop` is the
-    offset that no record reaches. The CRCs of batches that are not shown are checked here.
+    records. Control batches are seen with `shows_control` only (KIP-98). What comes before a fault is returned with it;
+    `stop` is the offset that no record reaches. The CRCs of batches that are not shown are checked here.
     """
     raw: list[Raw] = []
     next_offset = fetch_offset
@@ -262,7 +263,8 @@ def visible_batches(
             while at < len(upcoming) and upcoming[at][1] <= last_offset:
                 aborting.add(upcoming[at][0])
                 at += 1
-            if header.is_control or (header.is_transactional and header.producer_id in aborting):
+            is_hidden = header.is_control and not shows_control
+            if is_hidden or (header.is_transactional and header.producer_id in aborting):
                 if check_crcs:
                     check_batch(view)
                 if header.is_control and header.producer_id in aborting and _ends_by_abort(view):

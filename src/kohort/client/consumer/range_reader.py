@@ -52,7 +52,8 @@ def read_ranges(
 
     The first batch may begin before the offset asked for and the last one end after `stop`: the records outside are
     the caller's to skip. `max_bytes` bounds one response, but one batch always comes. `timeout_ms` is how long the
-    cluster may take to get any further. With `isolation` READ_COMMITTED, batches of aborted transactions are left out.
+    cluster may take to get any further. With `isolation` READ_COMMITTED, control batches and those of aborted
+    transactions are left out; without it, all that is stored comes.
     `rack` lets brokers send the reader to a replica nearby (KIP-392). `topic_ids` are those of topics, in Kafka's text,
     that must not be others under the same names.
 
@@ -185,7 +186,9 @@ class _Reader:
         if self.isolation == READ_COMMITTED:
             aborted = [(entry.producer_id, entry.first_offset) for entry in found.aborted_transactions or ()]
         fetched = memoryview(found.records or b"")
-        visible = visible_batches(fetched, wanted.position, aborted, stop=found.high_watermark)
+        visible = visible_batches(
+            fetched, wanted.position, aborted, stop=found.high_watermark, shows_control=aborted is None
+        )
         if visible.fault is not None and visible.next_offset == wanted.position:
             raise unreadable(wanted.partition, wanted.position, None, visible.fault.text)
         if not visible.raw:
