@@ -16,6 +16,7 @@ pytest.importorskip("ipykernel")
 pytest.importorskip("jupyter_client")
 pytest.importorskip("pyspark")
 
+from interop.waiting import eventually
 from jupyter_client.manager import KernelManager
 from tests.spark.cluster import Topic
 
@@ -48,8 +49,8 @@ class Notebook:
         self.client.wait_for_ready(timeout=READY_S)
 
     def begin(self, cell: str) -> str:
-        """Start to run a cell, and return the id of its message."""
-        return str(self.client.execute(cell))
+        """Start to run a cell, and return the id of its message; one that is interrupted does not cancel the next."""
+        return str(self.client.execute(cell, stop_on_error=False))
 
     def end(self, message: str) -> str:
         """Wait until a cell has ended; return how: `ok`, or the name of its exception."""
@@ -126,5 +127,4 @@ def test_a_query_runs_on_behind_an_interrupted_cell_that_only_waits_for_it(noteb
 def read_all(topic: Topic) -> None:
     """Write some records, and wait until the group has committed them."""
     topic.fill(6)
-    while sum(topic.committed().values()) < topic.end():
-        pass
+    eventually(lambda: sum(topic.committed().values()) == topic.end(), True, READY_S)
