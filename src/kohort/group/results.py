@@ -41,7 +41,8 @@ class JoinResult(Result):
 class SyncResult(Result):
     """Answer to `Sync`: the member's assignment as the leader wrote it, or why there is none.
 
-    With REBALANCE_IN_PROGRESS it is an assignment that a new round has overtaken: a client gets one or the other.
+    With REBALANCE_IN_PROGRESS it is an assignment that a new round has overtaken, of a member that has just joined: a
+    client gets one or the other.
     """
 
     protocol_type: str | None = None

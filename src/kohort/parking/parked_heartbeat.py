@@ -128,11 +128,11 @@ def overlapping(software: str) -> bool | None:
 
 
 def is_late_after_refused_sync(software: str) -> bool:
-    """Whether a client should get an assignment that a new round has overtaken, not REBALANCE_IN_PROGRESS.
+    """Whether a client that has just joined should get an assignment that a new round has overtaken, and no error.
 
-    librdkafka, under many names, joins again up to two seconds after an error of SyncGroup, and at once after one of
-    the heartbeat that it sends as soon as it has its assignment. Java's client joins at once after the former, and
-    sends its first heartbeat an interval later.
+    librdkafka, under many names, sends JoinGroup at most once a second. After its first one, which got its member id,
+    an error of SyncGroup makes that two seconds; an error of the heartbeat that it sends as soon as it is assigned
+    does not. One that has been in the group joins again at once after an error of SyncGroup, as all others do.
     """
     return "rdkafka" in software or software.startswith("confluent-kafka")
 

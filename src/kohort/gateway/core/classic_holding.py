@@ -250,7 +250,7 @@ class ClassicHolding:
     ) -> HeldSync | None:
         """Hold the answer to a SyncGroup; None where it is to be sent now. `software` is the sender's."""
         self._clock.advance(now_ms)
-        is_kept = is_late_after_refused_sync(software)
+        is_kept = is_late_after_refused_sync(software) and self._has_just_joined(command)
         held = HeldSync(self, exchange, command, frame, is_kept=is_kept)
         if not self.is_gathering(command.group_id):
             self._syncs[command.group_id, command.member_id] = held
@@ -259,6 +259,14 @@ class ClassicHolding:
         else:
             return None
         return held
+
+    def _has_just_joined(self, command: Sync) -> bool:
+        """Whether a member owned nothing when it joined."""
+        group = self._groups.group(command.group_id)
+        member = None if group is None else group.members.get(command.member_id)
+        if group is None or member is None:
+            return False
+        return not self._groups.shard.settings.owned_of(member.metadata(group.protocol_name))
 
     def release_sync(self, group_id: str, member_id: str, error: ErrorCode, now_ms: int) -> None:
         """End the wait of a held answer to SyncGroup: with `error` its member is to join a round that has begun."""
