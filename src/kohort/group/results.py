@@ -39,11 +39,7 @@ class JoinResult(Result):
 
 @dataclass(slots=True)
 class SyncResult(Result):
-    """Answer to `Sync`: the member's assignment as the leader wrote it, or why there is none.
-
-    With REBALANCE_IN_PROGRESS it is an assignment that a new round has overtaken, of a member that has just joined: a
-    client gets one or the other.
-    """
+    """Answer to `Sync`: the member's assignment as the leader wrote it, or why there is none."""
 
     protocol_type: str | None = None
     protocol_name: str | None = None

@@ -127,16 +127,6 @@ def overlapping(software: str) -> bool | None:
     return None if software in {"", JAVA} else False
 
 
-def is_late_after_refused_sync(software: str) -> bool:
-    """Whether a client that has just joined should get an assignment that a new round has overtaken, and no error.
-
-    librdkafka, under many names, sends JoinGroup at most once a second. After its first one, which got its member id,
-    an error of SyncGroup makes that two seconds; an error of the heartbeat that it sends as soon as it is assigned
-    does not. One that has been in the group joins again at once after an error of SyncGroup, as all others do.
-    """
-    return "rdkafka" in software or software.startswith("confluent-kafka")
-
-
 # -- parking
 
 

@@ -99,27 +99,6 @@ def test_commit_behind_a_sync_that_is_held_is_carried_out() -> None:
     assert answers(follower.peer) == []
 
 
-@pytest.mark.parametrize(
-    ("software", "error"), [("librdkafka", 0), ("confluent-kafka-go", 0), ("apache-kafka-java", 27)]
-)
-def test_an_assignment_that_a_round_has_overtaken_is_for_clients_that_are_late_after_an_error(
-    software: str, error: int
-) -> None:
-    desk = group_desk(kohort_group_sync_hold_ms=1_000)
-    leader, follower = stable_group(desk)
-    coordinator = desk.node.coordinator
-    group = coordinator.partitions[coordinator.partition_of("g")].shard.groups["g"]
-    group.members[follower.member_id].assignment = b"what the leader made"
-    group.is_holding = True
-    group.revoking = {leader.member_id}
-    follower.peer.connection.client_software = (software, "1")
-    follower.peer.send(follower.sync_request(), 5)
-    leader.peer.send(leader.join_request(), 9)
-    (answer,) = follower.peer.answers()
-    assert answer.error_code == error
-    assert answer.assignment == (b"" if error else b"what the leader made")
-
-
 def test_a_heartbeat_that_would_be_parked_is_answered_for_the_commit_that_overtook_it() -> None:
     desk = group_desk(kohort_group_sync_hold_ms=1_000, kohort_group_heartbeat_park=True)
     leader, follower = stable_group(desk)

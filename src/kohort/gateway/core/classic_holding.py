@@ -35,7 +35,6 @@ from kohort.parking.parked_heartbeat import (
     ParkedHeartbeat,
     can_committing_member_wait,
     can_static_member_wait,
-    is_late_after_refused_sync,
     overlapping,
 )
 from kohort.wire.codec import Buffer
@@ -132,16 +131,9 @@ class HeldAnswer(_Held):
 class HeldSync(_Held):
     """The answer to a SyncGroup of a member that need not revoke, held until those that must have joined again."""
 
-    def __init__(
-        self, holding: ClassicHolding, exchange: Exchange, command: Sync, frame: Buffer, *, is_kept: bool
-    ) -> None:
-        super().__init__(holding, exchange, command, frame)
-        self._is_kept = is_kept
-        """Whether the member gets its assignment also where a round has overtaken it."""
-
     def end(self, error: ErrorCode) -> None:
         """Send the assignment, or the coordinator's own answer once the round has begun there."""
-        if error is ErrorCode.NONE or (self._is_kept and error is ErrorCode.REBALANCE_IN_PROGRESS):
+        if error is ErrorCode.NONE:
             self.answer_now()
         elif not self.exchange.frame:  # it was too long to be kept
             self.exchange.answer(encode_answer(self.exchange.head, SyncGroupResponse(error_code=error)))
@@ -245,28 +237,17 @@ class ClassicHolding:
             self.repeat_later(held)  # the round overtook the heartbeat
         return held
 
-    def hold_sync(
-        self, exchange: Exchange, command: Sync, frame: Buffer, now_ms: int, *, software: str = ""
-    ) -> HeldSync | None:
-        """Hold the answer to a SyncGroup; None where it is to be sent now. `software` is the sender's."""
+    def hold_sync(self, exchange: Exchange, command: Sync, frame: Buffer, now_ms: int) -> HeldSync | None:
+        """Hold the answer to a SyncGroup; None where it is to be sent now."""
         self._clock.advance(now_ms)
-        is_kept = is_late_after_refused_sync(software) and self._has_just_joined(command)
-        held = HeldSync(self, exchange, command, frame, is_kept=is_kept)
+        held = HeldSync(self, exchange, command, frame)
         if not self.is_gathering(command.group_id):
             self._syncs[command.group_id, command.member_id] = held
-        elif exchange.frame and not is_kept:
+        elif exchange.frame:
             self.repeat_later(held)
         else:
             return None
         return held
-
-    def _has_just_joined(self, command: Sync) -> bool:
-        """Whether a member owned nothing when it joined."""
-        group = self._groups.group(command.group_id)
-        member = None if group is None else group.members.get(command.member_id)
-        if group is None or member is None:
-            return False
-        return not self._groups.shard.settings.owned_of(member.metadata(group.protocol_name))
 
     def release_sync(self, group_id: str, member_id: str, error: ErrorCode, now_ms: int) -> None:
         """End the wait of a held answer to SyncGroup: with `error` its member is to join a round that has begun."""

@@ -317,7 +317,7 @@ class ConnectionTraffic:
                     self._edge.join_answered(command.group_id, _join_result(message))
                 if holds and isinstance(command, Sync) and self._may_hold(exchange, command, now_ms):
                     assert self._holding is not None, "what may be held is held somewhere"
-                    self._held = self._holding.hold_sync(exchange, command, frame, now_ms, software=self.software)
+                    self._held = self._holding.hold_sync(exchange, command, frame, now_ms)
                     self._policies.counters.syncs += self._held is not None
                     return None if self._held is not None else frame
                 if isinstance(command, Heartbeat) and isinstance(message, HeartbeatResponse):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from kohort.group.classic.exit import remove
 from kohort.group.classic.group import (
     CONSUMER_PROTOCOL_TYPE,
+    COOPERATIVE,
     ClassicGroup,
     Phase,
     joined,
@@ -20,7 +21,7 @@ from kohort.group.classic.group import (
     stored_member,
     vote,
 )
-from kohort.group.classic.sync_group import answer_syncs, is_cooperative
+from kohort.group.classic.sync_group import answer_syncs
 from kohort.group.commands import CheckJoin, FormGeneration, OpenRound
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Announce, Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join
@@ -48,7 +49,7 @@ def open_round(group: ClassicGroup, command: OpenRound, now_ms: int, settings: G
     if group.phase is Phase.PREPARING_REBALANCE:
         yield Then(CheckJoin(group.group_id))
         return
-    yield from answer_syncs(group, command.sync_error, now_ms, settings, command.sync_message)
+    yield from answer_syncs(group, command.sync_error, now_ms, command.sync_message)
     if group.phase is not Phase.EMPTY:
         yield Disarm(sync_timer(group.group_id, group.generation))
     if group.is_holding:
@@ -85,9 +86,21 @@ def _announce(group: ClassicGroup, latest_ms: int, settings: GroupSettings) -> E
         return
     coming = group.awaiting_join | group.awaiting_sync | group.pending_sync
     awaited = sorted(group.members.keys() - coming)
-    stopping = frozenset(each for each in awaited if not is_cooperative(group, each, settings))
+    stopping = frozenset(each for each in awaited if not _is_cooperative(group, each, settings))
     if stopping:
         yield Announce(group.group_id, tuple(awaited), stopping, latest_ms)
+
+
+def _is_cooperative(group: ClassicGroup, member_id: str, settings: GroupSettings) -> bool:
+    """Whether a member keeps its partitions when it joins again (KIP-429), as far as the wire shows.
+
+    As clients do, it is eager as soon as one of its assignors is; an assignor of a user's own shows by the partitions
+    that its members claim, which is from their second round on.
+    """
+    member = group.members[member_id]
+    if all(name in COOPERATIVE for name, _ in member.protocols):
+        return True
+    return bool(settings.owned_of(member.metadata(group.protocol_name)))
 
 
 def check_join(group: ClassicGroup, _command: CheckJoin, now_ms: int, settings: GroupSettings) -> Effects:

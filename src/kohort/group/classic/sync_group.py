@@ -8,11 +8,8 @@ ends with the next round, and is lost with the process: then members find the St
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kohort.group.classic.group import (
     CONSUMER_PROTOCOL_TYPE,
-    COOPERATIVE,
     ClassicGroup,
     Member,
     Phase,
@@ -46,10 +43,7 @@ def decide_sync(group: ClassicGroup, command: Sync, now_ms: int, settings: Group
             # It comes for the assignment that its leader could not make.
             yield Reply(SyncResult(ErrorCode.UNKNOWN_SERVER_ERROR, error_message=group.sync_failure))
         case Phase.PREPARING_REBALANCE:
-            is_given = settings.sync_hold_ms > 0 and is_cooperative(group, command.member_id, settings)
-            yield Reply(
-                _overtaken(group, member, settings) if is_given else SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
-            )
+            yield Reply(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         case Phase.COMPLETING_REBALANCE if is_leader and command.failure is not None:
             yield from _fail_assignment(group, member, command.failure, now_ms)
         case Phase.COMPLETING_REBALANCE if is_leader:
@@ -83,28 +77,6 @@ def _sync_error(group: ClassicGroup, command: Sync) -> ErrorCode:
 
 def _assigned(group: ClassicGroup, assignment: bytes) -> SyncResult:
     return SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol_name, assignment)
-
-
-def is_cooperative(group: ClassicGroup, member_id: str, settings: GroupSettings) -> bool:
-    """Whether a member keeps its partitions when it joins again (KIP-429), as far as the wire shows.
-
-    As clients do, it is eager as soon as one of its assignors is; an assignor of a user's own shows by the partitions
-    that its members claim, which is from their second round on.
-    """
-    member = group.members[member_id]
-    if all(name in COOPERATIVE for name, _ in member.protocols):
-        return True
-    return bool(settings.owned_of(member.metadata(group.protocol_name)))
-
-
-def _overtaken(group: ClassicGroup, member: Member, settings: GroupSettings) -> SyncResult:
-    """Return the answer for a member that has not got its assignment, if there is one, before a round began.
-
-    The assignment is there for a member that has just joined: it owns nothing.
-    """
-    if settings.owned_of(member.metadata(group.protocol_name)) or not member.assignment:
-        return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
-    return replace(_assigned(group, member.assignment), error=ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def _wait(group: ClassicGroup, member: Member, now_ms: int) -> Effects:
@@ -212,15 +184,11 @@ def fail_sync(group: ClassicGroup, error: ErrorCode, now_ms: int) -> Effects:
 # -- the end of a wait
 
 
-def answer_syncs(
-    group: ClassicGroup, error: ErrorCode, now_ms: int, settings: GroupSettings, message: str | None = None
-) -> Effects:
+def answer_syncs(group: ClassicGroup, error: ErrorCode, now_ms: int, message: str | None = None) -> Effects:
     """Send every waiting SyncGroup back with an error; its member must send heartbeats again from now on."""
     for member_id in sorted(group.awaiting_sync):
         member = group.members[member_id]
-        is_overtaken = group.is_holding and error is ErrorCode.REBALANCE_IN_PROGRESS
-        result = _overtaken(group, member, settings) if is_overtaken else SyncResult(error, error_message=message)
-        yield Reply(result, parked_sync(group.group_id, member_id))
+        yield Reply(SyncResult(error, error_message=message), parked_sync(group.group_id, member_id))
         yield Arm(member.session, now_ms + member.session_timeout_ms)
 
 

@@ -9,8 +9,6 @@ adds GroupInstanceId. LeaveGroup: v3 is a batch with an error for each member (K
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kohort.group.commands import Heartbeat, Join, Leave, Leaving, Sync
 from kohort.group.results import JoinResult, LeaveResult, Result, SyncResult
 from kohort.model.cause import MAX_REASON_LENGTH
@@ -24,7 +22,6 @@ from kohort.parking.parked_heartbeat import (
     STOPPED_BY_HEARTBEATS,
     can_static_member_wait,
     follower_of,
-    is_late_after_refused_sync,
 )
 from kohort.wire.messages import (
     HeartbeatRequest,
@@ -121,9 +118,6 @@ def sync_group(context: ApiContext, request: Request, message: SyncGroupRequest)
         assert isinstance(result, SyncResult), "a sync is answered by a sync's result"
         # A version without the message gets a retriable error: aiokafka (v3) never joins again after an unexpected one.
         is_unsayable = result.error_message is not None and version < 4
-        if result.error and result.protocol_type is not None:
-            is_late = is_late_after_refused_sync(request.connection.client_software[0])
-            result = replace(result, error=ErrorCode.NONE) if is_late else SyncResult(result.error)
         request.reply(
             SyncGroupResponse(
                 error_code=ErrorCode.REBALANCE_IN_PROGRESS if is_unsayable else result.error,

@@ -137,7 +137,7 @@ RELEASED_MS = START_MS + 500
 class Member:
     """A member of a cooperative group behind a gateway, and the broker's end of its connection."""
 
-    def __init__(self, gateway: Gateway, member_id: str, software: str = "apache-kafka-java") -> None:
+    def __init__(self, gateway: Gateway, member_id: str) -> None:
         self.gateway, self.id = gateway, member_id
         self.now_ms = START_MS
         self.to_client: list[bytes] = []
@@ -146,7 +146,7 @@ class Member:
             member_id, lambda data: self.to_client.append(bytes(data)), lambda data: self.to_broker.append(bytes(data))
         )
         self.sent = 0
-        self.send(ApiVersionsRequest(client_software_name=software, client_software_version="1"), 3)
+        self.send(ApiVersionsRequest(client_software_name="librdkafka", client_software_version="1"), 3)
 
     def send(self, message: Message, version: int) -> None:
         self.sent += 1
@@ -190,10 +190,10 @@ def assignment(*partitions: int) -> bytes:
     return encode_assignment(Assignment([TopicPartition("t", each) for each in partitions]))
 
 
-def members_of_two_rounds(*owned: int, software: str = "apache-kafka-java") -> tuple[Member, Member]:
+def members_of_two_rounds(*owned: int) -> tuple[Member, Member]:
     """Return the leader, which must revoke, and another member, which must if it `owned` any; both have synced."""
     gateway = Gateway(group_settings(Config()), lambda *_: None, policies=EVERYTHING_PARKED)
-    leader, waiting = Member(gateway, "a"), Member(gateway, "b", software)
+    leader, waiting = Member(gateway, "a"), Member(gateway, "b")
     leader.join()
     leader.joined(1, "a")
     leader.sync(1, a=(0, 1))
@@ -207,9 +207,9 @@ def members_of_two_rounds(*owned: int, software: str = "apache-kafka-java") -> t
     return leader, waiting
 
 
-def member_with_held_sync(software: str = "apache-kafka-java") -> Member:
+def member_with_held_sync() -> Member:
     """Return a member that need not revoke, when the one that must has just sent its JoinGroup."""
-    leader, waiting = members_of_two_rounds(software=software)
+    leader, waiting = members_of_two_rounds()
     leader.synced(0)
     waiting.synced()
     assert waiting.last_answer() is None
@@ -227,14 +227,6 @@ def test_a_held_sync_is_repeated_until_the_coordinator_has_seen_the_round() -> N
         assert waiting.to_broker, f"the SyncGroup is sent again by {now_ms} ms"
         waiting.synced(error=ErrorCode.NONE if now_ms == 10 else ErrorCode.REBALANCE_IN_PROGRESS)
     assert waiting.last_answer() is ErrorCode.REBALANCE_IN_PROGRESS
-
-
-@pytest.mark.parametrize("software", ["librdkafka", "confluent-kafka-python", "rdkafka-ruby"])
-def test_a_member_of_librdkafka_gets_its_assignment_when_the_round_begins(software: str) -> None:
-    waiting = member_with_held_sync(software)
-    assert waiting.last_answer() is ErrorCode.NONE
-    waiting.gateway.tick(RELEASED_MS + 1_000)
-    assert not waiting.to_broker, "nothing is repeated"
 
 
 def test_a_member_gets_its_assignment_where_the_coordinator_opens_no_round() -> None:

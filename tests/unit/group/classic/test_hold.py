@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from tests.unit.group.world import REBALANCE_MS, SESSION_MS, Answer, Protocols, World, joined, says, synced
+from tests.unit.group.world import REBALANCE_MS, SESSION_MS, Answer, World, joined, says, synced
 
 from kohort.group.classic.group import Phase
 from kohort.group.commands import Leaving, Unload
@@ -20,9 +18,8 @@ HOLD_MS = 1_000
 class Round:
     """Two owners and a newcomer; the leader's assignment takes `t-2` from the first owner and leaves it unassigned."""
 
-    def __init__(self, hold_ms: int = HOLD_MS, says: Callable[..., Protocols] = says) -> None:
+    def __init__(self, hold_ms: int = HOLD_MS) -> None:
         self.world = world = World(sync_hold_ms=hold_ms)
-        self.says = says
         ids = world.completing(2, protocols=says("t"))
         for member_id in ids:
             world.sync(member_id, assignments=((ids[0], b"t-0 t-2"), (ids[1], b"t-1 t-3")))
@@ -61,34 +58,6 @@ def test_held_members_join_at_once_when_the_revoking_one_has() -> None:
     assert hold_timer("g", 2) not in a.world.timers
     a.world.join(a.keeping, protocols=says("t", "t-1 t-3", 1))
     assert joined(a.world.join(a.newcomer, protocols=says("t"))).generation == 3
-
-
-def overtaken_by_a_round(a: Round) -> dict[str, list[bytes]]:
-    """Return what members that need not revoke are given, by whether they owned anything: held, and late."""
-    first = {"owner": a.world.sync(a.keeping), "newcomer": a.world.sync(a.newcomer)}
-    a.assign(newcomer=b" ")
-    a.world.join(a.revoking, protocols=a.says("t", "t-0", 2))
-    late = {"owner": a.world.sync(a.keeping), "newcomer": a.world.sync(a.newcomer)}
-    answers = [*first.values(), *late.values()]
-    assert [answer.error for answer in answers] == [ErrorCode.REBALANCE_IN_PROGRESS] * 4
-    return {who: [first[who].result.assignment, late[who].result.assignment] for who in first}
-
-
-def says_cooperative(topics: str, owned: str = "", generation: int = -1) -> Protocols:
-    return tuple(("cooperative-sticky", metadata) for _, metadata in says(topics, owned, generation))
-
-
-def test_newcomer_may_be_given_the_assignment_that_the_round_has_overtaken() -> None:
-    assert overtaken_by_a_round(Round()) == {"owner": [b"", b""], "newcomer": [b" ", b""]}
-    assert overtaken_by_a_round(Round(says=says_cooperative)) == {"owner": [b"", b""], "newcomer": [b" ", b" "]}
-
-
-def test_round_overtakes_no_assignment_while_the_leader_has_made_none() -> None:
-    a = Round()
-    waiting = a.world.sync(a.newcomer)
-    a.world.join(a.revoking, protocols=says("t u", "t-0", 2))
-    assert (waiting.error, waiting.result.assignment) == (ErrorCode.REBALANCE_IN_PROGRESS, b"")
-    assert a.world.sync(a.newcomer).result.assignment == b""
 
 
 def test_hold_ends_with_the_assignment_when_its_time_is_over() -> None:
