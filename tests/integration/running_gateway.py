@@ -33,6 +33,7 @@ class RunningGateway:
             "listen_host": "127.0.0.1",
             "node_ports": {1: self.node_port},
             "drain_ms": 100,
+            "assignor_ms": 10_000,  # an assignor that is late on a busy machine would leave a test to the leader
         }
         self.settings = GatewaySettings(**{**settings, **changes})
         self._loop = new_event_loop()
