@@ -66,7 +66,7 @@ def why_refused(shard: Shard, event: JoinRefused) -> Why:
             return _inconsistent(shard, group, request)
         case ErrorCode.INVALID_SESSION_TIMEOUT:
             least, most = settings.min_session_timeout_ms, settings.max_session_timeout_ms
-            limits = f"this broker takes {least} to {most}" if most != UNLIMITED else "its broker takes no such one"
+            limits = f"this broker takes {least} to {most}" if least else "its broker takes no such one"
             return Why(f"its session timeout is {request.session_timeout_ms} ms; {limits}")
         case ErrorCode.GROUP_MAX_SIZE_REACHED:
             most = settings.consumer_max_size if isinstance(group, ConsumerGroup) else settings.max_size

@@ -65,7 +65,7 @@ class Session:
         self.wait_for_answer(now_ms)
 
     def mark_no_round(self) -> None:
-        """The last heartbeat was answered as in a generation that no round is about to end."""
+        """The answer to the last heartbeat, or to JoinGroup, says that no round is under way."""
         self.no_round_ms = self._sent_ms
 
     def wait_for_answer(self, now_ms: int) -> None:

@@ -71,7 +71,7 @@ DOUBTFUL_MS = 1_000
 """How long after a predicted round began, or formed, a heartbeat that is answered without an error contradicts it."""
 
 MOST_SHOWN = 10_000
-"""Of how many groups it is remembered in which generation a heartbeat was answered: no instance may ever take it."""
+"""Of how many groups `_shown` has a generation; without another instance to send it to, nothing else empties it."""
 
 _GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
 _IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
@@ -337,8 +337,10 @@ class ObservedGroups:
                 self._remove(group, member_id, Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, member_id), now_ms)
         leader = result.member_id if _is_former_id(command, result.leader) else result.leader
         if leader not in group.members:
-            unseen = replace(command, member_id=leader, instance_id=None, client_id="", client_host="")
-            unseen = replace(unseen, protocols=((result.protocol_name or "", b""),))
+            offered = ((result.protocol_name or "", b""),)
+            unseen = replace(
+                command, member_id=leader, instance_id=None, client_id="", client_host="", protocols=offered
+            )
             not_observed = Cause(CauseKind.NOT_OBSERVED, now_ms, leader)
             self._apply(MemberAdded(group.group_id, leader, unseen, not_observed), now_ms)
         cause = Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)
@@ -404,10 +406,9 @@ class ObservedGroups:
     def sync_abandoned(self, command: Sync, now_ms: int) -> None:
         """The connection of a SyncGroup ended before its answer came: what a leader handed in may be stored."""
         group = self.group(command.group_id)
-        is_round = group is not None and (group.phase, group.generation) == (
-            Phase.COMPLETING_REBALANCE, command.generation
-        )  # fmt: skip
-        if group is not None and is_round and command.member_id == group.leader:
+        if group is None or command.generation != group.generation or command.member_id != group.leader:
+            return
+        if group.phase is Phase.COMPLETING_REBALANCE:
             self._doubt(group, now_ms)
 
     def sync_answered(self, command: Sync, error: ErrorCode, assignment: bytes, now_ms: int) -> bool:

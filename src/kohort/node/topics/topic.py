@@ -134,14 +134,17 @@ class Partition:
             if self._log.recovery is not None and (sentence := self._log.recovery.sentence):
                 log.warning("recovered %s after it was not closed: %s", self.directory, sentence)
         elif self._log.failure is not None:
-            self._log = self._reopened(self._log, self._storage.clock.now_ms)
+            self._reopen()
         return self._log
 
-    def _reopened(self, failed: PartitionLog, now_ms: int) -> PartitionLog:
-        """Open a log again that a failing disk has closed to appends; where it is too early or fails, return it."""
+    def _reopen(self) -> None:
+        """Open the log again if a failing disk has closed it to appends, unless it is too early or fails."""
+        failed, now_ms = self._log, self._storage.clock.now_ms
+        if failed is None or failed.failure is None:
+            return
         self._reopen_later(now_ms)
         if now_ms < self._reopen_ms:
-            return failed
+            return
         self._reopen_wait_ms = min(2 * self._reopen_wait_ms, LONGEST_REOPEN_MS)
         self._reopen_ms = now_ms + self._reopen_wait_ms
         self._storage.durability.lose(self)
@@ -149,16 +152,12 @@ class Partition:
             opened = failed.reopened(now_ms)
         except StorageError as error:
             log.error("%s takes no appends: %s", self.directory, error)
-            return failed
+            return
+        self._log = opened
         self._reopen_ms = 0
         found = "" if opened.recovery is None else opened.recovery.sentence
         log.warning("%s takes appends again, from offset %d on%s",
                     self.directory, opened.log_end_offset, f"; {found}" if found else "")  # fmt: skip
-        return opened
-
-    def _reopen(self) -> None:
-        with suppress(StorageError):  # the log that failed stays, and the next append says so
-            _ = self.log
 
     @property
     def size(self) -> int:
