@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import BoundedSemaphore
 
 import pytest
 from interop.brokers import Broker
@@ -20,6 +21,10 @@ from interop.unavailable import Unavailable
 from tests.interop.topics import create_topic
 
 LANES = 8
+
+JAVA_AT_ONCE = BoundedSemaphore(4)
+"""Groups of Java's members that play beside each other: with more of them, two cores start a member so slowly that the
+session ends which it was to come back in."""
 
 
 class Stage:

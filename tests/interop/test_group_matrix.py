@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from interop.brokers import BROKERS
-from interop.group import Group, Member, keyed, merged
+from interop.group import NEWEST_JAVA, Group, Member, keyed, merged
 from interop.ownership import check_single_owner, kept
 from interop.producers import produce
 from interop.stored import last_stored
 from tests.interop.groups import set_session
-from tests.interop.lanes import Stage
+from tests.interop.lanes import JAVA_AT_ONCE, Stage
 from tests.interop.libraries import need
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.lane(25)]
@@ -39,7 +41,7 @@ def join_leave_and_be_killed(library: str, protocol: str, membership: str, stage
     """Let members of one library come, go and die, and account for every record and partition."""
     need(library)
     is_static = membership == "static"
-    with stage.group() as group:
+    with JAVA_AT_ONCE if library in ("java", NEWEST_JAVA) else nullcontext(), stage.group() as group:
         written = produce("librdkafka", stage.bootstrap, group.topic, keyed(RECORDS, 17))
         for _ in range(3):
             start(group, library, protocol, is_static=is_static)
