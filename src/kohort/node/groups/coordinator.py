@@ -15,6 +15,7 @@ from kohort.group.commands import (
     Command,
     CommitOffsets,
     ConsumerHeartbeat,
+    DeleteGroup,
     ExpireOffsets,
     ForgetTopic,
     Heartbeat,
@@ -145,6 +146,8 @@ class Coordinator:
             self.runtime.gather(hosted, command, ticket)
         else:
             self.runtime.run(hosted, command, ticket)
+            if type(command) is DeleteGroup:
+                self._places.pop(command.group_id, None)
 
     def takes(self, command: CommitOffsets) -> bool:
         """Whether a group would take a commit now."""
