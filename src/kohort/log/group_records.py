@@ -76,7 +76,7 @@ def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     return offset_key_head(group_id, topic) + partition_bytes(partition)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def offset_key_head(group_id: str, topic: str) -> bytes:
     """Return the key of a committed offset without its last field, the partition."""
     return short(OFFSET_COMMIT) + text(group_id) + text(topic)

@@ -6,11 +6,14 @@ Topic ids are 16 raw bytes everywhere inside; only people see Kafka's base64 tex
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from functools import lru_cache
 from typing import NamedTuple
 
 NO_TOPIC_ID = bytes(16)
 """The id of a topic that has none (Kafka's ZERO_UUID)."""
+
+
+LONGEST_CACHED_NAME = 255
+"""Characters of a name that a cache may keep. Anybody may send names of 32 KiB, of groups that do not exist."""
 
 
 class TopicPartition(NamedTuple):
@@ -36,7 +39,6 @@ def parse_topic_id(text: str) -> bytes:
     return topic_id
 
 
-@lru_cache(maxsize=16_384)
 def group_partition(group_id: str, partitions: int) -> int:
     """Return the partition of `__consumer_offsets` that holds a group: Java's `String.hashCode`, positive, modulo."""
     code = 0

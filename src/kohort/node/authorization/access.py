@@ -13,12 +13,16 @@ from typing import Any, Protocol
 
 from kohort.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kohort.model.errors import KafkaError
+from kohort.model.ids import LONGEST_CACHED_NAME
 from kohort.model.principal import Principal
 from kohort.node.authorization.acls import Acls
 from kohort.node.authorization.api_checks import SUPPORTED, Check, Guard
 from kohort.node.authorization.authorizer import Authorizer
 
 log = logging.getLogger("kohort.node")
+
+LONGEST_PASSED = 16 << 10
+"""How long the names of a request are together that a connection keeps as allowed."""
 
 MOST_LOGGED = 10_000
 """Refusals that are not logged again; beyond it all are forgotten."""
@@ -85,7 +89,8 @@ class Access:
             for name in names:
                 if not any(self.allows(sender, check, name) for check in guard.any_of):
                     raise self.refusal(sender, guard.any_of[0], name)
-            sender.passed[guard] = self._rules, sender.principal, names
+            if sum(map(len, names)) <= LONGEST_PASSED:
+                sender.passed[guard] = self._rules, sender.principal, names
 
     def _forget(self, _kinds: frozenset[ResourceType]) -> None:
         self._logged.clear()
@@ -93,6 +98,8 @@ class Access:
 
     def refusal(self, sender: Sender, check: Check, name: str) -> KafkaError:
         """Return the error of a refusal, and log it."""
+        if len(name) > LONGEST_CACHED_NAME:
+            name = f"{name[:LONGEST_CACHED_NAME]}…"
         text = check.refusal(sender.principal, sender.peer_host, name)
         refused = sender.principal, check, name
         if refused not in self._logged:

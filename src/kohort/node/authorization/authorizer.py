@@ -18,6 +18,7 @@ from kohort.model.acl import (
     PatternType,
     ResourceType,
 )
+from kohort.model.ids import LONGEST_CACHED_NAME
 from kohort.model.principal import Principal
 from kohort.node.authorization.acls import Acls
 
@@ -54,9 +55,11 @@ class Authorizer:
         question = principal, host, operation, kind, name
         answer = self._answers.get(question)
         if answer is None:
-            if len(self._answers) >= MOST_REMEMBERED:
-                self._answers.clear()
-            answer = self._answers[question] = self._decide(str(principal), host, operation, kind, name)
+            answer = self._decide(str(principal), host, operation, kind, name)
+            if len(name) <= LONGEST_CACHED_NAME:
+                if len(self._answers) >= MOST_REMEMBERED:
+                    self._answers.clear()
+                self._answers[question] = answer
         return answer
 
     def allows_some(self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType) -> bool:

@@ -55,9 +55,6 @@ OFFSETS_TOPIC = "__consumer_offsets"
 GROUP_STEPS = 4
 """What looking at one group counts in a turn of the event loop."""
 
-_PLACES = 100_000
-"""How many group ids are remembered with their partition."""
-
 
 class Coordinator:
     """All groups of one node. Start it after the node's topics are known."""
@@ -79,9 +76,9 @@ class Coordinator:
         self._settings = group_settings(services.config, self._image, assignors, group_config)
         self.partitions: list[OffsetsPartition] = []
         """The offsets partitions of this node."""
-        self._places: dict[str, OffsetsPartition] = {}
         self._empty = Shard(self._settings)
         self.runtime = Runtime(services, self.partitions, observer)
+        self._partition_by_group = self.runtime.partition_by_group
         self._limits = GroupLimits(services.config, services.clock, self.partitions)
 
     # -- life
@@ -147,7 +144,7 @@ class Coordinator:
         else:
             self.runtime.run(hosted, command, ticket)
             if type(command) is DeleteGroup:
-                self._places.pop(command.group_id, None)
+                self._partition_by_group.pop(command.group_id, None)
 
     def takes(self, command: CommitOffsets) -> bool:
         """Whether a group would take a commit now."""
@@ -164,7 +161,7 @@ class Coordinator:
 
         One that cannot wait is answered at once while its group is stable, one that cannot be parked always.
         """
-        hosted = self._places.get(command.group_id)
+        hosted = self._partition_by_group.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             hosted = self._active(command, ticket)
         if not hosted:
@@ -173,7 +170,7 @@ class Coordinator:
 
     def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket) -> ParkedConsumer | None:
         """Decide a heartbeat of the consumer protocol; the same holds for one that is parked."""
-        hosted = self._places.get(command.group_id)
+        hosted = self._partition_by_group.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             hosted = self._active(command, ticket)
         is_joining = command.member_epoch == 0 or command.subscribed_topic_names is not None
@@ -229,7 +226,7 @@ class Coordinator:
 
     def _active(self, command: Command, ticket: Ticket) -> OffsetsPartition | None:
         """Return the partition of a command's group; None when the command was refused."""
-        hosted = self._places.get(command.group_id) or self._placed(command, ticket)
+        hosted = self._partition_by_group.get(command.group_id) or self._placed(command, ticket)
         if hosted is None or hosted.status is Status.ACTIVE:
             return hosted
         ticket(refusal(command, hosted.error))
@@ -243,10 +240,7 @@ class Coordinator:
             log.error("%s cannot be created: %s", OFFSETS_TOPIC, error)
             ticket(refusal(command, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return None
-        if len(self._places) >= _PLACES:
-            self._places.clear()
-        hosted = self._places[command.group_id] = self.partitions[self.partition_of(command.group_id)]
-        return hosted
+        return self._partition_by_group[command.group_id]
 
     def end_transaction(self, partition: int, producer_id: int, *, is_commit: bool) -> None:
         """A marker was appended to an offsets partition: the transaction's offsets take effect, or do not."""
@@ -293,7 +287,9 @@ class Coordinator:
 
         It is called before each heartbeat of the consumer protocol where there is an authorizer.
         """
-        if self._rights is None or not self._rights.note(group_id, sender, has_expression=has_expression):
+        if self._rights is None or not (has_expression or group_id in self._shard(group_id).groups):
+            return
+        if not self._rights.note(group_id, sender, has_expression=has_expression):
             return
         hosted = self.runtime.hosted(group_id)
         if hosted is not None and hosted.status is Status.ACTIVE:

@@ -13,8 +13,9 @@ from kohort.model.principal import Principal
 from kohort.node.authorization.access import Access, Sender
 from kohort.node.authorization.api_checks import MATCHED_TOPIC
 
-MOST_GROUPS = 100_000
-"""Groups whose sender is remembered; beyond it all are noted again at their next heartbeats."""
+MOST_CHARACTERS = 8 << 20
+"""How long the ids of the groups are together whose sender is remembered; beyond it all are noted again at their next
+heartbeats. Ids of one request have up to 32 KiB."""
 
 
 class Known(NamedTuple):
@@ -30,14 +31,18 @@ class ExpressionRights:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._senders: dict[str, Known] = {}
+        self._characters = 0
 
     def note(self, group_id: str, sender: Sender, *, has_expression: bool) -> bool:
         """Note a heartbeat; return whether another sender counts for the group now."""
         before = self._senders.get(group_id)
         if before is not None and not has_expression:
             return False
-        if len(self._senders) >= MOST_GROUPS:
-            self._senders.clear()
+        if before is None:
+            self._characters += len(group_id)
+            if self._characters > MOST_CHARACTERS:
+                self._senders.clear()
+                self._characters = len(group_id)
         known = self._senders[group_id] = Known(sender.principal, sender.peer_host)
         return known != before
 

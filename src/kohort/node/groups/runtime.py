@@ -56,8 +56,8 @@ from kohort.log.disk import StorageError
 from kohort.log.offsets_topic import encode_events
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.ids import group_partition
 from kohort.node.groups.event_topic import EventTopic, EventWriter
+from kohort.node.groups.group_partitions import GroupPartitions
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, failure, refusal
 from kohort.node.services import Services
 from kohort.node.timers import NodeClock, Timers
@@ -99,6 +99,8 @@ class Runtime:
         self._timers = timers
         self._durability = services.durability
         self._partitions = partitions
+        self.partition_by_group = GroupPartitions(partitions)
+        """In which partition each group is."""
         self._observer = observer
         self.parked: dict[Parked, Ticket] = {}
         """The requests that wait."""
@@ -132,7 +134,7 @@ class Runtime:
         """Return the partition that holds a group, with all commits decided; None while there is no offsets topic."""
         if not self._partitions:
             return None
-        hosted = self._partitions[group_partition(group_id, len(self._partitions))]
+        hosted = self.partition_by_group[group_id]
         if hosted.gathered:
             self.commit_gathered(hosted)
         return hosted

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from sys import getrefcount
+
 import pytest
 
 from kohort.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
@@ -177,3 +179,11 @@ def test_rules_are_kept_once_and_reported_by_type() -> None:
     assert len(acls) == 2
     assert seen == [frozenset({ResourceType.TOPIC, ResourceType.GROUP})]
     assert acls.selected(AclFilter(ResourceType.GROUP)) == [rule("g", kind=ResourceType.GROUP)]
+
+
+def test_answers_about_long_names_are_not_kept() -> None:
+    made = authorizer(rule("orders"))
+    name = "x" * 32_767
+    before = getrefcount(name)
+    assert not may(made, name)
+    assert getrefcount(name) == before

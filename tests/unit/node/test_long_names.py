@@ -1,0 +1,59 @@
+"""Names of 32 KiB, of groups and topics that do not exist: what they leave in a broker's memory."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from typing import Any
+
+import pytest
+from tests.unit.node.desk import Desk
+
+from kohort.model.principal import Principal
+from kohort.node.configuration.broker_settings import STANDARD_AUTHORIZER
+from kohort.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    MetadataRequest,
+    OffsetFetchRequest,
+)
+
+RULES = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:root"}
+REQUESTS = 30
+
+
+def requests(name: str) -> list[tuple[Any, int]]:
+    return [
+        (HeartbeatRequest(group_id=name, member_id="m"), 3),
+        (ConsumerGroupHeartbeatRequest(group_id=name, member_id="m", member_epoch=3), 0),
+        (DescribeGroupsRequest(groups=[name]), 4),
+        (OffsetFetchRequest(group_id=name, topics=[]), 5),
+        (MetadataRequest(topics=[MetadataRequest.Topic(name=name)], allow_auto_topic_creation=False), 7),
+    ]
+
+
+@pytest.mark.parametrize("user", ["root", "alice"])
+@pytest.mark.parametrize("settings", [{}, RULES], ids=["without an authorizer", "with an authorizer"])
+def test_long_names_of_strangers_are_not_kept(settings: dict[str, Any], user: str) -> None:
+    desk = Desk(**settings)
+
+    def ask(number: int) -> None:
+        peer = desk.connect()
+        peer.connection.principal = Principal("User", user)
+        for message, version in requests(f"{number}".ljust(32_767, "x")):
+            peer.send(message, version)
+            desk.advance(1)
+        peer.leave()
+
+    ask(0)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(1, REQUESTS):
+            ask(number)
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 10 * 32_767, "each name once would be more"
