@@ -101,7 +101,7 @@ def list_transactions(
         return response
     pattern = message.transactional_id_pattern
     try:
-        matches = compile_expression(pattern, 0, "TransactionalIdPattern") if pattern else None
+        expression = compile_expression(pattern, 0, "TransactionalIdPattern") if pattern else None
     except InvalidExpression as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error
     producer_ids = set(message.producer_id_filters)
@@ -113,7 +113,7 @@ def list_transactions(
             or (producer_ids and known.producer_id not in producer_ids)
             or (message.duration_filter >= 0 and now_ms - known.start_ms <= message.duration_filter)
             or (message.duration_filter >= 0 and known.start_ms < 0)
-            or (matches is not None and not matches(known.transactional_id))
+            or (expression is not None and not expression.matches(known.transactional_id))
             or not context.access.allows(request.connection, api_checks.LISTED_TRANSACTION, known.transactional_id)
         )
         if not is_filtered:

@@ -10,7 +10,7 @@ faster; an expression that is too large for the topics there are is refused. `ko
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from kohort.extras import install_command
@@ -33,17 +33,32 @@ MAX_STEPS = 500_000_000
 FREE_SIZE = 250
 """A compiled expression up to this size is never refused."""
 
-MISSING = f"This broker cannot match regular expressions: it needs google-re2; {install_command('fast')}"
+PROGRAM_BYTES = 1 << 20
+"""RE2's `max_mem` for an expression: half a megabyte of it holds some 45,000 steps."""
 
-Match = Callable[[str], bool]
+MISSING = f"This broker cannot match regular expressions: it needs google-re2; {install_command('fast')}"
 
 
 class InvalidExpression(ValueError):
     """An expression cannot be used; the text is the reason, in one sentence."""
 
 
-def compile_expression(text: str, name_chars: int, field: str = "SubscribedTopicRegex") -> Match:
-    """Return the function that matches whole names; `name_chars` is the number of characters of all names.
+class Expression:
+    """A compiled expression; `size` is the number of its steps."""
+
+    __slots__ = ("_fullmatch", "size")
+
+    def __init__(self, compiled: Any) -> None:
+        self._fullmatch = compiled.fullmatch
+        self.size: int = compiled.programsize
+
+    def matches(self, name: str) -> bool:
+        """Whether it matches a name as a whole."""
+        return self._fullmatch(name.encode()) is not None
+
+
+def compile_expression(text: str, name_chars: int, field: str = "SubscribedTopicRegex") -> Expression:
+    """Return an expression that is to match names; `name_chars` is the number of characters of all names.
 
     Raises InvalidExpression.
     """
@@ -53,24 +68,24 @@ def compile_expression(text: str, name_chars: int, field: str = "SubscribedTopic
     if len(text) > MAX_LENGTH:
         raise InvalidExpression(f"{field} `{shown}` has {len(text)} characters; {MAX_LENGTH} are allowed.")
     try:
-        compiled = re2.compile(text.encode(), _options())
+        compiled = Expression(re2.compile(text.encode(), _options()))
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0].decode(errors="replace") if isinstance(error, re2.error) else str(error)
         raise InvalidExpression(f"{field} `{shown}` is not a valid regular expression: {reason}.") from error
-    size: int = compiled.programsize
+    size = compiled.size
     if size > FREE_SIZE and size * name_chars > MAX_STEPS:
         raise InvalidExpression(
             f"{field} `{shown}` is too large for the topics of this cluster: {size} steps for each "
             f"character of their names, of which there are {name_chars}."
         )
-    fullmatch = compiled.fullmatch
-    return lambda name: fullmatch(name.encode()) is not None
+    return compiled
 
 
 def _options() -> Any:
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
+    options.max_mem = PROGRAM_BYTES
     return options
 
 
@@ -80,14 +95,17 @@ EXPRESSIONS = 1_000
 NAMES = 2_000_000
 """How many names they may match together; beyond it, fewer of them are remembered."""
 
+STEPS = 4_000_000
+"""How many steps they may have together, of some ten bytes each; beyond it, fewer of them are remembered."""
+
 
 class _Matched:
     """One expression, and the names that it matches now."""
 
-    __slots__ = ("frozen", "match", "names")
+    __slots__ = ("expression", "frozen", "names")
 
-    def __init__(self, match: Match, names: Iterable[str]) -> None:
-        self.match = match
+    def __init__(self, expression: Expression, names: Iterable[str]) -> None:
+        self.expression = expression
         self.names = set(names)
         self.frozen: frozenset[str] | None = None
 
@@ -109,6 +127,7 @@ class NodeTopics:
         self._matched: dict[str, _Matched] = {}
         """By expression; those asked for lately stand last."""
         self._matched_names = 0
+        self._steps = 0
         self._matchable = {topic.name for topic in topics} - {EVENT_TOPIC}
         # Before all other listeners.
         topics.on_change.insert(0, self._changed)
@@ -140,12 +159,13 @@ class NodeTopics:
         matched = self._matched.pop(regex, None)
         if matched is None:
             try:
-                match = self._compile(regex)
+                expression = self._compile(regex)
             except InvalidExpression:
                 # A group loaded from another broker's log may hold what we would have refused.
                 return frozenset()
-            matched = _Matched(match, filter(match, self._matchable))
+            matched = _Matched(expression, filter(expression.matches, self._matchable))
             self._matched_names += len(matched.names)
+            self._steps += expression.size
         self._matched[regex] = matched
         self._forget_some()
         if matched.frozen is None:
@@ -168,11 +188,11 @@ class NodeTopics:
             return False
         matched = self._matched.get(regex)
         try:
-            return (self._compile(regex) if matched is None else matched.match)(name)
+            return (self._compile(regex) if matched is None else matched.expression).matches(name)
         except InvalidExpression:
             return False
 
-    def _compile(self, regex: str) -> Match:
+    def _compile(self, regex: str) -> Expression:
         return compile_expression(regex, sum(map(len, self._matchable)))
 
     def _image_of(self, topic: Topic) -> ImageTopic:
@@ -188,7 +208,7 @@ class NodeTopics:
             return
         (self._matchable.add if exists else self._matchable.discard)(name)
         for matched in self._matched.values():
-            if (name in matched.names) == exists or (exists and not matched.match(name)):
+            if (name in matched.names) == exists or (exists and not matched.expression.matches(name)):
                 continue
             matched.frozen = None
             if exists:
@@ -200,6 +220,9 @@ class NodeTopics:
         self._forget_some()
 
     def _forget_some(self) -> None:
-        while len(self._matched) > EXPRESSIONS or (self._matched_names > NAMES and len(self._matched) > 1):
-            oldest = next(iter(self._matched))
-            self._matched_names -= len(self._matched.pop(oldest).names)
+        while len(self._matched) > 1 and (
+            len(self._matched) > EXPRESSIONS or self._matched_names > NAMES or self._steps > STEPS
+        ):
+            oldest = self._matched.pop(next(iter(self._matched)))
+            self._matched_names -= len(oldest.names)
+            self._steps -= oldest.expression.size

@@ -75,13 +75,13 @@ def test_change_of_a_topic_is_matched_and_not_the_other_topics_again(monkeypatch
         desk.create(f"orders-{number}")
     image = image_of(desk)
     asked: list[str] = []
-    compile_really = topic_image.compile_expression
+    matches_really = topic_image.Expression.matches
 
-    def compile_expression(text: str, name_chars: int) -> topic_image.Match:
-        match = compile_really(text, name_chars)
-        return lambda name: asked.append(name) or match(name)  # type: ignore[func-returns-value]
+    def matches(expression: topic_image.Expression, name: str) -> bool:
+        asked.append(name)
+        return matches_really(expression, name)
 
-    monkeypatch.setattr(topic_image, "compile_expression", compile_expression)
+    monkeypatch.setattr(topic_image.Expression, "matches", matches)
     assert len(image.matching("orders-.*", "g") or ()) == len(asked) == 50
     asked.clear()
     desk.create("orders-50")
@@ -170,6 +170,16 @@ def test_names_that_expressions_match_together_are_bounded(monkeypatch: pytest.M
     for regex in ("t.", "t..?", "t.+"):
         assert len(image.matching(regex, "g") or ()) == 4
     assert (list(image._matched), image._matched_names) == (["t.+"], 4)
+
+
+def test_steps_of_expressions_are_bounded_each_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = image_of(Desk())
+    assert "pattern too large" in (image.regex_error("x{900}" * 100) or ""), "4.8 MB of memory"
+    monkeypatch.setattr(topic_image, "STEPS", 1_000)
+    for regex in ("x{400}", "y{400}", "z{400}"):
+        assert image.matching(regex, "g") == frozenset()
+    assert list(image._matched) == ["y{400}", "z{400}"]
+    assert 800 <= image._steps <= 1_000
 
 
 def test_without_google_re2_an_expression_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
