@@ -119,7 +119,7 @@ class Instances:
         """By peer and group, our digest and the peer's that differ, how often they did, and the peer's generation."""
         self._early: OrderedDict[str, tuple[int, set[str]]] = OrderedDict()
         """By group, the generation and which members peers have reached before the round is known here."""
-        self._forgot_ms = clock.now_ms
+        self._is_forgetting = False
 
     @property
     def connected_ids(self) -> tuple[str, ...]:
@@ -227,8 +227,18 @@ class Instances:
         """A member has sent a request here."""
         if member_id:
             self.locations.seen(group_id, member_id, HERE, now_ms)
+            if not self._is_forgetting:
+                self._is_forgetting = True
+                self._timers.arm((self, "silent members"), now_ms + FORGET_EVERY_MS, self._forget_silent)
             if self._peers:
                 self._sent[group_id].add(member_id)
+
+    def _forget_silent(self, now_ms: int) -> None:
+        self.locations.forget_silent(now_ms)
+        self._groups.forget_silent(now_ms)
+        self._is_forgetting = bool(self.locations)
+        if self._is_forgetting:
+            self._timers.arm((self, "silent members"), now_ms + FORGET_EVERY_MS, self._forget_silent)
 
     def request(self, exchange: Exchange, command: Command, client_host: str, software: str) -> None:
         """A request goes to the broker; it is shared if it may change its group."""
@@ -373,9 +383,6 @@ class Instances:
             if peer.is_live and now_ms - peer.received_ms >= SILENT_MS:
                 peer.is_live = False
                 self._lost(instance_id, now_ms)
-        if now_ms - self._forgot_ms >= FORGET_EVERY_MS:
-            self._forgot_ms = now_ms
-            self.locations.forget_silent(now_ms)
 
     def _summaries(self, members: Mapping[str, Iterable[str]]) -> Iterable[bytes]:
         """Return messages that name these members by group; one at least."""

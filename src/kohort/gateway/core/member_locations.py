@@ -7,10 +7,12 @@ was last seen at an instance that can be reached; else it is observed.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Iterator
 
-from kohort.gateway.core.observed_groups import ObservedGroups
+from kohort.gateway.core.observed_groups import FORGET_MS, ObservedGroups
 from kohort.group.classic.group import COOPERATIVE, ClassicGroup
+from kohort.model.ids import LONGEST_CACHED_NAME
 from kohort.model.printable import printable
 
 log = logging.getLogger("kohort.gateway")
@@ -18,8 +20,8 @@ log = logging.getLogger("kohort.gateway")
 HERE = ""
 """This instance."""
 
-FORGET_MS = 3_600_000
-"""A member that has sent nothing for so long is forgotten."""
+MOST_MEMBERS = 500_000
+"""Of how many members it is known where they are, those seen last: anybody may send heartbeats under any id."""
 
 INCOMPLETE_MS = 10_000
 """After so long with a member out of reach a group is reported."""
@@ -43,8 +45,8 @@ class MemberLocations:
     def __init__(self, groups: ObservedGroups, *, is_alone: bool) -> None:
         self._groups = groups
         self._is_alone = is_alone
-        self._at: dict[str, _Location] = {}
-        """By member id, which is unique over all groups."""
+        self._at: OrderedDict[str, _Location] = OrderedDict()
+        """By member id, which is unique over all groups; those seen last stand last."""
         self._live = {HERE}
         self._complete: set[str] = set()
         """Groups of which it was found that each member is at a live instance."""
@@ -66,12 +68,17 @@ class MemberLocations:
     # Where members are
 
     def seen(self, group_id: str, member_id: str, instance_id: str, now_ms: int) -> None:
-        """A member has sent something through an instance."""
+        """A member has sent something through an instance. One with an id that is very long stays out of reach."""
+        if len(member_id) > LONGEST_CACHED_NAME:
+            return
         location = self._at.get(member_id)
         if location is None:
+            if len(self._at) >= MOST_MEMBERS:
+                self._at.popitem(last=False)
             self._at[member_id] = _Location(group_id, instance_id, now_ms)
             self._checked.discard(group_id)
         else:
+            self._at.move_to_end(member_id)
             location.seen_ms = now_ms
             if location.instance_id != instance_id:
                 location.instance_id = instance_id
@@ -99,8 +106,8 @@ class MemberLocations:
 
     def forget_silent(self, now_ms: int) -> None:
         """Forget members that have sent nothing for long."""
-        for member_id in [each for each, at in self._at.items() if now_ms - at.seen_ms >= FORGET_MS]:
-            del self._at[member_id]
+        while self._at and now_ms - next(iter(self._at.values())).seen_ms >= FORGET_MS:
+            self._at.popitem(last=False)
 
     # Instances
 

@@ -70,6 +70,9 @@ LARGEST_GENERATION = 2**31 - 1
 DOUBTFUL_MS = 1_000
 """How long after a predicted round began, or formed, a heartbeat that is answered without an error contradicts it."""
 
+FORGET_MS = 3_600_000
+"""How long it is known when a member sent its last request: no session is as long."""
+
 MOST_SHOWN = 10_000
 """Of how many groups `_shown` has a generation; without another instance to send it to, nothing else empties it."""
 
@@ -131,9 +134,17 @@ class ObservedGroups:
         group = self.shard.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
-    def member_seen(self, member_id: str, now_ms: int) -> None:
-        """A member has sent a request."""
-        self._seen_ms[member_id] = now_ms
+    def member_seen(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """A member has sent a request; of senders that are no members nothing is kept."""
+        group = self.group(group_id)
+        if group is not None and member_id in group.members:
+            self._seen_ms[member_id] = now_ms
+
+    def forget_silent(self, now_ms: int) -> None:
+        """Forget when members that have sent nothing for long did so last."""
+        for member_id in [each for each, seen_ms in self._seen_ms.items() if now_ms - seen_ms >= FORGET_MS]:
+            del self._seen_ms[member_id]
+            self._generations.pop(member_id, None)
 
     # What other instances of the gateway know
 
@@ -178,7 +189,7 @@ class ObservedGroups:
             if isinstance(group, ConsumerGroup):
                 self.consumer.member_seen(group_id, member_id, now_ms)
             else:
-                self.member_seen(member_id, now_ms)
+                self.member_seen(group_id, member_id, now_ms)
         if differs:
             # The other may know it as a group of the other kind, and either of the two may be wrong.
             self._look_up_both(group_id, generation, now_ms)
@@ -200,7 +211,7 @@ class ObservedGroups:
             if _is_let_in(command):
                 self._nameless.setdefault(command.group_id, []).append(command)
             return
-        self.member_seen(command.member_id, now_ms)
+        self.member_seen(command.group_id, command.member_id, now_ms)
         if self._is_new(group, command):
             self._nameless.setdefault(command.group_id, []).append(command)
             self._open(group, Cause(CauseKind.MEMBER_JOINED, now_ms, None, command.reason), now_ms)
@@ -297,7 +308,7 @@ class ObservedGroups:
     def _admit(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
         """Let a member in that is new to the group, or new to us."""
         member_id = result.member_id
-        self.member_seen(member_id, now_ms)
+        self._seen_ms[member_id] = now_ms
         if member_id in group.members:
             return
         old_id = group.static_members.get(command.instance_id) if command.instance_id is not None else None
@@ -387,7 +398,7 @@ class ObservedGroups:
     def sync_sent(self, command: Sync, now_ms: int, remark: str = "") -> None:
         """A member asks for its assignment; the leader hands all of them in. `remark` is why they are not its own."""
         self._instance_shown(command, now_ms)
-        self.member_seen(command.member_id, now_ms)
+        self.member_seen(command.group_id, command.member_id, now_ms)
         self._generation_shown(command)
         self._form_at_last(command.group_id, now_ms)
         group = self.group(command.group_id)
@@ -457,7 +468,7 @@ class ObservedGroups:
     def heartbeat_sent(self, command: Heartbeat, now_ms: int) -> None:
         """A member sends a heartbeat."""
         self._instance_shown(command, now_ms)
-        self.member_seen(command.member_id, now_ms)
+        self.member_seen(command.group_id, command.member_id, now_ms)
         self._generation_shown(command)
         self.consumer.classic_sent(command, now_ms)
 

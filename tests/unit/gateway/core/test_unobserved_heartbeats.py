@@ -169,6 +169,6 @@ def test_a_refused_and_a_silent_member_are_forgotten(protocol: GroupProtocol) ->
     refused.answered(now_ms, error=ErrorCode.GROUP_MAX_SIZE_REACHED)
     parking.tick(now_ms + 10_000)
     member.relay.closed(now_ms + 10_000, is_by_client=True)
-    for passed_ms in (FORGET_MS, 2 * FORGET_MS, 3 * FORGET_MS):
+    for passed_ms in range(FORGET_MS, 9 * FORGET_MS, FORGET_MS):
         parking.tick(now_ms + passed_ms)
     assert parking.next_deadline_ms() is None

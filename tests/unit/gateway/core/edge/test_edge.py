@@ -14,6 +14,7 @@ from kohort.assign.user_data import encode_sticky
 from kohort.gateway.core.edge.assignor_runner import Done, Intended
 from kohort.gateway.core.edge.edge import ASSIGNOR_MS, Result
 from kohort.gateway.core.gateway import Gateway
+from kohort.gateway.core.instances import FORGET_EVERY_MS
 from kohort.gateway.core.policies import EVERYTHING_PARKED, OBSERVED, PolicyTable
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import Event, GroupStored, RoundOpened
@@ -298,7 +299,7 @@ def test_assignor_that_answers_in_time_passes_the_request() -> None:
     leader.sync(HALVES)
     runner.run(500)
     assert assigned(leader) == {"a": [0], "b": [1, 2, 3]}
-    assert leader.gateway.next_deadline_ms() is None
+    assert leader.gateway.next_deadline_ms() == FORGET_EVERY_MS, "no timer of the request is left"
     assert leader.gateway.edge.counters.assignor_ms == 500
 
 
