@@ -13,7 +13,7 @@ NO_TOPIC_ID = bytes(16)
 
 
 LONGEST_CACHED_NAME = 255
-"""Characters of a name that a cache may keep. Anybody may send names of 32 KiB, of groups that do not exist."""
+"""Characters of a name that a cache may keep. A client may send names of 32 KiB, of groups that do not exist."""
 
 
 class TopicPartition(NamedTuple):

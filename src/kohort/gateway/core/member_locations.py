@@ -21,7 +21,7 @@ HERE = ""
 """This instance."""
 
 MOST_MEMBERS = 500_000
-"""Of how many members it is known where they are, those seen last: anybody may send heartbeats under any id."""
+"""Of how many members it is known where they are, those seen last: a client may send heartbeats under any id."""
 
 INCOMPLETE_MS = 10_000
 """After so long with a member out of reach a group is reported."""

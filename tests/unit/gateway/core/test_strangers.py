@@ -34,7 +34,7 @@ METADATA = JoinGroupRequest.Protocol(name="range", metadata=b"")
 
 
 def exchanges(group: str, member: str) -> list[tuple[Any, int, Any]]:
-    """Return requests of a member that nobody knows, with their answers."""
+    """Return requests of an unknown member, with their answers."""
     join = JoinGroupRequest(
         group_id=group,
         member_id=member,
@@ -98,12 +98,12 @@ def test_long_names_are_not_kept(group: str, member: str) -> None:
     assert kept_by(Strangers(), 50, group, member) < 10 * 32_767
 
 
-def test_members_that_nobody_knows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(member_locations, "MOST_MEMBERS", 100)
     assert kept_by(Strangers(), 2_000, "g", "m-{}") < 100_000
 
 
-def test_members_that_nobody_knows_are_forgotten() -> None:
+def test_unknown_members_are_forgotten() -> None:
     strangers = Strangers()
     for number in range(100):
         strangers.come_and_go("g", f"m-{number}", number)
