@@ -289,6 +289,9 @@ def _member_reconciled(course: Course, event: EventFields) -> Rebalance | None:
     )
     keeps = _kept(course, member_id, owned, assigned | asked)
     takes = assigned if phase is None else NOTHING
+    if because(event).kind == REPLACED:
+        # It is stored with what its old id was assigned, of topics too that were made anew since, which others own.
+        takes -= course.ownership.owners.keys()
     if course.running is None and is_settled and keeps == owned and takes <= owned:
         return None
     running = course.begin(event)

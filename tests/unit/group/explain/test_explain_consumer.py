@@ -371,6 +371,16 @@ def test_static_member_that_owns_its_partitions_again_before_its_target_event_ha
     assert story.last().shares == {"a2": 3, "b": 1}
 
 
+def test_static_member_that_returns_owns_nothing_of_a_topic_that_was_made_anew_meanwhile() -> None:
+    story = static_pair().step("a", {0, 1, 2}, epoch=-2, kind="static_member_left").wait(2_000)
+    story.bump("topic_metadata_changed").target(a=set(), b={0, 1, 2, 3}).step("b", {0, 1, 2, 3}).wait(1_000)
+    story.members.discard("a")
+    story.say("member_deleted", "static_member_replaced", "a2", member="a")
+    story.subscribe("a2", "static_member_replaced", instance="rack-7")
+    story.step("a2", {0, 1, 2}, epoch=0, kind="static_member_replaced").step("a2", set())
+    assert [*story.report().owners.values()] == ["b"] * 4
+
+
 def test_instance_that_joins_after_its_eviction_replaces_no_member() -> None:
     story = static_pair().leave("a", "session_timeout", "no heartbeat for 45.0 s", 45_000)
     story.bump("session_timeout", "a").target(b={0, 1, 2, 3}).wait(3_000)
