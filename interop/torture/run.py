@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -50,6 +51,7 @@ class Run:
     def __init__(self, stack: ExitStack, folder: Path, seed: int, minutes: float, say: Callable[[str], None]) -> None:
         self.tried: Counter[str] = Counter()
         self.anomalies: list[Anomaly] = []
+        self._replaced: list[clients.Program] = []
         self.without: list[str] = []  # what this machine does not have, and why
         self.groups: list[GroupHistory] = []
         self._stack = stack
@@ -260,11 +262,32 @@ class Run:
         while left := missing():
             if left != seen:
                 seen, deadline = left, time.monotonic() + REST_S
+            elif time.monotonic() > deadline and self._replace_hung(left):
+                seen = []
             elif time.monotonic() > deadline:
                 self.anomalies += (Anomaly(Name.NO_CONVERGENCE, "after all faults", each) for each in left)
                 return
             self._supervise()
             time.sleep(0.5)
+
+    def _replace_hung(self, left: list[str]) -> bool:
+        """Kill and replace copiers of others that move no more, each once; return whether there were any.
+
+        Where they hang stands in their files. If the broker is the reason, the next ones hang too.
+        """
+        hung = [
+            each
+            for each in self.copiers
+            if each.library != "kohort" and each not in self._replaced and any(each.name in text for text in left)
+        ]
+        for program in hung:
+            program.child.signal(signal.SIGUSR1)
+            time.sleep(1)
+            program.kill()
+            program.start()
+            self.tried[f"{program.library} hung"] += 1
+        self._replaced += hung
+        return bool(hung)
 
     def _open_transactions(self) -> Iterator[str]:
         partition = messages.ListOffsetsRequest.Topic.Partition

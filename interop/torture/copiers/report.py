@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import signal
 import sys
@@ -35,6 +36,7 @@ class Copier:
         self.copied = 0
         self._errors: Counter[str] = Counter()
         signal.signal(signal.SIGTERM, self._end)
+        faulthandler.register(signal.SIGUSR1)  # in which call a library hangs
 
     def _end(self, *_: object) -> None:
         self.is_over = True
