@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from typing import Any
 
 import pytest
+from tests.unit.kept_memory import bytes_kept_by
 from tests.unit.node.desk import Desk
 
 from kohort.model.principal import Principal
@@ -47,13 +46,9 @@ def test_long_names_of_strangers_are_not_kept(settings: dict[str, Any], user: st
         peer.leave()
 
     ask(0)
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
+
+    def ask_more() -> None:
         for number in range(1, REQUESTS):
             ask(number)
-        gc.collect()
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert after - before < 6 * 32_767, "each name once would be more"
+
+    assert bytes_kept_by(ask_more) < 6 * 32_767, "each name once would be more"

@@ -58,6 +58,7 @@ SILENT_MS = 3_500
 """A peer from which nothing has come for so long counts as one that cannot be reached, until something comes."""
 
 FORGET_EVERY_MS = 600_000
+_SILENT_MEMBERS = "silent members"
 
 MOST_MEMBERS = 1_000
 """How many members one summary names; more take several."""
@@ -119,7 +120,6 @@ class Instances:
         """By peer and group, our digest and the peer's that differ, how often they did, and the peer's generation."""
         self._early: OrderedDict[str, tuple[int, set[str]]] = OrderedDict()
         """By group, the generation and which members peers have reached before the round is known here."""
-        self._is_forgetting = False
 
     @property
     def connected_ids(self) -> tuple[str, ...]:
@@ -226,19 +226,20 @@ class Instances:
     def seen(self, group_id: str, member_id: str, now_ms: int) -> None:
         """A member has sent a request here."""
         if member_id:
-            self.locations.seen(group_id, member_id, HERE, now_ms)
-            if not self._is_forgetting:
-                self._is_forgetting = True
-                self._timers.arm((self, "silent members"), now_ms + FORGET_EVERY_MS, self._forget_silent)
+            self._located(group_id, member_id, HERE, now_ms)
             if self._peers:
                 self._sent[group_id].add(member_id)
+
+    def _located(self, group_id: str, member_id: str, instance_id: str, now_ms: int) -> None:
+        self.locations.seen(group_id, member_id, instance_id, now_ms)
+        if self._timers.deadline_ms(_SILENT_MEMBERS) is None:
+            self._timers.arm(_SILENT_MEMBERS, now_ms + FORGET_EVERY_MS, self._forget_silent)
 
     def _forget_silent(self, now_ms: int) -> None:
         self.locations.forget_silent(now_ms)
         self._groups.forget_silent(now_ms)
-        self._is_forgetting = bool(self.locations)
-        if self._is_forgetting:
-            self._timers.arm((self, "silent members"), now_ms + FORGET_EVERY_MS, self._forget_silent)
+        if self.locations:
+            self._timers.arm(_SILENT_MEMBERS, now_ms + FORGET_EVERY_MS, self._forget_silent)
 
     def request(self, exchange: Exchange, command: Command, client_host: str, software: str) -> None:
         """A request goes to the broker; it is shared if it may change its group."""
@@ -303,7 +304,7 @@ class Instances:
 
     def _seen_elsewhere(self, instance_id: str, group_id: str, member_id: str, now_ms: int) -> None:
         if member_id:
-            self.locations.seen(group_id, member_id, instance_id, now_ms)
+            self._located(group_id, member_id, instance_id, now_ms)
             self._fallbacks.seen(group_id, member_id, now_ms)
 
     def _live(self, instance_id: str, live: LiveGroup, now_ms: int) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from typing import Any
 
 import pytest
+from tests.unit.kept_memory import bytes_kept_by
 from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.core import member_locations
@@ -77,16 +76,12 @@ class Strangers:
 def kept_by(strangers: Strangers, count: int, group: str, member: str) -> int:
     """Return how many bytes are left of so many of them; `{}` in the names becomes a number."""
     strangers.come_and_go(group.format(0), member.format(0), 0)
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
+
+    def come_and_go() -> None:
         for number in range(1, count + 1):
             strangers.come_and_go(group.format(number), member.format(number), number)
-        gc.collect()
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    return after - before
+
+    return bytes_kept_by(come_and_go)
 
 
 @pytest.mark.parametrize(
