@@ -318,7 +318,8 @@ class Instances:
     def _differs(self, instance_id: str, live: LiveGroup) -> tuple[bool, int]:
         """Return whether a peer knows a group otherwise, and a look-up may show who is right; and its generation there.
 
-        An answer to a difference names no members, and so no generation: it is the one that the peer named before.
+        An answer to a difference names no members, and so no generation, and members that have left show none: it is
+        the one that the peer named before.
 
         What the peer sees arrives here a moment later: a difference counts where it stays the same. One that look-ups
         do not end is looked up ever more seldom. The peer learns of it too: it may be the one that missed something,
@@ -331,7 +332,7 @@ class Instances:
             self._differences.pop(key, None)
             return False, live.generation
         before, times, generation = self._differences.get(key, (None, 0, -1))
-        if live.members or live.generation >= 0:
+        if live.generation >= 0:
             generation = live.generation
         times = times + 1 if before == (own, live.digest) else 0
         if live.members or times <= 1:  # else the peer has only answered a difference

@@ -305,8 +305,9 @@ def test_a_group_that_three_instances_know_each_otherwise_is_looked_up() -> None
     assert set(fleet.looked_up) == {(name, GROUP) for name in "abc"}
 
 
-def test_a_difference_is_looked_up_in_the_generation_that_the_peer_named_last() -> None:
-    """An answer to a difference names no members, and so no generation: seed 903724."""
+@pytest.mark.parametrize("named", [(), ("gone",)], ids=["no members", "a former member"])
+def test_a_difference_is_looked_up_in_the_generation_that_the_peer_named_last(named: tuple[str, ...]) -> None:
+    """An answer to a difference names no members and no generation (seed 903724); nor do former members (950738)."""
     asked: list[int] = []
     gateway = Gateway(
         GroupSettings(),
@@ -322,8 +323,8 @@ def test_a_difference_is_looked_up_in_the_generation_that_the_peer_named_last() 
     gateway.instances.received("b", encode_message(Hello()), 0)
     for now_ms, group in (
         (1_000, LiveGroup(GROUP, 3, 8, -1, ("m",))),
-        (2_000, LiveGroup(GROUP, -1, 9, -1, ())),
-        (3_000, LiveGroup(GROUP, -1, 9, -1, ())),
+        (2_000, LiveGroup(GROUP, -1, 9, -1, named)),
+        (3_000, LiveGroup(GROUP, -1, 9, -1, named)),
     ):
         gateway.instances.received("b", encode_message(LiveMembers((group,))), now_ms)
     assert asked == [3, -1, 3]

@@ -10,6 +10,7 @@ from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.core import member_locations
 from kohort.gateway.core.gateway import Gateway
+from kohort.gateway.core.instance_messages import Hello, LiveGroup, LiveMembers, encode_message
 from kohort.gateway.core.policies import EVERYTHING_PARKED
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.model.errors import ErrorCode
@@ -105,3 +106,13 @@ def test_unknown_members_are_forgotten() -> None:
     assert len(strangers.gateway.instances.locations) > 0
     strangers.gateway.tick(2 * member_locations.FORGET_MS)
     assert len(strangers.gateway.instances.locations) == 0
+
+
+def test_members_that_only_a_peer_has_seen_are_forgotten() -> None:
+    gateway = Gateway(GroupSettings(), lambda _shard, _event, _now_ms: None, instance_id="a")
+    gateway.instances.connected("b", lambda _: None, 0)
+    for message in (Hello(), LiveMembers((LiveGroup("g", 1, 1, -1, ("m",)),))):
+        gateway.instances.received("b", encode_message(message), 0)
+    assert len(gateway.instances.locations) == 1
+    gateway.tick(2 * member_locations.FORGET_MS)
+    assert len(gateway.instances.locations) == 0
