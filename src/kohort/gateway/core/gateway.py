@@ -173,5 +173,5 @@ class Gateway:
         if len(self._looked_up) >= MOST_LOOKED_UP:
             self._looked_up.clear()
         self._looked_up[key] = now_ms
-        self.groups.consumer.asked(group_id)
+        self.groups.asked(group_id, now_ms)
         self._look_up(group_id, generation)

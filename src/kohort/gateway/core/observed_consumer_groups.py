@@ -68,7 +68,7 @@ SILENT_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout when its group changes counts as evicted."""
 
 UNKNOWN_MS = 45_000
-"""The timeouts that are assumed of a classic member that a look-up shows: Java's defaults."""
+"""The session timeout that is assumed of a classic member that a look-up shows: Java's default."""
 
 _ALIVE_MS = 1 << 62
 """When a member whose JoinGroup waits has sent something last: it is not silent."""

@@ -76,6 +76,10 @@ FORGET_MS = 3_600_000
 MOST_SHOWN = 10_000
 """Of how many groups `_shown` has a generation; without another instance to send it to, nothing else empties it."""
 
+UNKNOWN_REBALANCE_MS = 10_000
+"""For which rebalance timeout one that no JoinGroup has shown is taken. It is short: who learns of a round too late for
+the real one is evicted."""
+
 _GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
 _IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
 
@@ -120,6 +124,8 @@ class ObservedGroups:
         """By group, the first answer of a generation of which not all members are known yet."""
         self._uncertain: dict[str, int] = {}
         """Groups of which not all members may be known, and the generation that an answer has shown, or -1."""
+        self._asked_ms: dict[str, int] = {}
+        """By group that is being looked up, since when: its state from then on is newer than what is found."""
         self._shown: dict[str, int] = {}
         """By group, the generation in which a heartbeat was answered last."""
         self._contradicted: dict[str, tuple[int, int]] = {}
@@ -548,10 +554,24 @@ class ObservedGroups:
         """
         return group.phase in _IN_A_ROUND and now_ms - group.state_timestamp_ms > DOUBTFUL_MS
 
+    def asked(self, group_id: str, now_ms: int) -> None:
+        """A look-up of a group begins."""
+        self.consumer.asked(group_id)
+        if group_id in self._uncertain:
+            self._asked_ms[group_id] = now_ms
+
     def described(self, group: DescribedGroup, generation: int, now_ms: int) -> None:
-        """Take up a group that was there before, as its coordinator describes it when it is stable."""
+        """Take up a group that was there before, as its coordinator describes it when it is stable.
+
+        Where the group has changed its state here since it was asked for, what is found may be older: it is looked up
+        again.
+        """
         known = self.shard.groups.get(group.group_id)
+        asked_ms = self._asked_ms.pop(group.group_id, now_ms)
         if group.state is not Phase.STABLE:
+            return
+        if isinstance(known, ClassicGroup) and known.state_timestamp_ms > asked_ms:
+            self._observer.group_unknown(group.group_id, generation, now_ms)
             return
         shown = self._uncertain.pop(group.group_id, None)
         if known is not None and known.members and shown is None:
@@ -569,7 +589,12 @@ class ObservedGroups:
                 return
             for member_id in sorted(known.pending & {member.member_id for member in group.members}):
                 apply(self.shard, PendingMemberDropped(group.group_id, member_id, cause))
-        members = tuple(StoredMember(*each[:4], UNKNOWN_MS, UNKNOWN_MS, *each[4:]) for each in sorted(group.members))
+        former = known.members if isinstance(known, ClassicGroup) else {}
+        timeouts = {each.member_id: (each.rebalance_timeout_ms, each.session_timeout_ms) for each in former.values()}
+        members = tuple(
+            StoredMember(*each[:4], *timeouts.get(each.member_id, (UNKNOWN_REBALANCE_MS, UNKNOWN_MS)), *each[4:])
+            for each in sorted(group.members)
+        )
         stored_then = generation, group.protocol_name, None, now_ms, members, cause
         apply(self.shard, GroupStored(group.group_id, group.protocol_type, *stored_then))
         for member in members:

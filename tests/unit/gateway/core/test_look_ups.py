@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kohort.gateway.core.gateway import Gateway
+from kohort.gateway.core.observed_groups import UNKNOWN_REBALANCE_MS
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join, Sync
 from kohort.group.consumer.group import ConsumerGroup, GroupState
@@ -101,6 +102,39 @@ def test_a_look_up_that_is_older_than_an_answer_leaves_its_member_as_it_is_and_i
     assert ids_of(group.members["m1"].assigned) == granted
     world.gateway.tick(10_000)
     assert world.asked == [-1, 5, -1]
+
+
+def rejoining(rebalance_timeout_ms: int = 6_000) -> Join:
+    """Return a JoinGroup of `m1` with another subscription, for which a round begins."""
+    protocols = (("range", b"another"),)
+    return Join("g", "m1", None, "", "", 6_000, rebalance_timeout_ms, "consumer", protocols, "", "")
+
+
+def test_a_look_up_that_is_older_than_a_round_does_not_end_it_and_is_repeated() -> None:
+    """A round that one JoinGroup less has reached is announced for too long: seed 954367."""
+    world = World()
+    world.groups.described(CLASSIC, 3, 0)
+    world.differs_elsewhere(3, 1)
+    world.groups.join_sent(rejoining(), 2)
+    world.groups.described(CLASSIC, 3, 3)
+    group = world.groups.group("g")
+    assert group is not None
+    assert group.awaiting_join == {"m1"}
+    world.gateway.tick(10_000)
+    assert world.asked == [-1, 3, 3]
+
+
+def test_a_look_up_leaves_the_timeouts_that_a_join_group_has_shown() -> None:
+    """Within half the rebalance timeout the members of a round learn of it: seed 954367."""
+    world = World()
+    world.groups.described(CLASSIC, 3, 0)
+    group = world.groups.group("g")
+    assert group is not None
+    assert group.max_rebalance_timeout_ms() == UNKNOWN_REBALANCE_MS
+    world.groups.join_sent(rejoining(5_000), 1)
+    world.differs_elsewhere(3, 2)
+    world.groups.described(CLASSIC, 3, 3)
+    assert group.max_rebalance_timeout_ms() == 5_000
 
 
 def test_a_generation_that_heartbeats_show_twice_is_the_group_s_though_it_is_lower() -> None:
