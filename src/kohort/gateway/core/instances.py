@@ -226,14 +226,17 @@ class Instances:
     def seen(self, group_id: str, member_id: str, now_ms: int) -> None:
         """A member has sent a request here."""
         if member_id:
-            self._located(group_id, member_id, HERE, now_ms)
+            if self._located(group_id, member_id, HERE, now_ms):
+                self._groups.consumer.came_here(group_id, now_ms)
             if self._peers:
                 self._sent[group_id].add(member_id)
 
-    def _located(self, group_id: str, member_id: str, instance_id: str, now_ms: int) -> None:
-        self.locations.seen(group_id, member_id, instance_id, now_ms)
+    def _located(self, group_id: str, member_id: str, instance_id: str, now_ms: int) -> bool:
+        """Note where a member is, and return whether it was elsewhere before."""
+        has_moved = self.locations.seen(group_id, member_id, instance_id, now_ms)
         if self._timers.deadline_ms(_SILENT_MEMBERS) is None:
             self._timers.arm(_SILENT_MEMBERS, now_ms + FORGET_EVERY_MS, self._forget_silent)
+        return has_moved
 
     def _forget_silent(self, now_ms: int) -> None:
         self.locations.forget_silent(now_ms)

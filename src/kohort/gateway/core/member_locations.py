@@ -67,22 +67,27 @@ class MemberLocations:
 
     # Where members are
 
-    def seen(self, group_id: str, member_id: str, instance_id: str, now_ms: int) -> None:
-        """A member has sent something through an instance. One with an id that is very long stays out of reach."""
+    def seen(self, group_id: str, member_id: str, instance_id: str, now_ms: int) -> bool:
+        """A member has sent something through an instance: return whether it was last seen at another one.
+
+        One with an id that is very long stays out of reach.
+        """
         if len(member_id) > LONGEST_CACHED_NAME:
-            return
+            return False
         location = self._at.get(member_id)
         if location is None:
             if len(self._at) >= MOST_MEMBERS:
                 self._at.popitem(last=False)
             self._at[member_id] = _Location(group_id, instance_id, now_ms)
             self._checked.discard(group_id)
-        else:
-            self._at.move_to_end(member_id)
-            location.seen_ms = now_ms
-            if location.instance_id != instance_id:
-                location.instance_id = instance_id
-                self._checked.discard(group_id)
+            return False
+        self._at.move_to_end(member_id)
+        location.seen_ms = now_ms
+        has_moved = location.instance_id != instance_id
+        if has_moved:
+            location.instance_id = instance_id
+            self._checked.discard(group_id)
+        return has_moved
 
     def is_here(self, member_id: str) -> bool:
         """Whether a member was last seen at this instance."""

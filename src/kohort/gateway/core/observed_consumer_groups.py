@@ -437,6 +437,14 @@ class ObservedConsumerGroups:
             self._apply(tombstone(group.group_id, member.member_id, cause), now_ms)
         self._senders.pop((group.group_id, member.member_id), None)
 
+    def came_here(self, group_id: str, now_ms: int) -> None:
+        """A member that was behind another instance sends here: what that one alone had seen may be lost with it.
+
+        A heartbeat that is answered shows the epoch, and no assignment.
+        """
+        if self.group(group_id) is not None:
+            self._observer.group_unknown(group_id, -1, now_ms)
+
     def asked(self, group_id: str) -> None:
         """A look-up of a group begins."""
         if group_id in self._changes:

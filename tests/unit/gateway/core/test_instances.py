@@ -330,23 +330,39 @@ def test_a_difference_is_looked_up_in_the_generation_that_the_peer_named_last(na
     assert asked == [3, -1, 3]
 
 
-def test_a_leave_that_was_sent_before_a_link_was_up_is_shared_once_it_is_answered() -> None:
-    """Of a consumer group: the answer has the same epoch as the request, seed 820270."""
+def heartbeat(member: Member, epoch: int) -> int:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP, member_id=member.member_id, instance_id="i", member_epoch=epoch, subscribed_topic_names=["t"]
+    )
+    return member.send(request, 1)
+
+
+def joined_consumer_group() -> tuple[Fleet, Member]:
+    """Return instances `a` and `b`, and a member that has joined a consumer group through `a`."""
     fleet = Fleet("ab")
     member = Member(fleet.gateways["a"], "m")
+    nothing = ConsumerGroupHeartbeatResponse.Assignment()
+    joined = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1, assignment=nothing)
+    member.answer(heartbeat(member, 0), joined, 1)
+    return fleet, member
 
-    def heartbeat(epoch: int) -> int:
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=GROUP, member_id="m", instance_id="i", member_epoch=epoch, subscribed_topic_names=["t"]
-        )
-        return member.send(request, 1)
 
-    joined = ConsumerGroupHeartbeatResponse(
-        member_id="m", member_epoch=1, assignment=ConsumerGroupHeartbeatResponse.Assignment()
-    )
-    member.answer(heartbeat(0), joined, 1)
+def test_the_consumer_group_of_a_member_that_comes_from_another_instance_is_looked_up() -> None:
+    """What the other sent last was lost when it ended, and a heartbeat shows no assignment: seed 955409."""
+    fleet, _ = joined_consumer_group()
     fleet.cut("a", "b")
-    leaving = heartbeat(-2)
+    heartbeat(Member(fleet.gateways["b"], "m"), 1)
+    assert fleet.looked_up == [("b", GROUP)]
+    heartbeat(Member(fleet.gateways["b"], "m"), 1)
+    fleet.tick(10_000)
+    assert fleet.looked_up == [("b", GROUP)]
+
+
+def test_a_leave_that_was_sent_before_a_link_was_up_is_shared_once_it_is_answered() -> None:
+    """Of a consumer group: the answer has the same epoch as the request, seed 820270."""
+    fleet, member = joined_consumer_group()
+    fleet.cut("a", "b")
+    leaving = heartbeat(member, -2)
     fleet.link("a", "b")
     member.answer(leaving, ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=-2), 1)
     group = fleet.gateways["b"].groups.consumer.group(GROUP)
