@@ -583,10 +583,11 @@ class ObservedGroups:
             is_former = known.members.keys().isdisjoint(member.member_id for member in group.members)
             if known.generation > generation != shown and not is_former:
                 return
-            if generation != shown and self._are_here(known, group):
+            if generation == known.generation:
+                if _is_as_described(known, group):
+                    return
+            elif generation != shown and self._are_here(known, group):
                 return  # a former group of this name was at that generation
-            if generation == known.generation and _is_as_described(known, group):
-                return
             for member_id in sorted(known.pending & {member.member_id for member in group.members}):
                 apply(self.shard, PendingMemberDropped(group.group_id, member_id, cause))
         former = known.members if isinstance(known, ClassicGroup) else {}

@@ -192,6 +192,18 @@ def test_a_look_up_that_a_former_group_of_the_name_caused_does_not_change_the_ge
     assert world.groups.generation_of("g") == 2
 
 
+def test_an_assignment_that_was_missed_is_found_though_all_members_send_here() -> None:
+    """Its answer had gone through an instance that was not reached: seed 953225."""
+    world = World()
+    world.groups.described(CLASSIC, 2, 0)
+    world.groups.heartbeat_sent(Heartbeat("g", "m1", None, 2), 1)
+    world.differs_elsewhere(2, 2)
+    world.groups.described(CLASSIC._replace(members=(CLASSIC.members[0]._replace(assignment=b"t:1"),)), 2, 3)
+    group = world.groups.group("g")
+    assert group is not None
+    assert group.members["m1"].assignment == b"t:1"
+
+
 def test_a_group_that_began_anew_at_a_lower_generation_replaces_one_without_its_members() -> None:
     """Its member sent JoinGroup through an instance of the gateway that could not be reached: seed 821137."""
     world = World()
