@@ -41,8 +41,8 @@ interop: .venv/interop ## real clients on our broker, our clients on a real Kafk
 	$(BIN)/python -m pytest -v -m interop tests/interop
 	$(BIN)/python -m interop.table
 
-torture: .venv/interop ## real broker, mixed clients, faults at once; nothing acknowledged is lost: make torture MINUTES=10 SEED=7
-	$(BIN)/python -m interop.torture --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
+torture: .venv/interop ## real broker, mixed clients, faults at once; nothing acknowledged is lost: make torture MINUTES=10 SEED=7 KEEP=files
+	$(BIN)/python -m interop.torture --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep $(KEEP))
 
 fuzz: .venv/fuzz ## bytes guided by coverage for every decoder: make fuzz MINUTES=60 TARGET=frames
 	$(BIN)/python -m tests.decoders --minutes $(or $(MINUTES),5) $(if $(TARGET),--target $(TARGET))
