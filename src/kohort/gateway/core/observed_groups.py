@@ -577,21 +577,17 @@ class ObservedGroups:
         if known is not None and known.members and shown is None:
             return
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
+        timeouts: dict[str, tuple[int, int]] = {}
         if isinstance(known, ConsumerGroup):
             self.consumer.forget(known, cause, now_ms)
         elif known is not None:
-            is_former = known.members.keys().isdisjoint(member.member_id for member in group.members)
-            if known.generation > generation != shown and not is_former:
+            if self._is_no_news(known, group, generation, shown):
                 return
-            if generation == known.generation:
-                if _is_as_described(known, group):
-                    return
-            elif generation != shown and self._are_here(known, group):
-                return  # a former group of this name was at that generation
+            timeouts = {
+                each.member_id: (each.rebalance_timeout_ms, each.session_timeout_ms) for each in known.members.values()
+            }
             for member_id in sorted(known.pending & {member.member_id for member in group.members}):
                 apply(self.shard, PendingMemberDropped(group.group_id, member_id, cause))
-        former = known.members if isinstance(known, ClassicGroup) else {}
-        timeouts = {each.member_id: (each.rebalance_timeout_ms, each.session_timeout_ms) for each in former.values()}
         members = tuple(
             StoredMember(*each[:4], *timeouts.get(each.member_id, (UNKNOWN_REBALANCE_MS, UNKNOWN_MS)), *each[4:])
             for each in sorted(group.members)
@@ -601,6 +597,18 @@ class ObservedGroups:
         for member in members:
             self._seen_ms[member.member_id] = now_ms
         self._observer.event_applied(self.shard, GroupLoaded(group.group_id, cause), now_ms)
+
+    def _is_no_news(self, known: ClassicGroup, found: DescribedGroup, generation: int, shown: int | None) -> bool:
+        """Whether a look-up shows what is known, or a former group of the name has caused it.
+
+        `generation` is the one in which it was looked up, `shown` the one that a heartbeat has shown.
+        """
+        if generation == known.generation:
+            return _is_as_described(known, found)
+        if generation == shown:
+            return False
+        is_another = known.members.keys().isdisjoint(member.member_id for member in found.members)
+        return (generation < known.generation and not is_another) or self._are_here(known, found)
 
     def consumer_described(self, group: DescribedConsumerGroup, now_ms: int) -> None:
         """Correct a consumer group by what its coordinator describes; where it was taken for a classic one, too."""
