@@ -521,6 +521,7 @@ class ObservedGroups:
             return
         if generation == group.generation:
             self._contradicted.pop(group_id, None)
+            self._distrust_shown(group_id)
             if self._is_round_doubtful(group, now_ms):
                 self._doubt(group, now_ms)
         elif self._contradicted.get(group_id) == (group.generation, generation):
@@ -535,6 +536,11 @@ class ObservedGroups:
         else:
             self._uncertain.setdefault(group.group_id, -1)
         self._observer.group_unknown(group.group_id, group.generation if shown < 0 else shown, now_ms)
+
+    def _distrust_shown(self, group_id: str) -> None:
+        """The generation that a heartbeat has shown, for which a look-up waits, is older than what was seen now."""
+        if self._uncertain.get(group_id, -1) >= 0:
+            self._uncertain[group_id] = -1
 
     def _look_up_both(self, group_id: str, generation: int, now_ms: int) -> None:
         """Look a group up as one of either kind: it may have become the other unseen.
@@ -764,8 +770,7 @@ class ObservedGroups:
             self._revoking[event.group_id] = frozenset(event.revoking)
         elif isinstance(event, GenerationFormed | GroupDeleted):
             self._revoking.pop(event.group_id, None)
-            if self._uncertain.get(event.group_id, -1) >= 0:
-                self._uncertain[event.group_id] = -1  # a heartbeat showed that generation before
+            self._distrust_shown(event.group_id)
         self._observer.event_applied(self.shard, event, now_ms)
 
 

@@ -104,6 +104,16 @@ def test_a_look_up_that_is_older_than_an_answer_leaves_its_member_as_it_is_and_i
     assert world.asked == [-1, 5, -1]
 
 
+def test_a_generation_that_heartbeats_showed_before_they_showed_the_known_one_is_outdated() -> None:
+    """Two instances sent the one of the generation before, and the look-up had to wait: seed 965421."""
+    world = World()
+    world.groups.described(CLASSIC, 4, 0)
+    for generation in (3, 3, 4):
+        world.groups.generation_shown("g", generation, 1)
+    world.groups.described(CLASSIC, 3, 2)
+    assert world.groups.generation_of("g") == 4
+
+
 def rejoining(rebalance_timeout_ms: int = 6_000) -> Join:
     """Return a JoinGroup of `m1` with another subscription, for which a round begins."""
     protocols = (("range", b"another"),)
