@@ -62,8 +62,8 @@ class CommitChecker(Checker):
         """By member id."""
         self._ids: dict[tuple[str, int], str] = {}
         """By member's name and number of a commit, the id under which it was sent."""
-        self._highest: dict[tuple[str, str, int], tuple[int, str, bytes]] = {}
-        """By group and partition: what was committed by a member, by which, of which topic."""
+        self._latest: dict[tuple[str, str, int], tuple[int, str, bytes]] = {}
+        """By group and partition: what was committed by a member last, by which, of which topic."""
         self._confirmed: dict[tuple[str, str, int], int] = {}
         """The highest of these whose commit was answered without an error."""
         self._shown: Identity | None = None
@@ -140,11 +140,11 @@ class CommitChecker(Checker):
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
         """A commit without a response may be lost with a node: take what the log has now."""
-        for key, (offset, member_id, topic_id) in list(self._highest.items()):
+        for key, (offset, member_id, topic_id) in list(self._latest.items()):
             group_id, topic, number = key
             committed = self._ledgers.groups[group_id].committed(topic, number, topic_id)
             if committed < offset and self._confirmed.get(key, NEVER) < offset:
-                self._highest[key] = (committed, member_id, topic_id)
+                self._latest[key] = (committed, member_id, topic_id)
 
     def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
         """Who must begin anew found a commit that points nowhere: of a topic of that name that is no more."""
@@ -180,29 +180,32 @@ class CommitChecker(Checker):
         self._demand_ahead(event, partition)
 
     def _demand_ahead(self, event: OffsetCommitted, partition: TopicPartition) -> None:
-        """A member's own commits may overtake each other on two connections; another's never go back behind them."""
+        """A member's own commits may overtake each other on two connections; another's never go back behind them.
+
+        The next owner begins where the last of them has left the group, be it too low (Kafka does so too).
+        """
         if event.topic in self._ledgers.renewed:
             return
         key = (event.group_id, event.topic, event.partition)
-        highest = self._highest.get(key)
+        latest = self._latest.get(key)
         self.count(COMMIT_NEVER_REWINDS)
-        if highest is not None and event.topic_id != highest[2]:
+        if latest is not None and event.topic_id != latest[2]:
             self._confirmed.pop(key, None)
-            highest = None
-        if highest is None or event.offset >= highest[0]:
-            self._highest[key] = (event.offset, event.member_id, event.topic_id)
-        elif event.member_id != highest[1]:
+            latest = None
+        if latest is None or event.offset >= latest[0] or event.member_id == latest[1]:
+            self._latest[key] = (event.offset, event.member_id, event.topic_id)
+        else:
             self.broken(
                 COMMIT_NEVER_REWINDS,
-                f"{event.group_id}: {event.member_id} commits {partition}@{event.offset}, and {highest[1]} had "
-                f"committed {highest[0]}",
+                f"{event.group_id}: {event.member_id} commits {partition}@{event.offset}, and {latest[1]} had "
+                f"committed {latest[0]}",
             )
 
     def _forgotten(self, _: GroupLedger, event: OffsetDeleted, __: Shard) -> None:
         self._drop((event.group_id, event.topic, event.partition))
 
     def _drop(self, key: tuple[str, str, int]) -> None:
-        self._highest.pop(key, None)
+        self._latest.pop(key, None)
         self._confirmed.pop(key, None)
 
 

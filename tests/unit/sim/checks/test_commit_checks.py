@@ -162,7 +162,7 @@ def test_no_member_takes_back_what_another_committed() -> None:
 
 def test_a_members_own_commits_may_overtake_each_other_and_an_operator_may_go_back() -> None:
     script = Script(CommitChecker)
-    script.happens(*classic("A", "B"), commit("A", 9), commit("A", 8), commit("B", 9), generation(2, []))
+    script.happens(*classic("A", "B"), commit("A", 9), commit("A", 8), commit("B", 8), generation(2, []))
     script.happens(commit("", 0), *classic("B", number=3), commit("B", 1))
     assert script.times(COMMIT_NEVER_REWINDS) == 4
 
