@@ -169,6 +169,9 @@ class StandstillChecker(Checker):
         self._ended_us: dict[str, int] = {}
         """By group, when a member ended last, or stopped polling, that its group may still wait for: killed, failed,
         or static."""
+        self._away: dict[str, set[str]] = {}
+        """By group, the instances of static members that do not run. As in Kafka, each generation begins their sessions
+        anew: rounds that follow each other may wait for one for long."""
 
     # -- members
 
@@ -179,6 +182,8 @@ class StandstillChecker(Checker):
     def member_started(self, member: SeenMember) -> None:
         """Count it in."""
         self._members.setdefault(member.group_id, set()).add(member.name)
+        if member.instance_id is not None:
+            self._away.setdefault(member.group_id, set()).discard(member.instance_id)
 
     def member_ended(self, member: SeenMember, how: str) -> None:
         """Remove it; without any member a group has no gaps."""
@@ -187,6 +192,8 @@ class StandstillChecker(Checker):
         # One that was closed before it got its id could not leave.
         if how != "closed" or member.instance_id is not None or not member.identity.member_id:
             self._ended_us[member.group_id] = self.now_us
+        if member.instance_id is not None:
+            self._away.setdefault(member.group_id, set()).add(member.instance_id)
         if not members:
             self._gaps.pop(member.group_id, None)
 
@@ -215,14 +222,17 @@ class StandstillChecker(Checker):
         elif isinstance(event, PendingMemberDropped):
             # A member that was closed while its id was issued: the round has waited for it (KIP-394).
             self._ended_us[event.group_id] = self.now_us
-        elif isinstance(event, MemberRemoved) and event.cause.kind is CauseKind.REBALANCE_TIMEOUT:
+        elif isinstance(event, MemberRemoved):
+            if event.instance_id in self._away.get(event.group_id, ()):
+                self._ended_us[event.group_id] = self.now_us
             # Its program did not poll in time: as slow as a member may be that has learnt of the round.
             found = self._rounds.get(event.group_id)
-            if found is not None and event.member_id in found.names:
+            is_late = event.cause.kind is CauseKind.REBALANCE_TIMEOUT
+            if is_late and found is not None and event.member_id in found.names:
                 found.joined(found.names[event.member_id], self.now_us)
         elif isinstance(event, GroupStored) and event.is_synced:
             found = self._rounds.pop(event.group_id, None)
-            if found is not None and not found.is_initial and self._is_calm(event.group_id, found):
+            if found is not None and not found.is_initial and self._is_calm(event, found):
                 self._judge(event.group_id, found, shard)
 
     def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
@@ -257,13 +267,14 @@ class StandstillChecker(Checker):
             found.learnt_us.setdefault(member.name, self.now_us)
             found.names[member.identity.member_id] = member.name
 
-    def _is_calm(self, group_id: str, found: _Round) -> bool:
+    def _is_calm(self, event: GroupStored, found: _Round) -> bool:
         faults, since_us = self._faults, found.opened_us - QUIET_US
         return not (
             faults.is_slow
             or faults.is_cluster_disturbed(since_us)
             or faults.is_any_member_disturbed(since_us)
-            or self._ended_us.get(group_id, since_us) > since_us
+            or self._ended_us.get(event.group_id, since_us) > since_us
+            or not self._away.get(event.group_id, set()).isdisjoint(each.instance_id or "" for each in event.members)
         )
 
     def _judge(self, group_id: str, found: _Round, shard: Shard) -> None:

@@ -176,8 +176,8 @@ def rejoins(member_id: str) -> MemberRejoined:
     return MemberRejoined("g", member_id, request(member_id), WHY)
 
 
-def goes(member_id: str) -> MemberRemoved:
-    return MemberRemoved("g", member_id, None, WHY)
+def goes(member_id: str, instance_id: str | None = None) -> MemberRemoved:
+    return MemberRemoved("g", member_id, instance_id, WHY)
 
 
 def gathers(number: int) -> RoundOpened:

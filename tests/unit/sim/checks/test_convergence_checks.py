@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.unit.sim.checks.brokers import Broker
-from tests.unit.sim.checks.scripted import Member, Script, breaks, classic, gathers, generation, of
+from tests.unit.sim.checks.scripted import Member, Script, breaks, classic, gathers, generation, goes, joins, of
 
 from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
 from kohort.model.errors import ErrorCode
@@ -160,6 +160,33 @@ def test_a_round_that_waits_for_a_member_which_was_killed_or_cut_off_is_not_judg
             world.see.fault("freeze", "b", "for_us=1000000")
         world.stands_still(9 * SECOND_US)
         assert world.script.times(STANDSTILL_BOUNDED) == 0
+
+
+def judged_beside_a_static_member(*, is_back: bool, is_evicted: bool = False) -> int:
+    """Return how often a round was judged, long after the process of a static member ended."""
+    world = Round()
+    static = world.script.member("c", instance_id="i")
+    instances = {"C": "i"}
+    world.script.happens(joins("C", "i"), generation(1, {"A": "t0", "B": "", "C": ""}, instances=instances))
+    world.see.member_ended(static, "closed")
+    if is_back:
+        world.see.member_started(static)
+    world.passes(60 * SECOND_US)
+    world.script.happens(gathers(1))
+    world.passes(3 * SECOND_US if is_back else 9 * SECOND_US)
+    world.see.owns(world.a, of(""))
+    if is_evicted:
+        world.script.happens(goes("C", "i"), generation(2, {"A": "", "B": "t0"}))
+    else:
+        world.script.happens(generation(2, {"A": "", "B": "t0", "C": ""}, instances=instances))
+    return world.script.times(STANDSTILL_BOUNDED)
+
+
+def test_a_round_that_waits_for_a_static_member_which_does_not_run_is_not_judged() -> None:
+    """Rounds before it had each begun its session anew: seed 969073."""
+    assert judged_beside_a_static_member(is_back=False) == 0
+    assert judged_beside_a_static_member(is_back=False, is_evicted=True) == 0
+    assert judged_beside_a_static_member(is_back=True) == 2
 
 
 def test_a_round_that_waits_for_a_join_on_a_vanished_connection_is_not_judged() -> None:
