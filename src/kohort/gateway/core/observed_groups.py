@@ -611,7 +611,9 @@ class ObservedGroups:
         """
         if generation == known.generation:
             return _is_as_described(known, found)
-        if generation == shown:
+        # A heartbeat that comes late shows a lower one: a higher one need not be shown twice.
+        is_shown_once = self._contradicted.get(found.group_id) == (known.generation, generation)
+        if generation == shown or (is_shown_once and generation > known.generation):
             return False
         is_another = known.members.keys().isdisjoint(member.member_id for member in found.members)
         return (generation < known.generation and not is_another) or self._are_here(known, found)

@@ -214,6 +214,17 @@ def test_an_assignment_that_was_missed_is_found_though_all_members_send_here() -
     assert group.members["m1"].assignment == b"t:1"
 
 
+def test_a_higher_generation_that_another_instance_has_need_be_shown_only_once() -> None:
+    """All members had sent requests of the known generation here, so the other may be wrong: seed 969024."""
+    world = World()
+    world.groups.described(CLASSIC, 2, 0)
+    world.groups.heartbeat_sent(Heartbeat("g", "m1", None, 2), 1)
+    world.groups.generation_shown("g", 3, 2)
+    world.differs_elsewhere(3, 2)
+    world.groups.described(CLASSIC, 3, 3)
+    assert world.groups.generation_of("g") == 3
+
+
 def test_a_group_that_began_anew_at_a_lower_generation_replaces_one_without_its_members() -> None:
     """Its member sent JoinGroup through an instance of the gateway that could not be reached: seed 821137."""
     world = World()
