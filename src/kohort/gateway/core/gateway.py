@@ -163,15 +163,24 @@ class Gateway:
         if self._holding is not None:
             self._holding.group_changed(group_id, now_ms)
 
-    def group_unknown(self, group_id: str, generation: int, now_ms: int, /) -> None:
+    def group_unknown(self, group_id: str, generation: int, now_ms: int, /, *, is_guess: bool = False) -> None:
         """Not all of a group is known."""
         key = group_id, generation >= 0
         due_ms = self._looked_up.get(key, -LOOK_UP_AGAIN_MS) + LOOK_UP_AGAIN_MS
         if due_ms > now_ms:
-            self.timers.arm(("look up", key), due_ms, partial(self.group_unknown, group_id, generation))
+            waiting = "look up", key
+            if not is_guess or self.timers.deadline_ms(waiting) is None:
+                self.timers.arm(waiting, due_ms, partial(self.group_unknown, group_id, generation))
             return
         if len(self._looked_up) >= MOST_LOOKED_UP:
             self._looked_up.clear()
         self._looked_up[key] = now_ms
         self.groups.asked(group_id, now_ms)
         self._look_up(group_id, generation)
+
+    def generation_proved(self, group_id: str, generation: int, /) -> None:
+        """A look-up that waits was asked for in a generation that may be outdated."""
+        waiting = "look up", (group_id, True)
+        due_ms = self.timers.deadline_ms(waiting)
+        if due_ms is not None:
+            self.timers.arm(waiting, due_ms, partial(self.group_unknown, group_id, generation))

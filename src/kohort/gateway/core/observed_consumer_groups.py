@@ -88,8 +88,11 @@ class ConsumerGroupObserver(Protocol):
     def event_applied(self, shard: Shard, event: Event, now_ms: int, /) -> None:
         """An event has changed a group."""
 
-    def group_unknown(self, group_id: str, generation: int, now_ms: int, /) -> None:
-        """Not all of a group is known: `described` takes what a look-up finds. `generation` is -1 where it is none."""
+    def group_unknown(self, group_id: str, generation: int, now_ms: int, /, *, is_guess: bool = False) -> None:
+        """Not all of a group is known: `described` takes what a look-up finds. `generation` is -1 where it is none.
+
+        With `is_guess` it takes no other's place that was asked for before.
+        """
 
 
 class _Sender:

@@ -102,6 +102,9 @@ class GroupObserver(ConsumerGroupObserver, Protocol):
     def group_changed(self, group_id: str, now_ms: int, /) -> None:
         """All events of one request or answer have happened."""
 
+    def generation_proved(self, group_id: str, generation: int, /) -> None:
+        """A heartbeat shows that a group which is to be looked up has this generation."""
+
 
 class ObservedGroups:
     """The classic groups behind one gateway."""
@@ -439,6 +442,7 @@ class ObservedGroups:
         if group is None or command.member_id not in group.members:
             return False
         if error is ErrorCode.NONE and command.generation == group.generation:
+            self._generation_shown(command)
             self._observer.member_synced(command.member_id, now_ms)
             if self._is_round_doubtful(group, now_ms):
                 self._doubt(group, now_ms)
@@ -521,7 +525,9 @@ class ObservedGroups:
             return
         if generation == group.generation:
             self._contradicted.pop(group_id, None)
-            self._distrust_shown(group_id)
+            if group_id in self._uncertain:
+                self._distrust_shown(group_id)
+                self._observer.generation_proved(group_id, generation)
             if self._is_round_doubtful(group, now_ms):
                 self._doubt(group, now_ms)
         elif self._contradicted.get(group_id) == (group.generation, generation):
@@ -550,7 +556,7 @@ class ObservedGroups:
         self._uncertain.setdefault(group_id, -1)
         self._observer.group_unknown(group_id, -1, now_ms)
         classic = generation if generation >= 0 else max(self.generation_of(group_id), 0)
-        self._observer.group_unknown(group_id, classic, now_ms)
+        self._observer.group_unknown(group_id, classic, now_ms, is_guess=generation < 0)
 
     def _is_round_doubtful(self, group: ClassicGroup, now_ms: int) -> bool:
         """Whether a heartbeat or SyncGroup that was answered without an error shows that a round is none, or over.
@@ -772,6 +778,7 @@ class ObservedGroups:
             self._revoking[event.group_id] = frozenset(event.revoking)
         elif isinstance(event, GenerationFormed | GroupDeleted):
             self._revoking.pop(event.group_id, None)
+            self._shown.pop(event.group_id, None)
             self._distrust_shown(event.group_id)
         self._observer.event_applied(self.shard, event, now_ms)
 

@@ -114,6 +114,49 @@ def test_a_generation_that_heartbeats_showed_before_they_showed_the_known_one_is
     assert world.groups.generation_of("g") == 4
 
 
+def test_a_look_up_that_waits_is_in_the_generation_that_a_heartbeat_has_proved_meanwhile() -> None:
+    """It was another instance that was wrong: seed 972674."""
+    world = World()
+    world.groups.described(CLASSIC, 4, 0)
+    for generation, now_ms in ((4, 1), (5, 2)):
+        world.differs_elsewhere(generation, now_ms)
+    world.groups.generation_shown("g", 4, 3)
+    world.gateway.tick(10_000)
+    assert world.asked == [-1, 4, -1, 4]
+
+
+def test_a_look_up_in_a_guessed_generation_takes_no_other_s_place() -> None:
+    """One instance had the generation, another only members that had left: seed 973235."""
+    world = World()
+    world.groups.described(CLASSIC, 4, 0)
+    for generation, now_ms in ((4, 1), (5, 2), (-1, 3)):
+        world.differs_elsewhere(generation, now_ms)
+    world.gateway.tick(10_000)
+    assert world.asked == [-1, 4, -1, 5]
+
+
+def test_other_instances_are_sent_no_generation_that_a_heartbeat_showed_before_the_next_one_formed() -> None:
+    """Two that send the former one at the same time contradict a third: seed 972172."""
+    world = World()
+    world.groups.described(CLASSIC, 3, 0)
+    world.groups.heartbeat_answered(Heartbeat("g", "m1", None, 3), ErrorCode.NONE, 1)
+    joining = rejoining()
+    world.groups.join_sent(joining, 2)
+    world.groups.join_answered(joining, JoinResult(ErrorCode.NONE, "m1", 4, "consumer", "range", "m1"), 3)
+    assert world.groups.generation_of("g") == 4
+    assert not world.groups.take_shown()
+
+
+def test_a_member_whose_sync_group_is_answered_is_here_though_it_was_sent_before_its_generation_was_known() -> None:
+    """The group was taken for a consumer group until then: seed 973235."""
+    world = World()
+    world.groups.described(CLASSIC, 1, 0)
+    world.groups.sync_answered(Sync("g", "m1", None, 1), ErrorCode.NONE, b"t:0", 1)
+    group = world.groups.group("g")
+    assert group is not None
+    assert world.groups.is_here(group, "m1")
+
+
 def rejoining(rebalance_timeout_ms: int = 6_000) -> Join:
     """Return a JoinGroup of `m1` with another subscription, for which a round begins."""
     protocols = (("range", b"another"),)
