@@ -128,7 +128,7 @@ class ObservedGroups:
         self._uncertain: dict[str, int] = {}
         """Groups of which not all members may be known, and the generation that an answer has shown, or -1."""
         self._asked_ms: dict[str, int] = {}
-        """By group that is being looked up, since when: its state from then on is newer than what is found."""
+        """By group that is being looked up, since when: a round that opens from then on is newer than what is found."""
         self._shown: dict[str, int] = {}
         """By group, the generation in which a heartbeat was answered last."""
         self._contradicted: dict[str, tuple[int, int]] = {}
@@ -575,14 +575,13 @@ class ObservedGroups:
     def described(self, group: DescribedGroup, generation: int, now_ms: int) -> None:
         """Take up a group that was there before, as its coordinator describes it when it is stable.
 
-        Where the group has changed its state here since it was asked for, what is found may be older: it is looked up
-        again.
+        Where a round has opened here since it was asked for, what is found may be older: it is looked up again.
         """
         known = self.shard.groups.get(group.group_id)
         asked_ms = self._asked_ms.pop(group.group_id, now_ms)
         if group.state is not Phase.STABLE:
             return
-        if isinstance(known, ClassicGroup) and known.state_timestamp_ms > asked_ms:
+        if isinstance(known, ClassicGroup) and known.is_gathering and known.state_timestamp_ms > asked_ms:
             self._observer.group_unknown(group.group_id, generation, now_ms)
             return
         shown = self._uncertain.pop(group.group_id, None)

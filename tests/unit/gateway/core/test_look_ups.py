@@ -177,6 +177,19 @@ def test_a_look_up_that_is_older_than_a_round_does_not_end_it_and_is_repeated() 
     assert world.asked == [-1, 3, 3]
 
 
+def test_a_look_up_counts_though_a_sync_group_was_answered_meanwhile() -> None:
+    """The gateway had just started: seed 983059."""
+    world = World()
+    joining = Join("g", "m2", "i2", "", "", 6_000, 6_000, "consumer", (("range", b""),), "", "")
+    world.groups.join_answered(joining, JoinResult(ErrorCode.NONE, "m2", 2, "consumer", "range", "m1"), 0)
+    world.groups.sync_answered(Sync("g", "m2", "i2", 2), ErrorCode.NONE, b"", 1)
+    everyone = tuple(DescribedMember(f"m{number}", f"i{number}", "", "", b"", b"") for number in (1, 2, 3))
+    world.groups.described(CLASSIC._replace(members=everyone), 2, 2)
+    group = world.groups.group("g")
+    assert group is not None
+    assert set(group.members) == {"m1", "m2", "m3"}
+
+
 def test_a_look_up_leaves_the_timeouts_that_a_join_group_has_shown() -> None:
     """Within half the rebalance timeout the members of a round learn of it: seed 954367."""
     world = World()
