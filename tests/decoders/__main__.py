@@ -73,13 +73,16 @@ def _run(name: str, minutes: float, seed: int) -> bool:
 
 
 def _merged(name: str) -> list[bytes]:
-    """Return the inputs of a target without those that reach nothing more."""
+    """Return the inputs of a target without those that reach nothing more. Exits where libFuzzer cannot say which."""
     target = BUILD / name / "merged"
     target.mkdir(exist_ok=True)
     for old in target.iterdir():
         old.unlink()
-    _guided(name, "-merge=1", str(target), *(str(BUILD / name / each) for each in ("inputs", "found")), *LIMITS)
-    return [path.read_bytes() for path in target.iterdir()]
+    done = _guided(name, "-merge=1", str(target), *(str(BUILD / name / each) for each in ("inputs", "found")), *LIMITS)
+    merged = [path.read_bytes() for path in target.iterdir()]
+    if done.returncode or not merged:
+        sys.exit(f"{name}: the inputs could not be merged, so the kept ones stay as they are:\n{done.stdout[-4000:]}")
+    return merged
 
 
 def _guided(name: str, *options: str) -> subprocess.CompletedProcess[str]:

@@ -6,6 +6,7 @@ so they are instrumented where they are made.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Any
 
@@ -31,7 +32,9 @@ def main() -> None:
     name, *rest = sys.argv[1:]
     target = TARGETS[name]
     _instrument_compiled()
-    atheris.Setup([sys.argv[0], *rest, f"-max_len={target.longest}"], target.run)
+    # What libFuzzer runs again to merge inputs, by a shell.
+    this = shlex.join([sys.executable, "-m", "tests.decoders.guided", name])
+    atheris.Setup([this, *rest, f"-max_len={target.longest}"], target.run)
     atheris.Fuzz()
 
 
