@@ -91,9 +91,10 @@ def decide_heartbeat(group: ClassicGroup, command: Heartbeat, now_ms: int) -> Ef
         if error or member is None:
             return (Reply(HeartbeatResult(error)),)
     if command.generation != group.generation:
-        is_behind = group.is_behind(command.member_id, command.generation)
-        return (Reply(_REBALANCING if is_behind else HeartbeatResult(ErrorCode.ILLEGAL_GENERATION)),)
-    if phase is Phase.STABLE:
+        if not group.is_behind(command.member_id, command.generation):
+            return (Reply(HeartbeatResult(ErrorCode.ILLEGAL_GENERATION)),)
+        result = _REBALANCING
+    elif phase is Phase.STABLE:
         result = _ALIVE if group.is_holding else _QUIET
     else:
         result = _REBALANCING if phase is Phase.PREPARING_REBALANCE else _ALIVE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.group.mixed import ClassicClient, Mixed, NativeClient, T, classic_members, offer, one_owner_each, rounds
-from tests.unit.group.world import REBALANCE_MS, Answer, joined, synced
+from tests.unit.group.world import REBALANCE_MS, SESSION_MS, Answer, joined, synced
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import Heartbeat, Leaving
@@ -140,6 +140,18 @@ def test_members_behind_the_groups_epoch_are_sent_to_join_and_lose_nothing() -> 
     ahead = Heartbeat("g", clients[0].member_id, None, world.group().generation + 1)
     assert world.submit(ahead).error is ErrorCode.ILLEGAL_GENERATION
     settled(world, clients)
+
+
+def test_heartbeats_of_an_old_epoch_keep_their_member_in_the_group() -> None:
+    """Its user's callback takes long, and no JoinGroup comes before it returns: seed 994713."""
+    world = Mixed()
+    clients, native = mixed_group(world)
+    native.leave()
+    for _ in range(3):
+        world.advance(SESSION_MS - 1)
+        for client in clients:
+            world.submit(Heartbeat("g", client.member_id, None, client.generation))
+    assert {client.member_id for client in clients} <= world.group().members.keys()
 
 
 def test_old_epochs_are_illegal_again_once_the_round_is_over() -> None:
