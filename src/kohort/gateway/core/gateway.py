@@ -175,7 +175,7 @@ class Gateway:
         if len(self._looked_up) >= MOST_LOOKED_UP:
             self._looked_up.clear()
         self._looked_up[key] = now_ms
-        self.groups.asked(group_id, now_ms)
+        self.groups.asked(group_id, generation, now_ms)
         self._look_up(group_id, generation)
 
     def generation_proved(self, group_id: str, generation: int, /) -> None:

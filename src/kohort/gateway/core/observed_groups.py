@@ -566,10 +566,11 @@ class ObservedGroups:
         """
         return group.phase in _IN_A_ROUND and now_ms - group.state_timestamp_ms > DOUBTFUL_MS
 
-    def asked(self, group_id: str, now_ms: int) -> None:
-        """A look-up of a group begins."""
-        self.consumer.asked(group_id)
-        if group_id in self._uncertain:
+    def asked(self, group_id: str, generation: int, now_ms: int) -> None:
+        """A look-up of a group begins: of a classic one, or of a consumer group where there is no generation, -1."""
+        if generation < 0:
+            self.consumer.asked(group_id)
+        elif group_id in self._uncertain:
             self._asked_ms[group_id] = now_ms
 
     def described(self, group: DescribedGroup, generation: int, now_ms: int) -> None:
@@ -779,6 +780,8 @@ class ObservedGroups:
             self._revoking.pop(event.group_id, None)
             self._shown.pop(event.group_id, None)
             self._distrust_shown(event.group_id)
+            if isinstance(event, GroupDeleted):
+                self._asked_ms.pop(event.group_id, None)
         self._observer.event_applied(self.shard, event, now_ms)
 
 

@@ -274,7 +274,7 @@ class StandstillChecker(Checker):
             or faults.is_cluster_disturbed(since_us)
             or faults.is_any_member_disturbed(since_us)
             or self._ended_us.get(event.group_id, since_us) > since_us
-            or not self._away.get(event.group_id, set()).isdisjoint(each.instance_id or "" for each in event.members)
+            or not self._away.get(event.group_id, set()).isdisjoint(each.instance_id for each in event.members)
         )
 
     def _judge(self, group_id: str, found: _Round, shard: Shard) -> None:

@@ -177,6 +177,18 @@ def test_a_look_up_that_is_older_than_a_round_does_not_end_it_and_is_repeated() 
     assert world.asked == [-1, 3, 3]
 
 
+def test_a_look_up_as_a_consumer_group_does_not_make_one_as_a_classic_group_newer() -> None:
+    world = World()
+    world.groups.described(CLASSIC, 3, 0)
+    world.differs_elsewhere(3, 1)
+    world.groups.join_sent(rejoining(), 2)
+    world.groups.asked("g", -1, 3)
+    world.groups.described(CLASSIC, 3, 4)
+    group = world.groups.group("g")
+    assert group is not None
+    assert group.awaiting_join == {"m1"}
+
+
 def test_a_look_up_counts_though_a_sync_group_was_answered_meanwhile() -> None:
     """The gateway had just started: seed 983059."""
     world = World()
