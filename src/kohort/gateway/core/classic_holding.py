@@ -302,7 +302,7 @@ class ClassicHolding:
         self._parking.announce(announce.group_id, announce.awaited, announce.stopping, announce.latest_ms, now_ms)
         self._instances.announced(announce.group_id, now_ms)
         group = self._groups.group(announce.group_id)
-        if group is not None and all(self._groups.is_here(group, each) for each in announce.awaited):
+        if group is not None and all(self._groups.last_requests.is_here(group, each) for each in announce.awaited):
             self._complete.add(announce.group_id)
             self._await_sessions(announce.group_id, now_ms)
 
@@ -315,7 +315,7 @@ class ClassicHolding:
         group, unreached = self._groups.group(group_id), self._parking.unreached(group_id)
         if group is None or not unreached:
             return
-        ends_ms = {each: self._groups.session_end_ms(group, each, now_ms) for each in group.members}
+        ends_ms = {each: self._groups.last_requests.session_end_ms(group, each, now_ms) for each in group.members}
         silent = [each for each in unreached if ends_ms.get(each, now_ms) <= now_ms]
         if later_ms := [end_ms for end_ms in ends_ms.values() if end_ms > now_ms]:
             self.timers.arm((self, group_id), min(later_ms), partial(self._await_sessions, group_id))

@@ -240,7 +240,7 @@ class Instances:
 
     def _forget_silent(self, now_ms: int) -> None:
         self.locations.forget_silent(now_ms)
-        self._groups.forget_silent(now_ms)
+        self._groups.last_requests.forget_silent(now_ms)
         if self.locations:
             self._timers.arm(_SILENT_MEMBERS, now_ms + FORGET_EVERY_MS, self._forget_silent)
 
@@ -316,7 +316,7 @@ class Instances:
             self._seen_elsewhere(instance_id, live.group_id, member_id, now_ms)
         differs, generation = self._differs(instance_id, live)
         self._groups.live_elsewhere(live.group_id, generation, live.members, now_ms, differs=differs)
-        self._groups.generation_shown(live.group_id, live.shown, now_ms)
+        self._groups.look_ups.generation_shown(live.group_id, live.shown, now_ms)
 
     def _differs(self, instance_id: str, live: LiveGroup) -> tuple[bool, int]:
         """Return whether a peer knows a group otherwise, and a look-up may show who is right; and its generation there.
@@ -377,7 +377,7 @@ class Instances:
         if not self._peers:
             self._sent.clear()
             self._differing.clear()
-            self._groups.take_shown()
+            self._groups.look_ups.take_shown()
             return
         self._timers.arm(self, now_ms + SUMMARY_MS, self._summarize)
         sent, self._sent = self._sent, defaultdict(set)
@@ -392,7 +392,7 @@ class Instances:
     def _summaries(self, members: Mapping[str, Iterable[str]]) -> Iterable[bytes]:
         """Return messages that name these members by group; one at least."""
         groups: list[LiveGroup] = []
-        shown = self._groups.take_shown()
+        shown = self._groups.look_ups.take_shown()
         room = MOST_MEMBERS
         for group_id, each in sorted(members.items()):
             several = sorted(each)

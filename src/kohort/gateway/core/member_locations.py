@@ -10,7 +10,8 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from kohort.gateway.core.observed_groups import FORGET_MS, ObservedGroups
+from kohort.gateway.core.last_requests import FORGET_MS
+from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.group.classic.group import COOPERATIVE, ClassicGroup
 from kohort.model.ids import LONGEST_CACHED_NAME
 from kohort.model.printable import printable

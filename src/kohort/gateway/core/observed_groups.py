@@ -17,12 +17,9 @@ from functools import partial
 from typing import Protocol
 from zlib import crc32
 
-from kohort.gateway.core.observed_consumer_groups import (
-    SILENT_SHARE,
-    UNKNOWN_MS,
-    ConsumerGroupObserver,
-    ObservedConsumerGroups,
-)
+from kohort.gateway.core.last_requests import LastRequests
+from kohort.gateway.core.look_ups import LookUpObserver, LookUps, generation_of
+from kohort.gateway.core.observed_consumer_groups import UNKNOWN_MS, ObservedConsumerGroups
 from kohort.group.classic.group import ClassicGroup, Phase, stored, stored_member
 from kohort.group.commands import (
     Command,
@@ -64,27 +61,14 @@ from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import Timers
 
-LARGEST_GENERATION = 2**31 - 1
-"""What the protocol can say; the one after it may be predicted from an answer that is garbage."""
-
-DOUBTFUL_MS = 1_000
-"""How long after a predicted round began, or formed, a heartbeat that is answered without an error contradicts it."""
-
-FORGET_MS = 3_600_000
-"""How long it is known when a member sent its last request: no session is as long."""
-
-MOST_SHOWN = 10_000
-"""Of how many groups `_shown` has a generation; without another instance to send it to, nothing else empties it."""
-
 UNKNOWN_REBALANCE_MS = 10_000
 """For which rebalance timeout one that no JoinGroup has shown is taken. It is short: who learns of a round too late for
 the real one is evicted."""
 
 _GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
-_IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
 
 
-class GroupObserver(ConsumerGroupObserver, Protocol):
+class GroupObserver(LookUpObserver, Protocol):
     """Who learns what happened to the groups."""
 
     def member_joined(self, group_id: str, member_id: str, /) -> None:
@@ -102,9 +86,6 @@ class GroupObserver(ConsumerGroupObserver, Protocol):
     def group_changed(self, group_id: str, now_ms: int, /) -> None:
         """All events of one request or answer have happened."""
 
-    def generation_proved(self, group_id: str, generation: int, /) -> None:
-        """A heartbeat shows that a group which is to be looked up has this generation."""
-
 
 class ObservedGroups:
     """The classic groups behind one gateway."""
@@ -113,26 +94,16 @@ class ObservedGroups:
         # What the cluster's brokers refuse, their answers show.
         self.shard = Shard(replace(settings, min_session_timeout_ms=0, max_session_timeout_ms=UNLIMITED))
         self.consumer = ObservedConsumerGroups(self.shard, observer, self._predict)
+        self.last_requests = LastRequests()
+        self.look_ups = LookUps(self.shard, self.last_requests, observer)
         self._observer = observer
         self._timers = timers
-        self._seen_ms: dict[str, int] = {}
-        """By member id, when it last sent a request."""
-        self._generations: dict[str, int] = {}
-        """By member id, the generation that its last SyncGroup or heartbeat named."""
         self._nameless: dict[str, list[Join]] = {}
         """By group, JoinGroups without an id that are not answered yet, and will be when the generation forms."""
         self._joining: dict[str, Join] = {}
         """By member id, JoinGroups that are not answered yet."""
         self._unformed: dict[str, tuple[Join, JoinResult]] = {}
         """By group, the first answer of a generation of which not all members are known yet."""
-        self._uncertain: dict[str, int] = {}
-        """Groups of which not all members may be known, and the generation that an answer has shown, or -1."""
-        self._asked_ms: dict[str, int] = {}
-        """By group that is being looked up, since when: a round that opens from then on is newer than what is found."""
-        self._shown: dict[str, int] = {}
-        """By group, the generation in which a heartbeat was answered last."""
-        self._contradicted: dict[str, tuple[int, int]] = {}
-        """By group, the generation that it has here, and the one in which a heartbeat was answered."""
         self._revoking: dict[str, frozenset[str]] = {}
         """By group whose members wait for those that must revoke, which ones must, until the next generation forms."""
         self._handed_in: dict[str, tuple[Sync, str]] = {}
@@ -143,26 +114,11 @@ class ObservedGroups:
         group = self.shard.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
-    def member_seen(self, group_id: str, member_id: str, now_ms: int) -> None:
-        """A member has sent a request; of senders that are no members nothing is kept."""
-        group = self.group(group_id)
-        if group is not None and member_id in group.members:
-            self._seen_ms[member_id] = now_ms
-
-    def forget_silent(self, now_ms: int) -> None:
-        """Forget when members that have sent nothing for long did so last."""
-        for member_id in [each for each, seen_ms in self._seen_ms.items() if now_ms - seen_ms >= FORGET_MS]:
-            del self._seen_ms[member_id]
-            self._generations.pop(member_id, None)
-
     # What other instances of the gateway know
 
     def generation_of(self, group_id: str) -> int:
         """Return the generation of a classic group, the epoch of a consumer group, or -1 where there is no group."""
-        group = self.shard.groups.get(group_id)
-        if isinstance(group, ClassicGroup):
-            return min(group.generation, LARGEST_GENERATION)
-        return min(group.epoch, LARGEST_GENERATION) if isinstance(group, ConsumerGroup) else -1
+        return generation_of(self.shard.groups.get(group_id))
 
     def generation_among(self, group_id: str, members: Collection[str]) -> int:
         """Return `generation_of` where one of these members is in it, else -1: it may be that of a former group."""
@@ -198,15 +154,14 @@ class ObservedGroups:
             if isinstance(group, ConsumerGroup):
                 self.consumer.member_seen(group_id, member_id, now_ms)
             else:
-                self.member_seen(group_id, member_id, now_ms)
+                self.last_requests.sent(group, member_id, now_ms)
         if differs:
             # The other may know it as a group of the other kind, and either of the two may be wrong.
-            self._look_up_both(group_id, generation, now_ms)
+            self.look_ups.ask_for_both(group_id, generation, now_ms)
         elif isinstance(group, ConsumerGroup) and not is_same:
             self._observer.group_unknown(group_id, -1, now_ms)
         elif isinstance(group, ClassicGroup) and not is_same and generation >= group.generation:
-            self._uncertain.setdefault(group_id, -1)
-            self._observer.group_unknown(group_id, generation, now_ms)
+            self.look_ups.ask(group_id, generation, now_ms)
 
     # JoinGroup
 
@@ -220,7 +175,7 @@ class ObservedGroups:
             if _is_let_in(command):
                 self._nameless.setdefault(command.group_id, []).append(command)
             return
-        self.member_seen(command.group_id, command.member_id, now_ms)
+        self.last_requests.sent(group, command.member_id, now_ms)
         if self._is_new(group, command):
             self._nameless.setdefault(command.group_id, []).append(command)
             self._open(group, Cause(CauseKind.MEMBER_JOINED, now_ms, None, command.reason), now_ms)
@@ -317,7 +272,7 @@ class ObservedGroups:
     def _admit(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
         """Let a member in that is new to the group, or new to us."""
         member_id = result.member_id
-        self._seen_ms[member_id] = now_ms
+        self.last_requests.found(member_id, now_ms)
         if member_id in group.members:
             return
         old_id = group.static_members.get(command.instance_id) if command.instance_id is not None else None
@@ -343,8 +298,7 @@ class ObservedGroups:
         """The first answer of a generation: those who sent no JoinGroup are not in it, as far as we see them."""
         if not group.generation and not result.members:
             # The group may be no newer than this gateway, and the answer no news but to a static member that returns.
-            self._uncertain.setdefault(group.group_id, -1)
-            self._observer.group_unknown(group.group_id, result.generation, now_ms)
+            self.look_ups.ask(group.group_id, result.generation, now_ms)
         if result.generation != group.generation + 1:
             # Generations are dense in a log, but some may have formed unseen.
             missed = _synced(group, _assignments_of(group), now_ms, Cause(CauseKind.NOT_OBSERVED, now_ms))
@@ -407,8 +361,7 @@ class ObservedGroups:
     def sync_sent(self, command: Sync, now_ms: int, remark: str = "") -> None:
         """A member asks for its assignment; the leader hands all of them in. `remark` is why they are not its own."""
         self._instance_shown(command, now_ms)
-        self.member_seen(command.group_id, command.member_id, now_ms)
-        self._generation_shown(command)
+        self._sent(command, now_ms)
         self._form_at_last(command.group_id, now_ms)
         group = self.group(command.group_id)
         if group is None:
@@ -429,7 +382,7 @@ class ObservedGroups:
         if group is None or command.generation != group.generation or command.member_id != group.leader:
             return
         if group.phase is Phase.COMPLETING_REBALANCE:
-            self._doubt(group, now_ms)
+            self.look_ups.doubt(group, now_ms)
 
     def sync_answered(self, command: Sync, error: ErrorCode, assignment: bytes, now_ms: int) -> bool:
         """A SyncGroup is answered: the first answer without an error shows that the assignment is stored.
@@ -442,10 +395,9 @@ class ObservedGroups:
         if group is None or command.member_id not in group.members:
             return False
         if error is ErrorCode.NONE and command.generation == group.generation:
-            self._generation_shown(command)
+            self.last_requests.named(group, command)
             self._observer.member_synced(command.member_id, now_ms)
-            if self._is_round_doubtful(group, now_ms):
-                self._doubt(group, now_ms)
+            self.look_ups.doubt_round(group, now_ms)
             if group.phase is Phase.COMPLETING_REBALANCE:
                 handed_in, remark = self._handed_in.pop(command.group_id, (None, ""))
                 if handed_in is not None and handed_in.generation == group.generation:
@@ -454,7 +406,7 @@ class ObservedGroups:
                     self._store(group, dict(handed_in.assignments) if handed_in is not None else {}, now_ms)
             if group.members[command.member_id].assignment != assignment:
                 # The leader of a group that was there before hands nothing in when it returns (KIP-814).
-                self._doubt(group, now_ms)
+                self.look_ups.doubt(group, now_ms)
             group.members[command.member_id].assignment = assignment
         elif error is ErrorCode.REBALANCE_IN_PROGRESS:
             if group.phase in _GATHERED and command.generation == group.generation:
@@ -478,8 +430,7 @@ class ObservedGroups:
     def heartbeat_sent(self, command: Heartbeat, now_ms: int) -> None:
         """A member sends a heartbeat."""
         self._instance_shown(command, now_ms)
-        self.member_seen(command.group_id, command.member_id, now_ms)
-        self._generation_shown(command)
+        self._sent(command, now_ms)
         self.consumer.classic_sent(command, now_ms)
 
     def heartbeat_answered(self, command: Heartbeat, error: ErrorCode, now_ms: int) -> None:
@@ -487,18 +438,16 @@ class ObservedGroups:
         group_id, member_id = command.group_id, command.member_id
         group = self.group(group_id)
         if error is ErrorCode.NONE:
-            if len(self._shown) >= MOST_SHOWN:
-                self._shown.clear()
-            self._shown[group_id] = command.generation
+            self.look_ups.heartbeat_answered(group_id, command.generation)
         if group is None or member_id not in group.members:
             self.consumer.classic_heartbeat_answered(command, error, now_ms)
             known = self.shard.groups.get(group_id)
             if error is ErrorCode.NONE and (known is None or not known.members):
                 self._observer.group_unknown(group_id, command.generation, now_ms)
             elif error is ErrorCode.NONE and group is not None:
-                self._doubt(group, now_ms, command.generation)
+                self.look_ups.doubt(group, now_ms, command.generation)
             elif error is ErrorCode.NONE and known is not None and member_id not in known.members:
-                self._look_up_both(group_id, command.generation, now_ms)
+                self.look_ups.ask_for_both(group_id, command.generation, now_ms)
             return
         if error is ErrorCode.REBALANCE_IN_PROGRESS and group.phase in _GATHERED:
             self._open_unseen(group, now_ms)
@@ -506,95 +455,27 @@ class ObservedGroups:
             self._evicted(group_id, member_id, now_ms)
         else:
             if error is ErrorCode.NONE:
-                self.generation_shown(group_id, command.generation, now_ms)
+                self.look_ups.generation_shown(group_id, command.generation, now_ms)
             return
         self._observer.group_changed(group_id, now_ms)
-
-    def take_shown(self) -> dict[str, int]:
-        """Return by group the generation in which a heartbeat was answered since this was called last."""
-        shown, self._shown = self._shown, {}
-        return shown
-
-    def generation_shown(self, group_id: str, generation: int, now_ms: int) -> None:
-        """A heartbeat of this generation was answered without an error, here or elsewhere; -1 is none.
-
-        Answers of several connections arrive in any order: a difference counts when it is there for a second time.
-        """
-        group = self.group(group_id)
-        if group is None or generation < 0:
-            return
-        if generation == group.generation:
-            self._contradicted.pop(group_id, None)
-            if group_id in self._uncertain:
-                self._distrust_shown(group_id)
-                self._observer.generation_proved(group_id, generation)
-            if self._is_round_doubtful(group, now_ms):
-                self._doubt(group, now_ms)
-        elif self._contradicted.get(group_id) == (group.generation, generation):
-            self._doubt(group, now_ms, generation)
-        else:
-            self._contradicted[group_id] = group.generation, generation
-
-    def _doubt(self, group: ClassicGroup, now_ms: int, shown: int = -1) -> None:
-        """Look a group up: an answer contradicts what is known of it. `shown` is the generation of the answer."""
-        if shown >= 0:
-            self._uncertain[group.group_id] = shown
-        else:
-            self._uncertain.setdefault(group.group_id, -1)
-        self._observer.group_unknown(group.group_id, group.generation if shown < 0 else shown, now_ms)
-
-    def _distrust_shown(self, group_id: str) -> None:
-        """The generation that a heartbeat has shown, for which a look-up waits, is older than what was seen now."""
-        if self._uncertain.get(group_id, -1) >= 0:
-            self._uncertain[group_id] = -1
-
-    def _look_up_both(self, group_id: str, generation: int, now_ms: int) -> None:
-        """Look a group up as one of either kind: it may have become the other unseen.
-
-        Without a generation, -1, it is looked up in the one that is known.
-        """
-        self._uncertain.setdefault(group_id, -1)
-        self._observer.group_unknown(group_id, -1, now_ms)
-        classic = generation if generation >= 0 else max(self.generation_of(group_id), 0)
-        self._observer.group_unknown(group_id, classic, now_ms, is_guess=generation < 0)
-
-    def _is_round_doubtful(self, group: ClassicGroup, now_ms: int) -> bool:
-        """Whether a heartbeat or SyncGroup that was answered without an error shows that a round is none, or over.
-
-        While a round gathers, none is, but for some that were faster than what opens it. While its members wait for
-        their assignments, all are: then the answers of SyncGroup went another way, or the leader takes long.
-        """
-        return group.phase in _IN_A_ROUND and now_ms - group.state_timestamp_ms > DOUBTFUL_MS
 
     def asked(self, group_id: str, generation: int, now_ms: int) -> None:
         """A look-up of a group begins: of a classic one, or of a consumer group where there is no generation, -1."""
         if generation < 0:
             self.consumer.asked(group_id)
-        elif group_id in self._uncertain:
-            self._asked_ms[group_id] = now_ms
+        else:
+            self.look_ups.asked(group_id, now_ms)
 
     def described(self, group: DescribedGroup, generation: int, now_ms: int) -> None:
-        """Take up a group that was there before, as its coordinator describes it when it is stable.
-
-        Where a round has opened here since it was asked for, what is found may be older: it is looked up again.
-        """
+        """Take up a group that was there before, as its coordinator describes it when it is stable."""
+        if not self.look_ups.is_believed(group, generation, now_ms):
+            return
         known = self.shard.groups.get(group.group_id)
-        asked_ms = self._asked_ms.pop(group.group_id, now_ms)
-        if group.state is not Phase.STABLE:
-            return
-        if isinstance(known, ClassicGroup) and known.is_gathering and known.state_timestamp_ms > asked_ms:
-            self._observer.group_unknown(group.group_id, generation, now_ms)
-            return
-        shown = self._uncertain.pop(group.group_id, None)
-        if known is not None and known.members and shown is None:
-            return
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
         timeouts: dict[str, tuple[int, int]] = {}
         if isinstance(known, ConsumerGroup):
             self.consumer.forget(known, cause, now_ms)
         elif known is not None:
-            if self._is_no_news(known, group, generation, shown):
-                return
             timeouts = {
                 each.member_id: (each.rebalance_timeout_ms, each.session_timeout_ms) for each in known.members.values()
             }
@@ -607,30 +488,15 @@ class ObservedGroups:
         stored_then = generation, group.protocol_name, None, now_ms, members, cause
         apply(self.shard, GroupStored(group.group_id, group.protocol_type, *stored_then))
         for member in members:
-            self._seen_ms[member.member_id] = now_ms
+            self.last_requests.found(member.member_id, now_ms)
         self._observer.event_applied(self.shard, GroupLoaded(group.group_id, cause), now_ms)
-
-    def _is_no_news(self, known: ClassicGroup, found: DescribedGroup, generation: int, shown: int | None) -> bool:
-        """Whether a look-up shows what is known, or a former group of the name has caused it.
-
-        `generation` is the one in which it was looked up, `shown` the one that a heartbeat has shown.
-        """
-        if generation == known.generation:
-            return _is_as_described(known, found)
-        # A heartbeat that comes late shows a lower one: a higher one need not be shown twice.
-        is_shown_once = self._contradicted.get(found.group_id) == (known.generation, generation)
-        if generation == shown or (is_shown_once and generation > known.generation):
-            return False
-        is_another = known.members.keys().isdisjoint(member.member_id for member in found.members)
-        return (generation < known.generation and not is_another) or self._are_here(known, found)
 
     def consumer_described(self, group: DescribedConsumerGroup, now_ms: int) -> None:
         """Correct a consumer group by what its coordinator describes; where it was taken for a classic one, too."""
         known = self.group(group.group_id)
         if known is not None:
-            if group.group_id not in self._uncertain:
+            if not self.look_ups.settle(group.group_id):
                 return
-            del self._uncertain[group.group_id]
             self.consumer.replace_classic(known, group.group_id, group.epoch, now_ms)
         self.consumer.described(group, now_ms)
 
@@ -642,6 +508,12 @@ class ObservedGroups:
             return
         self._predict(decide(self.shard, command, now_ms), now_ms)
         self._observer.group_changed(command.group_id, now_ms)
+
+    def _sent(self, command: Heartbeat | Sync, now_ms: int) -> None:
+        """A request that names a generation was sent; its sender need not be a member."""
+        group = self.group(command.group_id)
+        self.last_requests.sent(group, command.member_id, now_ms)
+        self.last_requests.named(group, command)
 
     def _instance_shown(self, command: Heartbeat | Sync, now_ms: int) -> None:
         """A leader is first seen in others' answers, which do not contain its instance: its own requests do."""
@@ -665,47 +537,17 @@ class ObservedGroups:
         group = self.group(group_id)
         if group is None or member_id not in group.members:
             return
-        cause = self._cause_of_absence(group, member_id, now_ms)
+        cause = self.last_requests.cause_of_absence(group, member_id, now_ms)
         self._remove(group, member_id, cause, now_ms)
         self._open(group, cause, now_ms)
 
     def _open_unseen(self, group: ClassicGroup, now_ms: int) -> None:
         """A round is open that no request has shown: a member's session has ended, or a request went another way."""
-        silent = [
-            member_id
-            for member_id, member in sorted(group.members.items())
-            if self._silence_ms(member_id, now_ms) >= SILENT_SHARE * member.session_timeout_ms
-        ]
-        causes = [self._cause_of_absence(group, member_id, now_ms) for member_id in silent]
+        silent = [each for each in sorted(group.members) if self.last_requests.is_silent(group, each, now_ms)]
+        causes = [self.last_requests.cause_of_absence(group, member_id, now_ms) for member_id in silent]
         for member_id, cause in zip(silent, causes, strict=True):
             self._remove(group, member_id, cause, now_ms)
         self._open(group, causes[0] if causes else Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
-
-    def _generation_shown(self, command: Heartbeat | Sync) -> None:
-        group = self.group(command.group_id)
-        if group is not None and command.member_id in group.members:
-            self._generations[command.member_id] = command.generation
-
-    def is_here(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether a member has sent its requests through this gateway since the group's generation formed."""
-        return self._generations.get(member_id) == group.generation
-
-    def _are_here(self, known: ClassicGroup, found: DescribedGroup) -> bool:
-        """Whether all members of a described group have sent requests of the generation that is known."""
-        return known.phase is Phase.STABLE and all(self.is_here(known, each.member_id) for each in found.members)
-
-    def session_end_ms(self, group: ClassicGroup, member_id: str, now_ms: int) -> int:
-        """Return when the coordinator evicts a member that stays silent, as far as it is seen."""
-        return now_ms - self._silence_ms(member_id, now_ms) + group.members[member_id].session_timeout_ms
-
-    def _silence_ms(self, member_id: str, now_ms: int) -> int:
-        return now_ms - self._seen_ms.get(member_id, now_ms)
-
-    def _cause_of_absence(self, group: ClassicGroup, member_id: str, now_ms: int) -> Cause:
-        timeout_ms = group.members[member_id].session_timeout_ms
-        is_silent = self._silence_ms(member_id, now_ms) >= SILENT_SHARE * timeout_ms
-        kind = CauseKind.SESSION_TIMEOUT if is_silent else CauseKind.NOT_OBSERVED
-        return Cause(kind, now_ms, member_id, f"no heartbeat for {timeout_ms / 1000:.1f} s" if is_silent else "")
 
     # What all of them share
 
@@ -759,7 +601,7 @@ class ObservedGroups:
     def _remove(self, group: ClassicGroup, member_id: str, cause: Cause, now_ms: int) -> None:
         member = group.members[member_id]
         is_timeout = cause.kind is CauseKind.SESSION_TIMEOUT
-        silent_ms = self._silence_ms(member_id, now_ms) if is_timeout else -1
+        silent_ms = self.last_requests.silence_ms(member_id, now_ms) if is_timeout else -1
         self._apply(
             MemberRemoved(group.group_id, member_id, member.instance_id, cause, silent_ms, member.session_timeout_ms),
             now_ms,
@@ -772,29 +614,18 @@ class ObservedGroups:
         apply(self.shard, event)
         if isinstance(event, MemberRemoved | StaticMemberReplaced):
             gone = event.member_id if isinstance(event, MemberRemoved) else event.old_member_id
-            self._seen_ms.pop(gone, None)
-            self._generations.pop(gone, None)
+            self.last_requests.removed(gone)
         elif isinstance(event, RevocationsAwaited) and event.is_holding:
             self._revoking[event.group_id] = frozenset(event.revoking)
         elif isinstance(event, GenerationFormed | GroupDeleted):
             self._revoking.pop(event.group_id, None)
-            self._shown.pop(event.group_id, None)
-            self._distrust_shown(event.group_id)
-            if isinstance(event, GroupDeleted):
-                self._asked_ms.pop(event.group_id, None)
+        self.look_ups.event_applied(event)
         self._observer.event_applied(self.shard, event, now_ms)
 
 
 def _is_let_in(command: Join) -> bool:
     """Whether a sender without an id is let in at once: it is static, or need not come back with an id."""
     return not command.member_id and (command.instance_id is not None or not command.is_two_step)
-
-
-def _is_as_described(known: ClassicGroup, group: DescribedGroup) -> bool:
-    """Whether a look-up shows what is known of a stable group."""
-    members = {(each.member_id, each.instance_id, each.client_id, each.assignment) for each in known.members.values()}
-    described = {(each.member_id, each.instance_id, each.client_id, each.assignment) for each in group.members}
-    return known.phase is Phase.STABLE and members == described
 
 
 def _is_former_id(command: Join, leader: str) -> bool:

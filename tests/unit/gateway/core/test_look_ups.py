@@ -109,7 +109,7 @@ def test_a_generation_that_heartbeats_showed_before_they_showed_the_known_one_is
     world = World()
     world.groups.described(CLASSIC, 4, 0)
     for generation in (3, 3, 4):
-        world.groups.generation_shown("g", generation, 1)
+        world.groups.look_ups.generation_shown("g", generation, 1)
     world.groups.described(CLASSIC, 3, 2)
     assert world.groups.generation_of("g") == 4
 
@@ -120,7 +120,7 @@ def test_a_look_up_that_waits_is_in_the_generation_that_a_heartbeat_has_proved_m
     world.groups.described(CLASSIC, 4, 0)
     for generation, now_ms in ((4, 1), (5, 2)):
         world.differs_elsewhere(generation, now_ms)
-    world.groups.generation_shown("g", 4, 3)
+    world.groups.look_ups.generation_shown("g", 4, 3)
     world.gateway.tick(10_000)
     assert world.asked == [-1, 4, -1, 4]
 
@@ -144,7 +144,7 @@ def test_other_instances_are_sent_no_generation_that_a_heartbeat_showed_before_t
     world.groups.join_sent(joining, 2)
     world.groups.join_answered(joining, JoinResult(ErrorCode.NONE, "m1", 4, "consumer", "range", "m1"), 3)
     assert world.groups.generation_of("g") == 4
-    assert not world.groups.take_shown()
+    assert not world.groups.look_ups.take_shown()
 
 
 def test_a_member_whose_sync_group_is_answered_is_here_though_it_was_sent_before_its_generation_was_known() -> None:
@@ -154,7 +154,7 @@ def test_a_member_whose_sync_group_is_answered_is_here_though_it_was_sent_before
     world.groups.sync_answered(Sync("g", "m1", None, 1), ErrorCode.NONE, b"t:0", 1)
     group = world.groups.group("g")
     assert group is not None
-    assert world.groups.is_here(group, "m1")
+    assert world.groups.last_requests.is_here(group, "m1")
 
 
 def rejoining(rebalance_timeout_ms: int = 6_000) -> Join:
@@ -225,8 +225,8 @@ def test_a_generation_that_heartbeats_show_twice_is_the_group_s_though_it_is_low
     assert world.asked == [1]
     world.groups.described(CLASSIC, 1, 3)
     assert world.groups.generation_of("g") == 1
-    assert world.groups.take_shown() == {"g": 1}, "which other instances are sent"
-    assert not world.groups.take_shown()
+    assert world.groups.look_ups.take_shown() == {"g": 1}, "which other instances are sent"
+    assert not world.groups.look_ups.take_shown()
 
 
 def test_a_look_up_that_shows_what_is_known_is_no_event() -> None:
@@ -287,7 +287,7 @@ def test_a_higher_generation_that_another_instance_has_need_be_shown_only_once()
     world = World()
     world.groups.described(CLASSIC, 2, 0)
     world.groups.heartbeat_sent(Heartbeat("g", "m1", None, 2), 1)
-    world.groups.generation_shown("g", 3, 2)
+    world.groups.look_ups.generation_shown("g", 3, 2)
     world.differs_elsewhere(3, 2)
     world.groups.described(CLASSIC, 3, 3)
     assert world.groups.generation_of("g") == 3
@@ -381,4 +381,4 @@ def test_other_instances_learn_of_heartbeats_that_are_answered_in_a_group_that_i
     """The instance had just started, and the others had not seen the round end: seed 942949."""
     world = World()
     world.groups.heartbeat_answered(Heartbeat("g", "m1", None, 3), ErrorCode.NONE, 0)
-    assert world.groups.take_shown() == {"g": 3}
+    assert world.groups.look_ups.take_shown() == {"g": 3}
