@@ -22,7 +22,7 @@ from kohort.node.configuration.listeners import Listener
 from kohort.node.connection_limit import ConnectionCounts, ConnectionLimit
 from kohort.node.request_memory import RequestMemory
 from kohort.node.route import Route
-from kohort.node.step_scheduler import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
+from kohort.node.step_scheduler import SHORT_FRAME, UNFINISHED, Steps
 from kohort.wire.apis import Api
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter, FrameTooLarge, decode_request_header, join_small
@@ -38,6 +38,9 @@ _MOST_PARTS = 256
 """A response in more buffers is sent in fewer: each costs the socket more than its copy."""
 SEND_BYTES = 64 << 10
 """Responses of one batch of requests leave together up to this size; then the client must keep up."""
+
+CLOCK_EVERY = 8
+"""After so many short requests of one turn the clock is read: that costs a hundredth of a heartbeat."""
 
 OVERTAKING_BYTES = 16 << 10
 """A larger request waits for those before it: it would be decoded twice."""
@@ -133,7 +136,7 @@ class Connections:
         """Go on with a client that has read its responses."""
         self.clock.advance(now_ms)
         connection.is_paused = False
-        self._steps.left = TURN_STEPS
+        self._steps.begin_turn()
         self._touched[connection] = None
         self.settle()
 
@@ -151,7 +154,7 @@ class Connections:
         except (FrameTooLarge, MalformedMessage) as error:
             self.reject(connection, describe_foreign_protocol(chunk) or str(error))
             return
-        self._steps.left = TURN_STEPS
+        self._steps.begin_turn()
         if connection.backlog or connection.is_blocked:
             self._put_back(connection, frames)
         else:
@@ -225,7 +228,7 @@ class Connections:
         """Spend one turn's steps on the unfinished work, and one turn's on the requests left behind."""
         steps = self._steps
         steps.run_slice()
-        steps.left = TURN_STEPS
+        steps.begin_turn()
         while self.behind and steps.left > 0:
             connection = next(iter(self.behind))
             del self.behind[connection]
@@ -250,6 +253,8 @@ class Connections:
                 break
             steps.left -= 1
             self._dispatch(connection, frame)
+            if not steps.left % CLOCK_EVERY:
+                steps.look_at_clock()
             if connection.is_closed:
                 return
             if connection.out_bytes > SEND_BYTES:

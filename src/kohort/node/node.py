@@ -20,7 +20,7 @@ from kohort.node.configuration.config import Config
 from kohort.node.connections import Connections
 from kohort.node.durability import Durability, Flush
 from kohort.node.services import Services
-from kohort.node.step_scheduler import TURN_STEPS, StepScheduler
+from kohort.node.step_scheduler import StepScheduler
 from kohort.node.timers import NodeClock, Timers
 from kohort.node.topics.log_cleaner import LogCleaner
 
@@ -33,7 +33,8 @@ class Node:
     """One broker. `random_bytes(n)` gives ids; `now_ms` is milliseconds since the epoch and never goes back.
 
     `assignors` are the server-side assignors by name, the default first; without any, those that the setting names.
-    `elapsed_us` is a clock of microseconds that measures how long a target takes to compute; without one it took none.
+    `elapsed_us` is a clock of microseconds: it measures how long targets take to compute, and turns last; without
+    it both take no time.
     `claims` verify the tokens of OAUTHBEARER, by the name of the listener.
     """
 
@@ -56,7 +57,7 @@ class Node:
         self.durability = Durability()
         self.state = BrokerState(config, disk, random_bytes, self.clock, self.durability)
         self.topics = self.state.topics
-        self._steps = StepScheduler()
+        self._steps = StepScheduler(elapsed_us)
         services = Services(
             config, disk, random_bytes, self.clock, self.timers, self.durability, self._steps, self.state
         )
@@ -95,7 +96,7 @@ class Node:
     def tick(self, now_ms: int) -> None:
         """Run the timers that are due."""
         self.clock.advance(now_ms)
-        self._steps.left = TURN_STEPS
+        self._steps.begin_turn()
         self.durability.run_postponed()  # input that came before a deadline counts before it
         self.timers.run_due(self.clock.now_ms)
         self.connections.settle()
@@ -121,7 +122,7 @@ class Node:
         Another thread may `run` the flush that is returned; `end_flush` must follow before the next one begins.
         """
         self.clock.advance(now_ms)
-        self._steps.left = TURN_STEPS
+        self._steps.begin_turn()
         flush = self.durability.begin_flush()
         self.connections.settle()
         if self._steps.waiting or self.connections.behind:
@@ -131,7 +132,7 @@ class Node:
     def end_flush(self, flush: Flush, now_ms: int) -> None:
         """Release the responses that waited for a flush that has run."""
         self.clock.advance(now_ms)
-        self._steps.left = TURN_STEPS
+        self._steps.begin_turn()
         self.durability.end_flush(flush)
         self.connections.settle()
 

@@ -24,6 +24,9 @@ Steps = Generator[int, None, ResultT]
 TURN_STEPS = 256
 """Maximum number of steps in one turn of the event loop; a step takes some ten microseconds."""
 
+TURN_US = 5_000
+"""How long one turn may last where time is measured: with names of 32 KiB a step takes some ten milliseconds."""
+
 SHORT_FRAME = 4096
 """A request of at most so many bytes has no more entries than that, and is decoded at once."""
 
@@ -36,26 +39,46 @@ UNFINISHED = Unfinished()
 
 
 class StepScheduler:
-    """Shares the turns of the event loop among all work of one node that takes more than one turn."""
+    """Shares the turns of the event loop among all work of one node that takes more than one turn.
 
-    __slots__ = ("left", "waiting")
+    `elapsed_us` is a clock of microseconds; without one a turn ends after `TURN_STEPS` only.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_elapsed_us", "_ends_us", "left", "waiting")
+
+    def __init__(self, elapsed_us: Callable[[], int] | None = None) -> None:
+        self._elapsed_us = elapsed_us
+        self._ends_us: int | None = None
+        """When this turn is over; None before it has looked at the clock."""
         self.left = TURN_STEPS
         """Steps that may still be done in this turn."""
         self.waiting: deque[Callable[[], None]] = deque()
         """Continuations of unfinished work, each run once in a later turn."""
 
+    def begin_turn(self) -> None:
+        """A turn of the event loop begins."""
+        self.left = TURN_STEPS
+        self._ends_us = None
+
+    def look_at_clock(self) -> None:
+        """End the turn if it lasts too long."""
+        if self._elapsed_us is not None:
+            now_us = self._elapsed_us()
+            if self._ends_us is None:
+                self._ends_us = now_us + TURN_US
+            elif now_us >= self._ends_us:
+                self.left = 0
+
     def do(self, work: Steps[Any]) -> Any:
         """Run `work` until the turn's steps are used up; return its result, or UNFINISHED."""
-        left = self.left
+        self.look_at_clock()
         try:
-            while left > 0:
-                left -= next(work)
+            while self.left > 0:
+                self.left -= next(work)
+                self.look_at_clock()
         except StopIteration as done:
+            self.look_at_clock()
             return done.value
-        finally:
-            self.left = left
         return UNFINISHED
 
     def in_slices(self, work: Steps[None]) -> None:
@@ -64,7 +87,7 @@ class StepScheduler:
 
     def run_slice(self) -> None:
         """Spend one turn's steps on the work that waits."""
-        self.left = TURN_STEPS
+        self.begin_turn()
         for _ in range(len(self.waiting)):
             if self.left <= 0:
                 break

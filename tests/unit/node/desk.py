@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -18,14 +19,20 @@ from kohort.wire.record_batches import Record, encode_batch
 class Desk:
     """One node and its surroundings."""
 
-    def __init__(self, disk: MemoryDisk | None = None, clock: ManualClock | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        disk: MemoryDisk | None = None,
+        clock: ManualClock | None = None,
+        elapsed_us: Callable[[], int] | None = None,
+        **settings: Any,
+    ) -> None:
         self.disk = disk or MemoryDisk()
         self.clock = clock or ManualClock()
         texts = {name.replace("_", "."): str(value) for name, value in settings.items()}
         self.settings = settings
         self.flushes_by_hand = False
         """Whether the test says when a batch of input ends; else each chunk is one."""
-        self.node = Node(Config(texts), self.disk, Random(7).randbytes, self.clock.now_ms())
+        self.node = Node(Config(texts), self.disk, Random(7).randbytes, self.clock.now_ms(), elapsed_us=elapsed_us)
         self.node.start(self.clock.now_ms())
 
     def connect(self, client_id: str = "tester", host: str = "192.0.2.1") -> Peer:

@@ -12,15 +12,23 @@ MOST_GROUPS = 100_000
 
 
 class GroupPartitions(dict[str, OffsetsPartition]):
-    """The partition by group id, found when it is asked for; there have to be `partitions` by then."""
+    """The partition by group id, found when it is asked for; there have to be `partitions` by then.
+
+    Of long ids only the last is remembered: to hash one of 32 KiB takes milliseconds, and a request asks several times.
+    """
 
     def __init__(self, partitions: Sequence[OffsetsPartition]) -> None:
         super().__init__()
         self._partitions = partitions
+        self._last_long: tuple[str, OffsetsPartition] | None = None
 
     def __missing__(self, group_id: str) -> OffsetsPartition:
+        if self._last_long is not None and self._last_long[0] == group_id:
+            return self._last_long[1]
         found = self._partitions[group_partition(group_id, len(self._partitions))]
-        if len(group_id) <= LONGEST_CACHED_NAME:
+        if len(group_id) > LONGEST_CACHED_NAME:
+            self._last_long = group_id, found
+        else:
             if len(self) >= MOST_GROUPS:
                 self.clear()
             self[group_id] = found
