@@ -22,6 +22,7 @@ from kohort.gateway.core.rewriting.offered_apis import (
     with_passed_versions,
 )
 from kohort.wire.codec import Buffer
+from kohort.wire.frames import join_small
 from kohort.wire.primitives import MalformedMessage
 
 _REQUEST_HEAD = Struct(">ihhi")
@@ -30,9 +31,6 @@ _LENGTH = Struct(">i")
 
 READ_BYTES = 64 << 20
 """An answer with addresses that is longer than this ends the connection."""
-
-_WORTH_A_BUFFER = 65_536
-"""A shorter answer is copied to be written at once."""
 
 _UNKNOWN_VERSION = 0x7FFF
 """A version of ApiVersions that no broker knows: it answers in version 0 and names those that it does (KIP-511)."""
@@ -190,9 +188,7 @@ class AddressRelay:
             parts = walker.replaced(frame, _RESPONSE_HEAD.size, self._address_of)
         length = _LENGTH.pack(sum(map(len, parts)) - LENGTH_BYTES)
         parts[:1] = [length, memoryview(parts[0])[LENGTH_BYTES:]]
-        if len(frame) < _WORTH_A_BUFFER:
-            parts = [b"".join(parts)]
-        for part in parts:
+        for part in join_small(parts):
             self._to_client(part)
 
 

@@ -25,6 +25,10 @@ Raises `NoAddress`: then the answer must not reach the client.
 """
 
 _I8, _I16, _I32 = Packed(">b"), Packed(">h"), Packed(">i")
+
+MOST_ENTRIES = 100_000
+"""How many entries of lists in one answer are searched for addresses; that takes half a second."""
+
 _NODE_IDS = ("node_id", "broker_id")
 _WITH_ADDRESSES = (
     Api.PRODUCE,
@@ -44,13 +48,15 @@ class NoAddress(ValueError):
 class _Copy:
     """A frame on its way: what of it has been walked, and what has been put in the place of addresses."""
 
-    __slots__ = ("_copied", "address_of", "end", "frame", "parts", "position")
+    __slots__ = ("_copied", "address_of", "end", "entries", "frame", "parts", "position")
 
     def __init__(self, frame: bytes, position: int, address_of: AddressOf) -> None:
         self.frame = frame
         self.end = len(frame)
         self.position = position
         self.address_of = address_of
+        self.entries = 0
+        """How many entries the lists have that were searched so far."""
         self.parts: list[Buffer] = []
         self._copied = 0
 
@@ -156,6 +162,14 @@ class AddressWalker:
 
         def walk(copy: _Copy) -> None:
             count = copy.varint() - 1 if is_flexible else copy.number(_I32)
+            if count > copy.end - copy.position:
+                raise IndexError("an array is cut short")
+            copy.entries += max(count, 0)
+            if copy.entries > MOST_ENTRIES:
+                raise NoAddress(
+                    f"the lists of a {self._name} have {copy.entries} entries:"
+                    f" no more than {MOST_ENTRIES} are searched for addresses"
+                )
             for _ in range(count):
                 for step in steps:
                     step(copy)

@@ -12,7 +12,7 @@ from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.core.read_budget import ReadBudget
 from kohort.gateway.core.rewriting.address_relay import READ_BYTES, AddressRelay
-from kohort.gateway.core.rewriting.broker_addresses import NoAddress
+from kohort.gateway.core.rewriting.broker_addresses import MOST_ENTRIES, NoAddress
 from kohort.wire.frames import decode_response
 from kohort.wire.message import Message
 from kohort.wire.messages import ApiVersionsResponse, FindCoordinatorResponse, HeartbeatResponse, MetadataResponse
@@ -77,6 +77,27 @@ def test_a_large_answer_is_not_copied_to_be_changed() -> None:
     expected = metadata("gateway", 9001)
     expected.topics = topics
     assert b"".join(pieces) == response(expected, 12, 1)  # type: ignore[arg-type]
+
+
+def coordinators(count: int, host: str, port: int) -> FindCoordinatorResponse:
+    one = FindCoordinatorResponse.Coordinator(key="g", node_id=1, host=host, port=port)
+    return FindCoordinatorResponse(coordinators=[one] * count)
+
+
+def test_an_answer_with_many_addresses_is_written_at_once() -> None:
+    """150,000 keys were written in 300,000 pieces, for two seconds, in which no other client was served."""
+    pieces: list[object] = []
+    relay = AddressRelay(lambda *_: ("gateway", 9001), pieces.append, lambda _: None, pieces.append)
+    relay.from_client(request(FIND_COORDINATOR, 6, 1))
+    relay.from_broker(response(coordinators(10_000, "real-host", 9092), 6, 1))
+    assert pieces == [response(coordinators(10_000, "gateway", 9001), 6, 1)]
+
+
+def test_an_answer_with_more_entries_than_are_searched_ends_the_connection() -> None:
+    ends = Ends()
+    assert ends.answer(FIND_COORDINATOR, 6, coordinators(MOST_ENTRIES + 1, "real-host", 9092)) == b""
+    [reason] = ends.reasons
+    assert "FindCoordinatorResponse v6 have 100001 entries: no more than 100000 are searched" in reason
 
 
 def test_an_answer_without_addresses_leaves_as_it_comes() -> None:
