@@ -71,13 +71,11 @@ class StepScheduler:
 
     def do(self, work: Steps[Any]) -> Any:
         """Run `work` until the turn's steps are used up; return its result, or UNFINISHED."""
-        self.look_at_clock()
         try:
             while self.left > 0:
                 self.left -= next(work)
                 self.look_at_clock()
         except StopIteration as done:
-            self.look_at_clock()
             return done.value
         return UNFINISHED
 
