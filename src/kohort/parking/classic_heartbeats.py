@@ -17,6 +17,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
+from kohort.parking.client_software import COUNTING_FROM_ANSWERS, can_static_member_wait, overlapping
 from kohort.parking.commit_pace import CommitPace
 from kohort.parking.heartbeat_interval import MARGIN_MS, SLACK_MS, USUAL_MS, HeartbeatInterval
 from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
@@ -127,7 +128,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
 
     @property
     def holds_commits(self) -> bool:
-        """Whether answers to commits wait, so that `committed` is to be called."""
+        """Whether answers to commits wait."""
         return self._commit_hold_ms > 0
 
     @property
@@ -179,15 +180,14 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         session_timeout_ms: int,
         now_ms: int,
         *,
+        software: str = "",
+        is_static: bool = False,
         can_wait: bool = True,
-        overlaps: bool | None = None,
-        counts_from_answers: bool = False,
     ) -> ParkedHeartbeat[HeartbeatT, AnswerT] | None:
         """Park a heartbeat that `result` would answer; None when it is to be answered now.
 
-        `can_wait`: whether it may wait while its group is stable. `overlaps`: whether its sender is known to send the
-        next one though it is unanswered; None where that is to be found out. `counts_from_answers`: whether it is known
-        to send it an interval after the answer.
+        `software` is its sender's, as ApiVersions names it; `is_static`: whether it names an instance. With `can_wait`
+        False it is answered at once while its group is stable.
         """
         member_id = heartbeat.member_id
         if result.is_quiet:
@@ -195,9 +195,12 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             if interval is None:
                 self._intervals[member_id] = HeartbeatInterval(now_ms)
                 return None
+            overlaps = overlapping(software)
             if overlaps is not None:
                 interval.overlaps = overlaps
-            interval.counts_from_answers = counts_from_answers
+            interval.counts_from_answers = software in COUNTING_FROM_ANSWERS
+            can_wait &= not is_static or can_static_member_wait(software)
+            can_wait &= self.holds_commits or not interval.is_cut_short(now_ms)
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
             return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
         group = self._groups.get(heartbeat.group_id)
@@ -248,6 +251,9 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
 
     def committed(self, member_id: str, now_ms: int) -> None:
         """A member of a group at rest sends a commit. Where a heartbeat of it waits, `followed` is called before."""
+        interval = self._intervals.get(member_id)
+        if interval is not None:
+            interval.committed_ms = now_ms
         pace = self._paces.get(member_id)
         if pace is not None:
             pace.committed(now_ms)

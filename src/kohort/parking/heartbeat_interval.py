@@ -25,6 +25,9 @@ MARGIN_MS = 100
 USUAL_MS = 3_000
 """The interval of a member of which nothing is known: the default of every client."""
 
+QUIET_MS = 6_000
+"""A member that has committed nothing for so long does not commit by itself: by default clients do every 5 s."""
+
 MOST_MS = 5_000
 """No heartbeat waits longer: every client abandons a request at some time, after 10 s or more by default."""
 
@@ -39,6 +42,8 @@ class HeartbeatInterval:
     arrived_ms: int
     """When the last heartbeat arrived, or the generation began."""
     answered_ms: int = field(init=False)
+    committed_ms: int = field(init=False)
+    """When the member committed last, or was first seen."""
     interval_ms: int = 0
     """What was learnt; 0 when nothing is known."""
     _is_certain: bool = False
@@ -56,7 +61,7 @@ class HeartbeatInterval:
     _trial_end_ms: int = 0
 
     def __post_init__(self) -> None:
-        self.answered_ms = self.arrived_ms
+        self.answered_ms = self.committed_ms = self.arrived_ms
 
     @property
     def usual_ms(self) -> int:
@@ -67,6 +72,14 @@ class HeartbeatInterval:
     def is_known(self) -> bool:
         """Whether it is known when the next heartbeat comes if the last one waits."""
         return self.overlaps is not None and not self._is_late and not self.counts_from_answers
+
+    def is_cut_short(self, now_ms: int) -> bool:
+        """Whether a wait that begins now would make the next heartbeat late.
+
+        A commit has a parked heartbeat answered early, and the next one then comes an interval after the answer: the
+        member would learn later of a round than without parking, and the whole group with it.
+        """
+        return self.counts_from_answers and now_ms - self.committed_ms < QUIET_MS
 
     def begin(self, now_ms: int) -> None:
         """Begin a generation: clients restart their interval here, or continue the old one."""

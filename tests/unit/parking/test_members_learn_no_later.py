@@ -14,14 +14,8 @@ import pytest
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import Timers
 from kohort.parking.classic_heartbeats import ClassicParking
-from kohort.parking.parked_heartbeat import (
-    COUNTING_FROM_ANSWERS,
-    JAVA,
-    Follower,
-    ParkedHeartbeat,
-    can_committing_member_wait,
-    overlapping,
-)
+from kohort.parking.client_software import JAVA
+from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.messages import HeartbeatRequest
 
 INTERVAL_MS, COMMIT_MS, SESSION_MS = 3_000, 5_000, 45_000
@@ -56,7 +50,6 @@ class Member:
     commit_ms: int
     next_ms: int | None = INTERVAL_MS
     sent_ms: int = 0
-    committed_ms: int = 0
     learnt_ms: int | None = None
     parked: ParkedHeartbeat[HeartbeatRequest, Answer] | None = None
 
@@ -103,7 +96,7 @@ class Group:
             self.parking.group_changed("g", self.now_ms, is_gathering=True)
 
     def commit(self, member: Member) -> None:
-        member.committed_ms, member.commit_ms = self.now_ms, self.now_ms + COMMIT_MS
+        member.commit_ms = self.now_ms + COMMIT_MS
         if member.parked is not None:
             member.parked.followed(Follower.COMMIT, self.now_ms)
         self.parking.committed(member.id, self.now_ms)
@@ -116,16 +109,13 @@ class Group:
         member.sent_ms = self.now_ms
         member.next_ms = self.now_ms + INTERVAL_MS if member.client == JAVA else None
         if self.is_parking and member.client != NOT_PARKED:
-            quiet_ms = self.now_ms - member.committed_ms
             member.parked = self.parking.park(
                 HeartbeatRequest(group_id="g", member_id=member.id),
                 self.answer,
                 lambda answer: self.answered(member, answer),
                 SESSION_MS,
                 self.now_ms,
-                can_wait=self.commit_hold_ms > 0 or can_committing_member_wait(member.client, quiet_ms),
-                overlaps=overlapping(member.client),
-                counts_from_answers=member.client in COUNTING_FROM_ANSWERS,
+                software=member.client,
             )
         if member.parked is None:
             self.answered(member, self.answer)

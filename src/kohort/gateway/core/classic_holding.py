@@ -28,15 +28,7 @@ from kohort.group.results import HeartbeatResult
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
-from kohort.parking.parked_heartbeat import (
-    COUNTING_FROM_ANSWERS,
-    QUIET_MS,
-    Follower,
-    ParkedHeartbeat,
-    can_committing_member_wait,
-    can_static_member_wait,
-    overlapping,
-)
+from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.codec import Buffer
 from kohort.wire.messages import HeartbeatResponse, SyncGroupResponse
 
@@ -175,7 +167,6 @@ class ClassicHolding:
         commit_hold_ms: int = 0,
     ) -> None:
         self._instances = instances
-        self._do_commits_wait = commit_hold_ms > 0
         self.news = news
         self._is_ordered = is_ordered
         """Whether a heartbeat is to be answered with REBALANCE_IN_PROGRESS by order of an operator."""
@@ -201,13 +192,12 @@ class ClassicHolding:
         now_ms: int,
         *,
         software: str = "",
-        quiet_ms: int = QUIET_MS,
         answered_after_ms: int = 0,
     ) -> HeldAnswer | None:
         """Hold the answer to a heartbeat, with its error; None where it is to be sent now.
 
-        `software` is the sender's, `quiet_ms` how long ago it has committed. One that was answered `answered_after_ms`
-        later may have been held by its coordinator, as our broker does; held twice, it could outlast a session.
+        `software` is the sender's. One that was answered `answered_after_ms` later may have been held by its
+        coordinator, as our broker does; held twice, it could outlast a session.
         """
         self._clock.advance(now_ms)
         group = self._groups.group(command.group_id)
@@ -218,18 +208,15 @@ class ClassicHolding:
         result = self._decide(command, now_ms)
         if error is not ErrorCode.NONE and (result.error is not error or command.group_id not in self._complete):
             return None
-        can_wait = self._do_commits_wait or can_committing_member_wait(software, quiet_ms)
-        can_wait &= answered_after_ms < LATE_MS
-        can_wait &= command.instance_id is None or can_static_member_wait(software)
         held.parked = self._parking.park(
             command,
             result,
             held.end,
             member.session_timeout_ms,
             now_ms,
-            can_wait=can_wait,
-            overlaps=overlapping(software),
-            counts_from_answers=software in COUNTING_FROM_ANSWERS,
+            software=software,
+            is_static=command.instance_id is not None,
+            can_wait=answered_after_ms < LATE_MS,
         )
         if held.parked is None:
             if result.error is error:
@@ -281,7 +268,7 @@ class ClassicHolding:
 
     def committed(self, command: CommitOffsets, now_ms: int) -> None:
         """A member sends a commit; in a round it does so since it revokes partitions, whatever its pace."""
-        if self._parking.holds_commits and not self.is_gathering(command.group_id):
+        if not self.is_gathering(command.group_id):
             self._parking.committed(command.member_id, now_ms)
 
     def synced(self, member_id: str, now_ms: int) -> None:

@@ -33,7 +33,8 @@ from kohort.model.errors import ErrorCode, error_for
 from kohort.model.id_partitions import id_partitions
 from kohort.node.apis.k11_12_13_14_classic_members import join_command, leaving_members, sync_command
 from kohort.node.apis.k68_consumer_group_heartbeat import heartbeat_command
-from kohort.parking.parked_heartbeat import MARGIN_MS, OTHERS_MARGIN_MS, Follower, ParkedHeartbeat
+from kohort.parking.client_software import MARGIN_MS, OTHERS_MARGIN_MS
+from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
 from kohort.wire.frames import decode_request_header, decode_response
@@ -160,8 +161,6 @@ class ConnectionTraffic:
         self._authenticated_until_ms: int | None = None
         """When the client must have authenticated again (KIP-368), or None."""
         self._held: HeldAnswer | HeldSync | None = None
-        self._committed_ms: int | None = None
-        """When the client committed last, or sent its first request."""
         self._heartbeat_ms = 0
         """When the last heartbeat of a classic member arrived."""
         self._is_warned = False
@@ -179,8 +178,6 @@ class ConnectionTraffic:
     def request(self, exchange: Exchange, now_ms: int) -> bool:
         """Take a request; it passes."""
         command = self._command_of(exchange, now_ms)
-        if self._committed_ms is None or isinstance(command, CommitOffsets):
-            self._committed_ms = now_ms
         if isinstance(command, CommitOffsets) and self._holding is not None:
             self._holding.committed(command, now_ms)
         if isinstance(command, Heartbeat):
@@ -358,7 +355,6 @@ class ConnectionTraffic:
             return held.answered_again(frame, error, now_ms)
         if self._holding is None or error not in _HELD or not self._may_hold(exchange, command, now_ms):
             return frame
-        assert self._committed_ms is not None, "an answer follows a request"
         self._held = self._holding.hold(
             exchange,
             command,
@@ -366,7 +362,6 @@ class ConnectionTraffic:
             error,
             now_ms,
             software=self.software,
-            quiet_ms=now_ms - self._committed_ms,
             answered_after_ms=now_ms - self._heartbeat_ms,
         )
         if self._held is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from kohort.parking.parked_heartbeat import STOPPED_BY_HEARTBEATS
+from kohort.parking.client_software import STOPPED_BY_HEARTBEATS
 
 ANY = "*"
 

@@ -16,13 +16,8 @@ from kohort.model.errors import ErrorCode
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import TURN_STEPS, Steps
-from kohort.parking.parked_heartbeat import (
-    KAFKAJS,
-    KAFKAJS_ASSIGNOR,
-    STOPPED_BY_HEARTBEATS,
-    can_static_member_wait,
-    follower_of,
-)
+from kohort.parking.client_software import KAFKAJS, KAFKAJS_ASSIGNOR
+from kohort.parking.parked_heartbeat import follower_of
 from kohort.wire.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -161,10 +156,7 @@ def heartbeat(context: ApiContext, request: Request, message: HeartbeatRequest) 
         request.reply(HeartbeatResponse(error_code=result.error) if result.error else _ALIVE)
 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
-    software = request.connection.client_software[0]
-    can_wait = message.group_instance_id is None or can_static_member_wait(software)
-    can_be_parked = software not in STOPPED_BY_HEARTBEATS
-    parked = context.coordinator.heartbeat(command, ticket, can_wait=can_wait, can_be_parked=can_be_parked)
+    parked = context.coordinator.heartbeat(command, ticket, request.connection.client_software[0])
     if parked is not None:
         request.keep(lambda behind, now_ms: parked.followed(follower_of(message, behind), now_ms), parked.drop)
     return None

@@ -16,7 +16,8 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.id_partitions import id_partitions
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.parking.parked_heartbeat import MARGIN_MS, OTHERS_MARGIN_MS, Follower
+from kohort.parking.client_software import MARGIN_MS, OTHERS_MARGIN_MS
+from kohort.parking.parked_heartbeat import Follower
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 _Assignment = ConsumerGroupHeartbeatResponse.Assignment

@@ -154,19 +154,17 @@ class Coordinator:
         shard = hosted.shard
         return not commit_error(shard.groups.get(command.group_id), command, shard.settings)
 
-    def heartbeat(
-        self, command: Heartbeat, ticket: Ticket, *, can_wait: bool = True, can_be_parked: bool = True
-    ) -> ParkedClassic | None:
+    def heartbeat(self, command: Heartbeat, ticket: Ticket, software: str = "") -> ParkedClassic | None:
         """Decide a heartbeat. It may be parked: then its connection must release or drop it.
 
-        One that cannot wait is answered at once while its group is stable, one that cannot be parked always.
+        How it is parked depends on its sender's `software`, as ApiVersions names it.
         """
         hosted = self._partition_by_group.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             hosted = self._active(command, ticket)
         if not hosted:
             return None
-        return self.runtime.heartbeat(hosted, command, ticket, can_wait=can_wait, can_be_parked=can_be_parked)
+        return self.runtime.heartbeat(hosted, command, ticket, software)
 
     def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket) -> ParkedConsumer | None:
         """Decide a heartbeat of the consumer protocol; the same holds for one that is parked."""

@@ -62,6 +62,7 @@ from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Sta
 from kohort.node.services import Services
 from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
+from kohort.parking.client_software import STOPPED_BY_HEARTBEATS
 from kohort.parking.consumer_heartbeats import ConsumerParking
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 
@@ -152,7 +153,7 @@ class Runtime:
     # -- heartbeats, which are many
 
     def heartbeat(
-        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, *, can_wait: bool, can_be_parked: bool
+        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, software: str
     ) -> ParkedClassic | None:
         """Decide a heartbeat of a classic member, and park it if there is no news yet and its sender can wait."""
         result, arm, now_ms = None, None, self._clock.now_ms
@@ -169,9 +170,11 @@ class Runtime:
         if arm is not None:
             if not self._timers.move(arm.timer, arm.deadline_ms):
                 self._arm(arm)
-            if self._is_parking and can_be_parked:
-                session_ms = arm.deadline_ms - now_ms
-                parked = self.classic_parking.park(command, result, ticket, session_ms, now_ms, can_wait=can_wait)
+            if self._is_parking and software not in STOPPED_BY_HEARTBEATS:
+                session_ms, is_static = arm.deadline_ms - now_ms, command.instance_id is not None
+                parked = self.classic_parking.park(
+                    command, result, ticket, session_ms, now_ms, software=software, is_static=is_static
+                )
                 if parked is not None:
                     command.is_counted = True
                     return parked
@@ -273,7 +276,7 @@ class Runtime:
 
     def note_commit(self, hosted: OffsetsPartition, command: CommitOffsets) -> None:
         """Note when a member commits; in a round it does so since it revokes partitions, whatever its pace."""
-        group = hosted.shard.groups.get(command.group_id) if self.classic_parking.holds_commits else None
+        group = hosted.shard.groups.get(command.group_id)
         if isinstance(group, ClassicGroup) and not group.is_gathering:
             self.classic_parking.committed(command.member_id, self._clock.now_ms)
 

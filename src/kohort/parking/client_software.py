@@ -1,0 +1,51 @@
+"""What a client's software, as ApiVersions names it (KIP-511), demands where its heartbeats are parked."""
+
+from __future__ import annotations
+
+JAVA = "apache-kafka-java"
+
+MARGIN_MS = {"kohort": 0, "unknown": 0, JAVA: 50}
+"""How long before its next heartbeat is due a client of the consumer protocol must have the last answer.
+
+0 where it does not matter. Java's client polls without pause until it is answered.
+"""
+
+OTHERS_MARGIN_MS = 200
+"""The same for all others. librdkafka, under many names, abandons a heartbeat when the next one is due."""
+
+
+KAFKAJS, SARAMA = "kafkajs", "sarama"
+
+STOPPED_BY_HEARTBEATS = frozenset({KAFKAJS, SARAMA})
+"""Clients that do nothing else while a heartbeat is unanswered: none of theirs is parked, also in no round.
+
+kafkajs waits for the answer before it processes records. sarama sends no other request to the same broker, neither
+commits nor OffsetFetch, and no Fetch where that broker has data.
+"""
+
+KAFKAJS_ASSIGNOR = "RoundRobinAssigner"
+"""kafkajs does not name itself; its assignor, which no other client offers by this name, does."""
+
+
+def can_static_member_wait(software: str) -> bool:
+    """Whether a heartbeat of a static classic member may be parked while its group is stable.
+
+    Java's close waits for the answers to all that it has sent, and a static member sends no LeaveGroup that would
+    release a parked heartbeat.
+    """
+    return software != JAVA
+
+
+COUNTING_FROM_ANSWERS = frozenset({"kgo"})
+"""Clients whose next classic heartbeat is due an interval after the answer to the last one, not after that one.
+
+All others send the next one when they would have sent it anyway, however long the last one waited.
+"""
+
+
+def overlapping(software: str) -> bool | None:
+    """Whether a client sends its next classic heartbeat though the last is unanswered; None if that must be found out.
+
+    It is False for all that send it an interval after the last one, or when that is answered.
+    """
+    return None if software in {"", "unknown", JAVA} else False
