@@ -35,7 +35,7 @@ Pace = Literal["waits", "overlaps", "skips", "from answer"]
 interval after the send, once it is answered (aiokafka, kafka-python, ours). `overlaps`: an interval after the send,
 answered or not (Java). `skips`: one that falls due while another is unanswered is left out (librdkafka). `from answer`:
 an interval after the answer (kgo)."""
-LONGEST_GAPS: Mapping[Pace, int] = {"waits": 1, "overlaps": 1, "skips": 2, "from answer": 2}
+LONGEST_GAPS: Mapping[Pace, int] = {"waits": 1, "overlaps": 1, "skips": 1, "from answer": 2}
 """How many intervals may lie between two heartbeats of a client, however long a broker parks the first."""
 
 ASSIGNORS: Mapping[str, Callable[[], Assignor]] = {
@@ -230,7 +230,7 @@ _KAFKA_4_0 = {Api.CONSUMER_GROUP_HEARTBEAT: 0, Api.OFFSET_COMMIT: 9, Api.OFFSET_
 _JAVA: _Client = {"software": "apache-kafka-java", "connections": "one", "pace": "overlaps"}
 _OLD_JAVA: _Client = {"connections": "one", "pace": "overlaps"}
 _LIBRDKAFKA: _Client = {"software": "librdkafka", "connections": "one", "pace": "skips"}
-_KGO: _Client = {"connections": "joins apart", "pace": "from answer"}
+_KGO: _Client = {"software": "kgo", "connections": "joins apart", "pace": "from answer"}
 _PYTHON: _Client = {"connections": "one"}
 """How a client library speaks, whatever version of the protocol it is at: aiokafka and kafka-python are alike here."""
 
