@@ -13,12 +13,11 @@ from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import add_cluster, add_json, number, verb
-from kohort.wire.scram import ITERATIONS, MIN_ITERATIONS, NUMBERS
+from kohort.wire.scram import DEFAULT_MECHANISM, ITERATIONS, MIN_ITERATIONS, NUMBERS
 
 if TYPE_CHECKING:
     from kohort.client import Admin
 
-_DEFAULT = "SCRAM-SHA-512"
 _COLUMNS = ("user", "mechanism", "iterations")
 
 
@@ -39,7 +38,9 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
         type=Path,
         help="whose first line is the password (default: stdin, or a question on a terminal)",
     )
-    setting.add_argument("--mechanism", choices=NUMBERS, default=_DEFAULT, help=f"default: {_DEFAULT}")
+    setting.add_argument(
+        "--mechanism", choices=NUMBERS, default=DEFAULT_MECHANISM, help=f"default: {DEFAULT_MECHANISM}"
+    )
     setting.add_argument(
         "--iterations",
         metavar="COUNT",

@@ -16,6 +16,9 @@ DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """The number of each mechanism in requests about credentials (KIP-554)."""
 
+DEFAULT_MECHANISM = "SCRAM-SHA-512"
+"""Of credentials that our tools set."""
+
 MIN_ITERATIONS = 4096
 ITERATIONS = 8192
 """Of credentials by default."""

@@ -11,7 +11,7 @@ from kohort.wire.messages import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from kohort.wire.scram import ITERATIONS, NUMBERS, SALT_BYTES, salted_password
+from kohort.wire.scram import DEFAULT_MECHANISM, ITERATIONS, NUMBERS, SALT_BYTES, salted_password
 
 _NAMES = {number: name for name, number in NUMBERS.items()}
 
@@ -22,7 +22,7 @@ class UserScramCredentialUpsertion:
 
     user: str
     password: str = field(repr=False)
-    mechanism: str = "SCRAM-SHA-512"
+    mechanism: str = DEFAULT_MECHANISM
     iterations: int = ITERATIONS
 
 
