@@ -273,7 +273,7 @@ class Run:
     def _replace_hung(self, left: list[str]) -> bool:
         """Kill and replace copiers of others that move no more, each once; return whether there were any.
 
-        Where they hang stands in their files. If the broker is the reason, the next ones hang too.
+        In which call they hang is printed. If the broker is the reason, the next ones hang too.
         """
         hung = [
             each
@@ -283,6 +283,7 @@ class Run:
         for program in hung:
             program.child.signal(signal.SIGUSR1)
             time.sleep(1)
+            self._say(f"{program.name} hangs and is replaced; it wrote last:\n{program.complaint()}")
             program.kill()
             program.start()
             self.tried[f"{program.library} hung"] += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kohort.log.disk import Disk, StorageError
@@ -25,6 +25,28 @@ DIRECTORY = "__kohort_metadata-0"
 log = logging.getLogger("kohort.node")
 
 Entry = dict[str, Any]
+
+
+_NUMBERS, _LONG_NUMBERS = range(2**31), range(2**63)
+_TEXT_OR_NULL = (str, type(None))
+_FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "cluster": {"id": str},
+    "epoch": {"epoch": _NUMBERS},
+    "producer_ids": {"until": _LONG_NUMBERS},
+    "broker_config": {"name": str, "value": _TEXT_OR_NULL},
+    "group_config": {"group": str, "name": str, "value": _TEXT_OR_NULL},
+    "acl": {"acl": list, "exists": bool},
+    "scram_credential": {
+        **dict.fromkeys(("user", "mechanism", "salt", "stored_key", "server_key"), str),
+        "iterations": _NUMBERS,
+    },
+    "no_scram_credential": {"user": str, "mechanism": str},
+    "topic": {"name": str, "id": str, "configs": dict, "partitions": _NUMBERS, "epoch": _NUMBERS},
+    "grow": {"name": str, "partitions": _NUMBERS, "epoch": _NUMBERS},
+    "delete": {"name": str},
+    "topic_config": {"topic": str, "name": str, "value": _TEXT_OR_NULL},
+}
+"""By type of entry, the fields that are read of it: of which type, or in which range."""
 
 
 class UnreadableEntry(StorageError):
@@ -116,7 +138,13 @@ class MetadataLog:
 
 def _apply_one(record: Record, apply: Callable[[Entry], None]) -> None:
     try:
-        apply(json.loads(bytes(record.value or b"")))
+        entry = json.loads(bytes(record.value or b""))
+        for name, kind in _FIELDS.get(entry["type"], {}).items():
+            value = entry[name]
+            is_right = type(value) is int and value in kind if isinstance(kind, range) else isinstance(value, kind)
+            if not is_right:
+                raise TypeError(f"its {name} is {value!r:.80}")
+        apply(entry)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         text = f"the entry at offset {record.offset} is none that this version of kohort can read ({error!r})"
         raise UnreadableEntry(errno.EINVAL, text, DIRECTORY) from error

@@ -96,7 +96,17 @@ def test_damage_before_sound_entries_stops_a_start_and_changes_nothing() -> None
 
 @pytest.mark.parametrize(
     "value",
-    [b"{", b"[" * 100_000, b"[]", b'{"type":"topic"}', b'{"type":"delete","name":"missing"}', b'{"type":"acl"}'],
+    [
+        b"{",
+        b"[" * 100_000,
+        b"[]",
+        b'{"type":"topic"}',
+        b'{"type":"delete","name":"missing"}',
+        b'{"type":"acl"}',
+        b'{"type":"epoch","epoch":"x"}',
+        b'{"type":"epoch","epoch":2147483648}',
+        b'{"type":"cluster","id":5}',
+    ],
 )
 def test_an_entry_that_cannot_be_read_stops_a_start_and_is_named(value: bytes) -> None:
     desk = lived()
