@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from itertools import count
 from struct import pack
 
 import pytest
@@ -160,13 +161,15 @@ def test_a_gateway_in_front_of_itself_does_not_start() -> None:
 def test_a_client_that_does_not_read_stops_the_broker_s_side_and_holds_no_more_than_a_buffer(
     gateway: RunningGateway,
 ) -> None:
-    request = encode_request(MetadataRequest(), 12, 1, "c")
+    numbers, left, sent = count(1), b"", 0
     with socket.create_connection(("127.0.0.1", gateway.node_port), 10) as client:
         client.setblocking(False)
-        sent = 0
         with suppress(BlockingIOError):
             while sent < 200 << 20:
-                sent += client.send(request * 1000)
+                left = left or b"".join(encode_request(MetadataRequest(), 12, next(numbers), "c") for _ in range(1000))
+                written = client.send(left)
+                left = left[written:]
+                sent += written
         assert sent < 200 << 20
         assert all(link.held_bytes < 16 << 20 for port in gateway.ports() for link in port.links)
 
