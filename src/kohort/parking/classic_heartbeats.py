@@ -17,7 +17,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.client_software import COUNTING_FROM_ANSWERS, can_static_member_wait, overlapping
+from kohort.parking.client_software import COUNTING_FROM_ANSWERS, MAY_OVERLAP, can_static_member_wait
 from kohort.parking.commit_pace import CommitPace
 from kohort.parking.heartbeat_interval import MARGIN_MS, SLACK_MS, USUAL_MS, HeartbeatInterval
 from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
@@ -195,9 +195,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             if interval is None:
                 self._intervals[member_id] = HeartbeatInterval(now_ms)
                 return None
-            overlaps = overlapping(software)
-            if overlaps is not None:
-                interval.overlaps = overlaps
+            if software not in MAY_OVERLAP:
+                interval.overlaps = False
             interval.counts_from_answers = software in COUNTING_FROM_ANSWERS
             can_wait &= not is_static or can_static_member_wait(software)
             can_wait &= self.holds_commits or not interval.is_cut_short(now_ms)

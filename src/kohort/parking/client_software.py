@@ -13,7 +13,6 @@ MARGIN_MS = {"kohort": 0, "unknown": 0, JAVA: 50}
 OTHERS_MARGIN_MS = 200
 """The same for all others. librdkafka, under many names, abandons a heartbeat when the next one is due."""
 
-
 KAFKAJS, SARAMA = "kafkajs", "sarama"
 
 STOPPED_BY_HEARTBEATS = frozenset({KAFKAJS, SARAMA})
@@ -42,10 +41,8 @@ COUNTING_FROM_ANSWERS = frozenset({"kgo"})
 All others send the next one when they would have sent it anyway, however long the last one waited.
 """
 
+MAY_OVERLAP = frozenset({"", "unknown", JAVA})
+"""Clients of which it must be found out whether they send the next classic heartbeat though the last is unanswered.
 
-def overlapping(software: str) -> bool | None:
-    """Whether a client sends its next classic heartbeat though the last is unanswered; None if that must be found out.
-
-    It is False for all that send it an interval after the last one, or when that is answered.
-    """
-    return None if software in {"", "unknown", JAVA} else False
+All others need the answer first.
+"""
