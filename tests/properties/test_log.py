@@ -211,6 +211,12 @@ class LogAgainstList(RuleBasedStateMachine):
         expected = next((row for row in self.rows[self.start : self.visible] if row.timestamp_ms >= timestamp), None)
         assert (found and found[:2]) == (expected and (expected.timestamp_ms, expected.offset))
 
+    @rule()
+    def find_the_latest(self) -> None:
+        found = result_of(self.log.max_timestamp_offset())
+        expected = max(self.rows[self.start : self.visible], key=lambda row: row.timestamp_ms, default=None)
+        assert (found and found[:2]) == (expected and (expected.timestamp_ms, expected.offset))
+
     @rule(epoch=st.integers(0, 10))
     def find_the_end_of_an_epoch(self, epoch: int) -> None:
         answer = self.log.end_offset_for_epoch(epoch)

@@ -503,9 +503,12 @@ class PartitionLog:
         """
         return first_at_or_after(self._segments, timestamp, self.log_start_offset, self.high_watermark)
 
-    def max_timestamp_offset(self) -> Search:
-        """Search in steps for the first visible record with the largest timestamp; None in an empty log."""
-        return largest(self._segments, self.log_start_offset, self.high_watermark)
+    def max_timestamp_offset(self, end: int | None = None) -> Search:
+        """Search in steps for the first record with the largest timestamp; None if there is none.
+
+        `end` is the offset up to which records are visible, by default the high watermark.
+        """
+        return largest(self._segments, self.log_start_offset, self.high_watermark if end is None else end)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """Return (the largest epoch up to `leader_epoch`, its end offset) as OffsetForLeaderEpoch does, or (-1, -1)."""

@@ -232,7 +232,8 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start: int, e
         for header in segment.headers(position):
             yield 1
             if header.max_timestamp >= timestamp and header.last_offset >= start:
-                found = yield from _find(segment, header, position, timestamp, range(start, end))
+                offsets = range(start, end)
+                found = yield from _find(segment, header, position, offsets, lambda time_ms: time_ms >= timestamp)
                 if found is not None:
                     return TimestampedOffset(found[1], found[0], header.partition_leader_epoch)
             position += header.size
@@ -241,30 +242,57 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start: int, e
 
 def largest(segments: Sequence[Segment], start: int, end: int) -> Search:
     """Return the first record of those with the largest timestamp in offsets [start, end)."""
-    best: Segment | None = None
-    for segment in segments:
-        if segment.base_offset < end and segment.size and (best is None or _latest(segment) > _latest(best)):
-            best = segment
-    if best is None or _latest(best) < 0:
-        return None
-    return (yield from first_at_or_after([best], _latest(best), start, end))
+    bounds = {segment: segment.max_timestamp[0] for segment in segments if segment.base_offset < end and segment.size}
+    while bounds and (bound := max(bounds.values())) >= 0:
+        segment = next(segment for segment, time_ms in bounds.items() if time_ms == bound)
+        found = yield from first_at_or_after([segment], bound, start, end)
+        if found is not None:
+            return found
+        # The record with it was deleted, cleaned away, or is not visible yet.
+        bounds[segment] = yield from _largest_in(segment, range(start, end))
+    return None
 
 
-def _latest(segment: Segment) -> int:
-    return segment.max_timestamp[0]
+def _largest_in(segment: Segment, offsets: range) -> Generator[int, None, int]:
+    """Return the largest timestamp of a segment's records among `offsets`; -1 where none is left."""
+    batches, position = list[tuple[BatchHeader, int]](), 0
+    for header in segment.headers(0):
+        yield 1
+        if header.last_offset >= offsets.start and header.base_offset < offsets.stop:
+            batches.append((header, position))
+        position += header.size
+    largest_ms = -1
+
+    def is_larger(time_ms: int) -> bool:
+        nonlocal largest_ms
+        largest_ms = max(largest_ms, time_ms)
+        return False  # those that follow count, too
+
+    for header, position in sorted(batches, key=lambda each: -each[0].max_timestamp):
+        if header.max_timestamp <= largest_ms:
+            break
+        yield from _find(segment, header, position, offsets, is_larger)
+    return largest_ms
 
 
 def _find(
-    segment: Segment, header: BatchHeader, position: int, timestamp: int, offsets: range
+    segment: Segment, header: BatchHeader, position: int, offsets: range, is_wanted: Callable[[int], bool]
 ) -> Generator[int, None, tuple[int, int] | None]:
-    """Return offset and timestamp of a batch's first record among `offsets` whose timestamp is at least `timestamp`."""
-    if header.timestamp_type is not TimestampType.LOG_APPEND_TIME:
+    """Return offset and timestamp of a batch's first record among `offsets` whose timestamp is wanted."""
+    append_ms = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+    if append_ms is None or header.record_count <= header.last_offset_delta:
         batch = segment.log.read(position, header.size)
         check_crc(header, batch)
+
+        def is_found(offset: int, time_ms: int) -> bool:
+            return offset in offsets and is_wanted(time_ms if append_ms is None else append_ms)
+
         try:
-            return (
-                yield from find_record(header, batch, lambda offset, at_ms: at_ms >= timestamp and offset in offsets)
-            )
+            found = yield from find_record(header, batch, is_found)
         except CompressionUnavailable:
             pass  # without its codec a batch counts as one point in time
-    return (header.base_offset, header.max_timestamp) if header.base_offset in offsets else None
+        else:
+            return found if found is None or append_ms is None else (found[0], append_ms)
+    # All its offsets have the same time.
+    first = max(header.base_offset, offsets.start)
+    return (first, header.max_timestamp) if first in offsets and is_wanted(header.max_timestamp) else None

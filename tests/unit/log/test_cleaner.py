@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from tests.unit.log.workbench import DIRECTORY, everything, names, open_log
@@ -25,7 +26,7 @@ COMPACT = LogConfig(
 def put(log: PartitionLog, *rows: tuple[str, str | None], time_ms: int = 1000, **header: int) -> None:
     """Append one batch of these keys and values."""
     records = [Record(0, time_ms, key.encode(), None if value is None else value.encode()) for key, value in rows]
-    log.append([encode_batch(records, **header)], leader_epoch=0, now_ms=0)  # type: ignore[arg-type]
+    log.append([encode_batch(records, **header)], leader_epoch=0, now_ms=time_ms)  # type: ignore[arg-type]
 
 
 def fill(log: PartitionLog, rounds: int = 40, keys: int = 5) -> None:
@@ -112,6 +113,22 @@ def test_offsets_by_time_are_found_in_a_cleaned_log(disk: Disk) -> None:
         found = result_of(log.offset_for_timestamp(1000 + n))
         assert found is not None
         assert found.offset == max(n, 40)
+
+
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+def test_times_find_records_that_a_cleaner_left(
+    disk: Disk, timestamp_type: Literal["CreateTime", "LogAppendTime"]
+) -> None:
+    log = open_log(disk, replace(COMPACT, message_timestamp_type=timestamp_type))
+    put(log, ("a", "1"), ("b", "1"), ("c", "1"), time_ms=100)
+    put(log, ("a", "2"), ("d", "1"), time_ms=90)
+    put(log, ("e", "1"), time_ms=200, producer_id=7, producer_epoch=0, base_sequence=0)  # stays, empty
+    put(log, ("e", "2"), time_ms=80)
+    log.compact(0, roll=True)
+    assert offsets(log) == [1, 2, 3, 4, 6]
+    assert result_of(log.offset_for_timestamp(85)) == (100, 1, 0)
+    assert result_of(log.offset_for_timestamp(101)) is None
+    assert result_of(log.max_timestamp_offset()) == (100, 1, 0)
 
 
 def test_second_pass_reads_only_what_is_new(disk: Disk) -> None:

@@ -359,6 +359,33 @@ def test_under_log_append_time_batches_are_points_in_time(disk: Disk) -> None:
     ]
 
 
+def test_under_log_append_time_a_time_finds_the_rest_of_a_batch_that_was_cut(disk: Disk) -> None:
+    log = open_log(disk, replace(SMALL, message_timestamp_type="LogAppendTime"))
+    append(log, batch(10), now_ms=100)
+    append(log, batch(5), now_ms=50)
+    log.delete_records(4)
+    assert result_of(log.offset_for_timestamp(60)) == (100, 4, 0)
+    assert result_of(log.max_timestamp_offset()) == (100, 4, 0)
+    log.delete_records(12)
+    assert result_of(log.offset_for_timestamp(60)) is None
+    assert result_of(log.max_timestamp_offset()) == (50, 12, 0)
+
+
+def test_the_latest_record_is_one_that_is_left(disordered: PartitionLog) -> None:
+    for start in (1, 14, 17, 44, 111, 119):
+        disordered.delete_records(start)
+        expected = max(TIMES[start:])
+        assert result_of(disordered.max_timestamp_offset())[:2] == (expected, TIMES.index(expected, start))
+    disordered.delete_records(len(TIMES))
+    assert result_of(disordered.max_timestamp_offset()) is None
+
+
+def test_the_latest_record_is_one_that_its_reader_may_see(disordered: PartitionLog) -> None:
+    assert result_of(disordered.max_timestamp_offset(13))[:2] == (30, 10)
+    assert result_of(disordered.max_timestamp_offset(1))[:2] == (5, 0)
+    assert result_of(disordered.max_timestamp_offset(0)) is None
+
+
 def test_records_without_a_time_are_found_by_none(disk: Disk) -> None:
     log = open_log(disk)
     append(log, encode_batch([Record(0, -1, None, b"v")]))

@@ -101,7 +101,7 @@ def _look_up(
             pass
         case _:
             is_newest = timestamp == MAX_TIMESTAMP
-            search = log.max_timestamp_offset() if is_newest else log.offset_for_timestamp(timestamp)
+            search = log.max_timestamp_offset(end) if is_newest else log.offset_for_timestamp(timestamp)
             found = yield from partition.unpacking.run(search)
             if found is not None and found[1] < end:
                 result.timestamp, result.offset, result.leader_epoch = found
