@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kohort.extras import install_command
 from kohort.spark.java import java_home
+from kohort.spark.spark_home import compiled_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +53,8 @@ def build(
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app).master(master)
-    session = _configured(builder, settings(master, log_level, java_options) | dict(conf or {})).getOrCreate()
+    with compiled_pyspark(master):
+        session = _configured(builder, settings(master, log_level, java_options) | dict(conf or {})).getOrCreate()
     if not is_remote(session):
         session.sparkContext.setLogLevel(log_level)
     return session
