@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit museum sim swarm lockstep interop torture fuzz bench gen changelog audit lock clean
+.PHONY: help demo test check unit museum sim swarm lockstep interop torture torture-lake fuzz bench gen changelog audit lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 INSTALL := $(PIP) install --quiet --progress-bar=on --no-deps --require-hashes --requirement
 
 help: ## show this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: .venv/demo ## real flights through our broker and group into Spark, one worker killed on the way
 	$(BIN)/python -m demo
@@ -43,6 +43,9 @@ interop: .venv/interop ## real clients on our broker, our clients on a real Kafk
 
 torture: .venv/interop ## real broker, mixed clients, faults at once; nothing acknowledged is lost: make torture MINUTES=10 SEED=7 KEEP=files
 	$(BIN)/python -m interop.torture --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep $(KEEP))
+
+torture-lake: .venv/interop ## jobs into tables, every process killed at random; each row is there once: make torture-lake MINUTES=10 SEED=7 KEEP=files
+	$(BIN)/python -m interop.lake_torture --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(KEEP),--keep $(KEEP))
 
 fuzz: .venv/fuzz ## bytes guided by coverage for every decoder: make fuzz MINUTES=60 TARGET=frames
 	$(BIN)/python -m tests.decoders --minutes $(or $(MINUTES),5) $(if $(TARGET),--target $(TARGET))

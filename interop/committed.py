@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from interop.wire import Wire
+from kohort.wire import messages
+
 
 class Record(NamedTuple):
     """A record and its place."""
@@ -42,3 +45,17 @@ def read_to_end(bootstrap: str, topic: str, partitions: int, isolation: str, tim
     finally:
         consumer.close()
     return records
+
+
+def has_open_transaction(bootstrap: str, topic: str, partitions: int) -> bool:
+    """Whether a transaction is open in a topic: what read_committed can read ends before the log does."""
+    partition = messages.ListOffsetsRequest.Topic.Partition
+    asked = messages.ListOffsetsRequest.Topic(
+        name=topic, partitions=[partition(partition_index=each, timestamp=-1) for each in range(partitions)]
+    )
+    with Wire(bootstrap) as wire:
+        ends = [
+            wire.call(messages.ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=[asked]), 7)
+            for level in (0, 1)
+        ]
+    return bool(ends[0].topics != ends[1].topics)

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from interop import java_member
-from interop.committed import read_to_end
+from interop.committed import has_open_transaction, read_to_end
 from interop.group import Group, Member
 from interop.torture import clients
 from interop.torture.checks.anomaly import Anomaly, Name
@@ -28,9 +28,7 @@ from interop.torture.offset_watch import OffsetWatch
 from interop.torture.schedule import Kind, schedule
 from interop.torture.small_disk import SmallDisk
 from interop.unavailable import Unavailable
-from interop.wire import Wire
 from kohort.sync import Admin
-from kohort.wire import messages
 
 SETTLING_S = 15
 """Without faults at first, so that every client has begun."""
@@ -291,18 +289,8 @@ class Run:
         return bool(hung)
 
     def _open_transactions(self) -> Iterator[str]:
-        partition = messages.ListOffsetsRequest.Topic.Partition
         for name in (clients.MOVED, *map(clients.copied, clients.COPIERS)):
-            asked = messages.ListOffsetsRequest.Topic(
-                name=name,
-                partitions=[partition(partition_index=each, timestamp=-1) for each in range(clients.PARTITIONS)],
-            )
-            with Wire(self.broker.bootstrap) as wire:
-                ends = [
-                    wire.call(messages.ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=[asked]), 7)
-                    for level in (0, 1)
-                ]
-            if ends[0].topics != ends[1].topics:
+            if has_open_transaction(self.broker.bootstrap, name, clients.PARTITIONS):
                 yield name
 
     def _lags(self, log: dict[Place, list[Logged]]) -> Iterator[str]:

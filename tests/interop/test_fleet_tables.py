@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from interop.foreign_readers import duckdb, secret
 from interop.object_store import BUCKET, ObjectStore
 from interop.process import Child
-from tests.interop.test_lakehouse import duckdb, secret
 
 from kohort.fleet.generator import generate
 from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, STATE_GROUPS, Table
@@ -81,7 +81,7 @@ def test_runs_into_an_object_store_are_whole_or_not_there(store: ObjectStore, tm
         assert rows_of(found, table) == rows_of(expected, table), table.path
 
     connection = duckdb("delta")
-    connection.execute(secret(store))
+    connection.execute(secret(store.endpoint))
 
     def events_seen() -> tuple[int, int]:
         """Return how many events DuckDB and Polars find."""

@@ -8,12 +8,10 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import pytest
 from interop.brokers import Broker
+from interop.foreign_readers import duckdb, secret
 from interop.object_store import BUCKET, PASSWORD, USER, ObjectStore
 from interop.postgres import Postgres
 from tests.interop.libraries import need
@@ -57,24 +55,6 @@ def troubles(store: ObjectStore, topic: Topic) -> Callable[[], object]:
     return meanwhile
 
 
-def duckdb(*extensions: str) -> Any:
-    """Return a connection that reads the store; extensions come as wheels."""
-    connection = import_module("duckdb").connect()
-    for name in ("httpfs", *extensions):
-        folder = Path(str(import_module(f"duckdb_extension_{name}").__file__)).parent
-        (file,) = folder.rglob("*.duckdb_extension")
-        connection.execute(f"LOAD '{file}'")
-    return connection
-
-
-def secret(store: ObjectStore) -> str:
-    address = store.endpoint.removeprefix("http://")
-    return (
-        f"CREATE SECRET (TYPE s3, KEY_ID '{USER}', SECRET '{PASSWORD}', ENDPOINT '{address}',"
-        " URL_STYLE 'path', USE_SSL false, REGION 'us-east-1')"
-    )
-
-
 def check(topic: Topic, table: Table, written: int, found: Places) -> None:
     """Each offset is there once, up to what the table says."""
     ends = offsets_of(table, topic)
@@ -93,7 +73,7 @@ def test_delta_in_an_object_store_has_each_offset_once(store: ObjectStore, broke
         frame = polars.read_delta(table.uri)
         check(topic, table, written, Counter(zip(frame["partition"], frame["offset"], strict=True)))
         connection = duckdb("delta")
-        connection.execute(secret(store))
+        connection.execute(secret(store.endpoint))
         rows = connection.execute(f"SELECT partition, \"offset\" FROM delta_scan('{table.uri}')").fetchall()
         check(topic, table, written, Counter(rows))
 
@@ -123,7 +103,7 @@ def test_iceberg_in_an_object_store_has_each_offset_once(
         table = IcebergTable(f"air.{name}", catalog=catalog)
         written = kill_streams(topic, "configured", "air", name, table, 2, troubles(store, topic))
         connection = duckdb("avro", "iceberg")
-        connection.execute(secret(store))
+        connection.execute(secret(store.endpoint))
         newest = catalog.load_table(table.name).metadata_location
         rows = connection.execute(f"SELECT partition, \"offset\" FROM iceberg_scan('{newest}')").fetchall()
         check(topic, table, written, Counter(rows))

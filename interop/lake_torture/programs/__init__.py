@@ -1,0 +1,1 @@
+"""Programs of a run: the jobs that are killed, and what other tools do to their tables meanwhile."""
