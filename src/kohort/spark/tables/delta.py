@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.delta_files import DeltaFile, FilePlan
+from kohort.spark.tables.delta_files import DeltaFile, FilePlan, require_partitionable
 from kohort.spark.tables.delta_log import Commit, app_id, require_rows
 from kohort.spark.tables.delta_storage import (
     CommitFailedError,
@@ -140,6 +140,7 @@ class DeltaLakeTable(LakeTable):
     def _create(self, rows: pa.Schema) -> None:
         if unknown := [name for name in self._partition_by if name not in rows.names]:
             raise SchemaMismatch(f"{self!r} is partitioned by {unknown[0]}, which the rows do not have")
+        require_partitionable(map(rows.field, self._partition_by), repr(self))
         self._storage.create(delta_schema(rows, repr(self)), self._partition_by, self._configuration)
 
     def _change_columns(self, changed: Sequence[pa.Field]) -> None:
@@ -195,7 +196,9 @@ class DeltaLakeTable(LakeTable):
 
     def _plan(self) -> DeltaPlan:
         self._require_understood()
-        return DeltaPlan(self._storage, FilePlan(self._schema(), self._layout(), self._target_bytes))
+        schema, layout = self._schema(), self._layout()
+        require_partitionable(map(schema.field, layout), repr(self))
+        return DeltaPlan(self._storage, FilePlan(schema, layout, self._target_bytes))
 
     def _write(self, plan: Plan, frame: DataFrame, steps: Mapping[TopicPartition, Step]) -> list[DeltaFile]:
         """Write rows, and look whether a vacuum took the files of a long round for those of a dead writer."""

@@ -9,10 +9,11 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from math import isfinite
 from typing import Any, Self
 
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from kohort.spark.tables.arrow_columns import fitted
+from kohort.spark.tables.table import SchemaMismatch, TableBroken
 
 BUFFERED_BYTES = 64 << 20
 """What one task holds in memory before it writes a row group."""
@@ -34,6 +36,11 @@ SAMPLED_ROWS = 10_000
 
 LONGEST_BOUND = 64
 """A longer text is no bound: the statistics of its column are left out."""
+
+_YEARS = re.compile(r"(?!0000)\d{4}-")
+
+NULL = "__HIVE_DEFAULT_PARTITION__"
+"""How Hive names the directory of a partition whose value is null."""
 
 Values = tuple[str | None, ...]
 """The partition values of a file, as Delta writes them."""
@@ -106,7 +113,7 @@ class FileWriter:
 
     def _abandon(self) -> None:
         for path in [each.path for each in self._done] + [each.abandoned() for each in self._open.values()]:
-            with suppress(OSError):
+            with suppress(Exception):  # what made the block fail is the error to raise
                 self._places.delete_file(path)
 
 
@@ -117,9 +124,7 @@ class _File:
         self.buffered = 0
         self._values = dict(zip(plan.partition_by, values, strict=True))
         self._schema = pa.schema([each for each in plan.schema if each.name not in plan.partition_by])
-        # The directories are for people: readers take the values from the log.
-        folder = "".join(f"{name}={re.sub('[^A-Za-z0-9_.-]', '_', str(at))}/" for name, at in self._values.items())
-        self._path = f"{folder}part-{uuid.uuid4()}.{plan.compression}.parquet"
+        self._path = f"{directory(self._values)}part-{uuid.uuid4()}.{plan.compression}.parquet"
         self._stream = places.open_output_stream(self._path)
         self._compression = plan.compression
         self._footers: list[Any] = []
@@ -154,10 +159,10 @@ class _File:
         return DeltaFile(self._path, size, self._values, time.time_ns() // 1_000_000, stats)
 
     def abandoned(self) -> str:
-        with suppress(OSError, pa.ArrowException):
+        with suppress(Exception):  # a writer that failed raises anything, also RuntimeError
             if self._writer is not None:
                 self._writer.close()
-        with suppress(OSError, pa.ArrowException):
+        with suppress(Exception):
             self._stream.close()
         return self._path
 
@@ -183,20 +188,55 @@ def by_partition(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Value
         return
     numbered = rows.select(columns).append_column("", pa.array(range(rows.num_rows), pa.int64()))
     found = numbered.group_by(columns, use_threads=False).aggregate([("", "list")])
-    for at in range(found.num_rows):
-        values = tuple(partition_value(found[name][at].as_py()) for name in columns)
+    texts = [partition_texts(found[name]) for name in columns]
+    for at, values in enumerate(zip(*texts, strict=True)):
         yield values, rows if found.num_rows == 1 else rows.take(found["_list"][at].values)
 
 
-def partition_value(value: Any) -> str | None:
-    """Return a partition value as text, as Delta's protocol has it; an empty text is a null there."""
+def require_partitionable(columns: Iterable[pa.Field], table: str) -> None:
+    """Raise SchemaMismatch, naming the first partition column whose values readers of Delta take in different ways."""
+    for each in columns:
+        if pa.types.is_nested(each.type) or pa.types.is_binary(each.type) or pa.types.is_large_binary(each.type):
+            raise SchemaMismatch(
+                f"{table} cannot be partitioned by {each.name}, {each.type}: readers differ in its text; partition by"
+                f" another column, such as hex({each.name})"
+            )
+
+
+def partition_texts(values: pa.ChunkedArray) -> list[str | None]:
+    """Return partition values as text, as Delta's protocol has them; an empty text is a null there.
+
+    Raises TableBroken for a year that readers do not take.
+    """
+    if not pa.types.is_temporal(values.type):
+        return [_partition_text(each) for each in values.to_pylist()]
+    texts: list[str | None] = values.cast(pa.string()).to_pylist()
+    if wrong := next((each for each in texts if each and not _YEARS.match(each)), None):
+        raise TableBroken(
+            f"the partition value {wrong} was refused: readers of Delta take the years 1 to 9999 there. Correct it, or"
+            " partition by another column"
+        )
+    # With a time zone as ISO 8601, so that no reader takes it for a time of its own zone.
+    return [each.replace(" ", "T") if each and each.endswith("Z") else each for each in texts]
+
+
+def _partition_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S.%f}"
-    if isinstance(value, bytes):
-        return value.decode("latin-1")
+    if isinstance(value, float):
+        return str(value).replace("nan", "NaN").replace("inf", "Infinity")
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return None if value in (None, "") else str(value)
+
+
+def directory(values: Mapping[str, str | None]) -> str:
+    """Return the directory of a partition, named as Hive names it: some readers take the values from it."""
+    return "".join(f"{_escaped(name)}={NULL if at is None else _escaped(at)}/" for name, at in values.items())
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"""[\x00-\x20"#%'*/:<=>?\[\\\]^`{|}~\x7f]""", lambda found: f"%{ord(found[0]):02X}", text)
 
 
 # Statistics
@@ -215,10 +255,12 @@ def statistics(footer: Any, schema: pa.Schema) -> dict[str, Any]:
         if not all(each is not None and each.has_null_count for each in found):
             continue
         bounds["nullCount"][field.name] = sum(each.null_count for each in found)
+        low = high = None
         limits = [each for each in found if each.num_values]
         if limits and all(each.has_min_max for each in limits):
-            low = _bound(min(each.min for each in limits), is_upper=False)
-            high = _bound(max(each.max for each in limits), is_upper=True)
+            with suppress(OverflowError):  # Python has no year 10000
+                low = _bound(min(each.min for each in limits), is_upper=False)
+                high = _bound(max(each.max for each in limits), is_upper=True)
             if low is not None and high is not None:
                 bounds["minValues"][field.name], bounds["maxValues"][field.name] = low, high
     return {"numRecords": footer.num_rows, **bounds}
@@ -237,6 +279,6 @@ def _bound(value: Any, *, is_upper: bool) -> Any:
     if isinstance(value, datetime):
         if is_upper:  # in whole milliseconds
             value += timedelta(microseconds=999)
-        text = f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}"
+        text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
         return f"{text}Z" if value.tzinfo is not None else text
     return value.isoformat() if isinstance(value, date) else None

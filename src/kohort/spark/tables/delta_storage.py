@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kohort.extras import install_command
-from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter, partition_value
+from kohort.spark.tables.arrow_columns import has_null_type
+from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter, partition_texts
 from kohort.spark.tables.delta_log import MARK, Commit, commit_path, read_commits
 from kohort.spark.tables.table import SchemaMismatch, TableBroken, reason_of
 
@@ -44,6 +45,9 @@ __all__ = [
 
 Handle = Any
 """A `deltalake.DeltaTable`."""
+
+
+_ADDED = ["path", "size_bytes", "modification_time", "num_records"]
 
 
 class DeltalakeMissing(ImportError):
@@ -183,15 +187,17 @@ def keep_up(table: Handle) -> None:
 def files_of(table: Handle) -> list[DeltaFile]:
     """Return the files of the version that a table shows; of their statistics, the number of rows."""
     columns = table.metadata().partition_columns
+    actions = pa.table(table.get_add_actions(flatten=True))
+    texts = [partition_texts(actions[f"partition.{name}"]) for name in columns]
     return [
         DeltaFile(
             each["path"],
             each["size_bytes"],
-            {name: partition_value(each[f"partition.{name}"]) for name in columns},
+            {name: values[at] for name, values in zip(columns, texts, strict=True)},
             each["modification_time"],
             json.dumps({"numRecords": each["num_records"]}),
         )
-        for each in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        for at, each in enumerate(actions.select(_ADDED).to_pylist())
     ]
 
 
@@ -199,6 +205,8 @@ def delta_schema(rows: pa.Schema, name: str) -> Any:
     """Return columns as Delta has them. Raises SchemaMismatch for a type that it has not."""
     for column in rows:
         try:
+            if has_null_type(column.type):
+                raise TypeError("a column of nulls alone has no type: cast it")
             deltalake.Schema.from_arrow(pa.schema([column]))
         except Exception as error:  # the library has no class for it
             raise SchemaMismatch(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -13,7 +14,16 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kohort.spark.tables.delta_files import by_partition, partition_value, repetitive, statistics
+from kohort.spark.tables.delta_files import (
+    FilePlan,
+    FileWriter,
+    by_partition,
+    directory,
+    partition_texts,
+    repetitive,
+    statistics,
+)
+from kohort.spark.tables.table import TableBroken
 
 
 def footer(table: Any, rows_in_group: int = 100) -> Any:
@@ -33,7 +43,7 @@ def test_rows_of_each_partition_value_nulls_among_them() -> None:
 def test_rows_whose_partition_value_is_not_a_number_are_a_partition() -> None:
     rows = pa.table({"id": range(4), "x": [float("nan"), 1.0, float("nan"), None]})
     found = {values: part["id"].to_pylist() for values, part in by_partition(rows, ("x",))}
-    assert found == {("nan",): [0, 2], ("1.0",): [1], (None,): [3]}
+    assert found == {("NaN",): [0, 2], ("1.0",): [1], (None,): [3]}
 
 
 def test_columns_whose_values_repeat_have_a_dictionary() -> None:
@@ -44,18 +54,61 @@ def test_columns_whose_values_repeat_have_a_dictionary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("kind", "value", "text"),
     [
-        (True, "true"),
-        (7, "7"),
-        ("", None),
-        (None, None),
-        (date(2026, 11, 23), "2026-11-23"),
-        (datetime(2026, 11, 23, 1, 2, 3, 4), "2026-11-23 01:02:03.000004"),
+        (pa.bool_(), True, "true"),
+        (pa.int64(), 7, "7"),
+        (pa.string(), "", None),
+        (pa.string(), None, None),
+        (pa.date32(), date(2026, 11, 23), "2026-11-23"),
+        (pa.date32(), date.min, "0001-01-01"),
+        (pa.timestamp("us"), datetime(2026, 11, 23, 1, 2, 3, 4), "2026-11-23 01:02:03.000004"),
+        (pa.timestamp("us", "UTC"), datetime(1, 1, 1), "0001-01-01T00:00:00.000000Z"),
+        (pa.decimal128(20, 10), Decimal("1E-10"), "0.0000000001"),
+        (pa.float64(), float("-inf"), "-Infinity"),
     ],
 )
-def test_partition_values_are_those_of_the_protocol(value: object, text: str | None) -> None:
-    assert partition_value(value) == text
+def test_partition_values_are_those_of_the_protocol(kind: Any, value: object, text: str | None) -> None:
+    assert partition_texts(pa.chunked_array([pa.array([value], kind)])) == [text]
+
+
+def test_a_partition_value_beyond_the_year_9999_is_refused_by_name() -> None:
+    with pytest.raises(TableBroken, match="value 10000-01-01 was refused: readers of Delta take the years 1 to 9999"):
+        partition_texts(pa.chunked_array([pa.array([2_932_897], pa.date32())]))
+
+
+def test_directories_of_partitions_are_named_as_hive_names_them() -> None:
+    names = [directory({"p": each}) for each in ("New York", "Zürich", "a/b", "100%", None)]
+    assert names == ["p=New%20York/", "p=Zürich/", "p=a%2Fb/", "p=100%25/", "p=__HIVE_DEFAULT_PARTITION__/"]
+
+
+def test_the_last_time_of_a_year_9999_and_times_beyond_have_no_upper_bound() -> None:
+    for micros in (253_402_300_799_999_999, 253_402_300_800_000_000):
+        table = pa.table({"valid_to": pa.array([0, micros], pa.timestamp("us", "UTC"))})
+        found = statistics(footer(table), table.schema)
+        assert (found["minValues"], found["maxValues"], found["nullCount"]) == ({}, {}, {"valid_to": 0})
+    first = pa.table({"at": pa.array([-62_135_596_800_000_000], pa.timestamp("us"))})
+    assert statistics(footer(first), first.schema)["minValues"] == {"at": "0001-01-01T00:00:00.000"}
+
+
+def test_the_first_error_of_a_block_is_the_one_that_is_raised() -> None:
+    class Full(OSError):
+        """The storage has no room."""
+
+    class Stream(io.BytesIO):
+        def write(self, _: object) -> int:
+            raise Full
+
+    class Places:
+        def open_output_stream(self, _: str) -> Stream:
+            return Stream()
+
+        def delete_file(self, path: str) -> None:
+            raise RuntimeError(path)
+
+    plan = FilePlan(pa.schema([("id", pa.int64())]), (), 1)
+    with pytest.raises(Full), FileWriter(plan, Places()) as files:
+        files.add(pa.record_batch({"id": [1, 2, 3]}))
 
 
 def test_statistics_bound_what_is_in_the_file() -> None:
