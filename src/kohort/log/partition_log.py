@@ -216,7 +216,7 @@ class PartitionLog:
             if header.partition_leader_epoch > self._epochs.latest:
                 self._epochs.assign(header.partition_leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                aborted = self.producers.update(header, now_ms, marker)
+                aborted = self.producers.replay(header, now_ms, marker)
                 if aborted is not None:
                     self._segments[self._segments.at(header.base_offset)].add_aborted(aborted)
 

@@ -21,6 +21,7 @@ from kohort.wire.record_batches import BatchHeader, Marker, TimestampType
 NO_PRODUCER_ID = -1
 _KEPT_BATCHES = 5  # a Java producer has at most five requests in flight
 _LARGEST_SEQUENCE = (1 << 31) - 1
+_MOST_AWAITED = 1000  # producers that wait for a moment; the oldest one is forgotten
 
 _SNAPSHOT_HEAD = Struct(">hIi")
 _SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
@@ -74,10 +75,12 @@ class _Batch(NamedTuple):
 class _Producer:
     """What is known of one producer id."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "is_lone_marker", "timestamp")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
+        self.is_lone_marker = False
+        """Only a marker of it was left when the log was read again: its last sequence is not known."""
         self.batches: deque[_Batch] = deque(maxlen=_KEPT_BATCHES)
         self.timestamp = -1
         self.coordinator_epoch = -1
@@ -99,6 +102,8 @@ class Producers:
         self._producers: dict[int, _Producer] = {}
         self._open: dict[int, int] = {}
         """By producer id, the first offset of its open transaction; in the order of these offsets."""
+        self._awaited: dict[int, tuple[int, int]] = {}
+        """By producer id, the epoch and lowest sequence of transactional batches that were refused for a moment."""
         self._ended: deque[tuple[int, int]] = deque()
         """The marker's and the first offset of transactions whose end may not be seen yet."""
 
@@ -137,6 +142,10 @@ class Producers:
             text = f"producer {producer_id} sent epoch {epoch} and sequence {first}: neither may be negative"
             raise KafkaError(ErrorCode.INVALID_RECORD, text)
         known = self._producers.get(producer_id)
+        awaited_epoch, awaited = self._awaited.get(producer_id, (-1, -1))
+        if epoch == awaited_epoch and first > awaited:
+            text = f"producer {producer_id} epoch {epoch} sent sequence {first}, {awaited} has to be sent again first"
+            raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         if known is None:
             return None
         if epoch == known.epoch:
@@ -148,11 +157,27 @@ class Producers:
             text = f"producer {producer_id} sent epoch {epoch}, its epoch here is {known.epoch}: it has been superseded"
             raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
         expected = 0 if epoch > known.epoch else sequence_after(known.last_sequence, 1)
-        # A producer of which only control batches are left may go on with any sequence.
-        if first != expected and (known.batches or epoch > known.epoch):
+        # After a marker that raised the epoch (KIP-890) the first batch has sequence 0: a later one that overtakes it,
+        # as when it is sent again after CONCURRENT_TRANSACTIONS, is refused until it has come.
+        is_free = known.is_lone_marker and not known.batches and epoch == known.epoch
+        if first != expected and not is_free:
             text = f"producer {producer_id} epoch {epoch} sent sequence {first}, expected {expected}"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         return None
+
+    def await_again(self, header: BatchHeader) -> None:
+        """Note a transactional batch that is refused until its partition is added to the transaction.
+
+        Batches behind it may arrive when that is done. As in Kafka they are out of order until it has been sent again,
+        or else an unknown producer, of which any sequence is accepted, would lose its first batch.
+        """
+        producer_id, epoch, first = header.producer_id, header.producer_epoch, header.base_sequence
+        awaited_epoch, awaited = self._awaited.pop(producer_id, (-1, -1))
+        if epoch == awaited_epoch:
+            first = min(first, awaited)
+        self._awaited[producer_id] = max(epoch, awaited_epoch), first if epoch >= awaited_epoch else awaited
+        if len(self._awaited) > _MOST_AWAITED:
+            del self._awaited[next(iter(self._awaited))]
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
         """Judge a marker that a coordinator wants written. One that comes again is no error.
@@ -178,8 +203,20 @@ class Producers:
         producer_id = header.producer_id
         if producer_id < 0:
             return None
+        self._awaited.pop(producer_id, None)
         aborted = self._transaction(header, marker) if header.is_transactional else None
         self._learn(header, now_ms, marker)
+        return aborted
+
+    def replay(self, header: BatchHeader, now_ms: int, marker: Marker | None) -> AbortedTransaction | None:
+        """Do what `update` does with a batch of a log that is read again, whose first batches may be deleted.
+
+        A producer of which only a marker is left may send any sequence, like one that is not known.
+        """
+        is_new = header.producer_id not in self._producers
+        aborted = self.update(header, now_ms, marker)
+        if is_new and header.is_control and header.producer_id >= 0:
+            self._producers[header.producer_id].is_lone_marker = True
         return aborted
 
     def _transaction(self, header: BatchHeader, marker: Marker | None) -> AbortedTransaction | None:

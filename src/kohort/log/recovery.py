@@ -128,7 +128,7 @@ def restore_producers(
             with suppress(CorruptBatch):  # reading the batch raises it again
                 for header, marker in segment.batches():
                     if header.producer_id >= 0 and header.base_offset >= start:
-                        producers.update(header, now_ms, marker)
+                        producers.replay(header, now_ms, marker)
 
 
 def _scan(

@@ -108,6 +108,46 @@ def test_a_control_batch_raises_the_epoch_and_no_sequence() -> None:
     assert producers.check(header(0, epoch=1)) is None
 
 
+def marker(epoch: int, offset: int = 0) -> BatchHeader:
+    control = [control_record(ControlType.COMMIT, 0)]
+    return read_header(
+        encode_batch(control, base_offset=offset, producer_id=9, producer_epoch=epoch, transactional=True, control=True)
+    )
+
+
+def test_after_a_marker_that_raised_the_epoch_a_batch_that_overtakes_the_first_is_out_of_order(
+    producers: Producers,
+) -> None:
+    producers.update(marker(1, 110))
+    assert refusal(producers, header(250, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.check(header(0, epoch=1)) is None
+
+
+def test_a_producer_of_which_only_a_marker_was_left_may_send_any_sequence_after_a_restart() -> None:
+    producers = Producers()
+    producers.replay(marker(0), -1, None)
+    assert producers.check(header(250)) is None
+    producers.update(header(250, offset=1))
+    assert refusal(producers, header(252)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal(producers, header(250, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_batch_that_was_refused_for_a_moment_comes_before_those_behind_it() -> None:
+    producers = Producers()
+    producers.await_again(header(0))
+    producers.await_again(header(250))
+    assert refusal(producers, header(250)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.check(header(0, 250)) is None
+    producers.update(header(0, 250))
+    assert producers.check(header(250)) is None
+
+
+def test_a_new_epoch_does_not_wait_for_a_batch_of_the_last_one() -> None:
+    producers = Producers()
+    producers.await_again(header(3))
+    assert producers.check(header(7, epoch=1)) is None
+
+
 def test_a_silent_producer_is_forgotten_by_the_brokers_clock() -> None:
     producers = Producers()
     producers.update(header(0), 1_000_000)  # the records' own timestamps are long past

@@ -437,6 +437,30 @@ def test_with_fsync_the_answer_and_the_markers_wait_for_the_record() -> None:
     assert committed(desk) == [b"a"]
 
 
+def test_a_batch_that_overtakes_one_that_has_to_be_sent_again_is_out_of_order(desk: Desk) -> None:
+    """The batches behind it in a producer's pipeline arrive when the transaction before has ended."""
+    producer = Producer(desk, NEW)
+    producer.init()
+    producer.write(b"a")
+    producer.write(b"a", partition=1)
+
+    def fault(operation: str, path: str) -> None:
+        if operation in ("append", "write") and path.startswith("t-1"):
+            raise StorageError(errno.EIO, "broken", path)
+
+    desk.disk.fault = fault
+    producer.end()
+    assert producer.write(b"b") is ErrorCode.CONCURRENT_TRANSACTIONS, "the marker of partition 1 is not written"
+    desk.disk.fault = None
+    desk.advance(10_000)
+    producer.sequences["t", 0] = 1
+    assert producer.write(b"c") is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producer.sequences["t", 0] = 0
+    assert (producer.write(b"b"), producer.write(b"c")) == (ErrorCode.NONE, ErrorCode.NONE)
+    producer.end()
+    assert committed(desk) == [b"a", b"b", b"c"]
+
+
 def test_a_partition_that_cannot_be_read_when_a_write_arrives_is_not_written_outside_of_the_transaction() -> None:
     """It would be in no transaction, and nothing would ever end it there: seed 408433 with two producers."""
     desk = given()

@@ -82,6 +82,8 @@ class _Membership:
             command = AddPartitions(self._transactional_id or "", *producer, frozenset({place}), self._version)
             error = self._transactions.verify(command)
         if error:
+            if error in _COMING_BACK:
+                partition.log.producers.await_again(header)
             raise KafkaError(_produce_error(error, self._version))
 
 
