@@ -171,7 +171,9 @@ def test_a_group_without_members_is_not_stuck() -> None:
 
 
 def went_back(count: int, pause_ms: int) -> Facts:
-    return facts(returns=[CommitOf(3, n, NOW - DAY + n * pause_ms, "t", 1, 10, 500, 7) for n in range(count)])
+    return facts(
+        members=1, returns=[CommitOf(3, n, NOW - DAY + n * pause_ms, "t", 1, 10, 500, 7) for n in range(count)]
+    )
 
 
 def test_offsets_that_go_back_and_forth_are_those_of_two() -> None:
@@ -181,7 +183,19 @@ def test_offsets_that_go_back_and_forth_are_those_of_two() -> None:
 
 
 def test_offsets_that_are_reset_now_and_then_are_an_admins() -> None:
-    assert names(went_back(5, DAY // 6)) == set()
+    assert names(went_back(5, DAY // 6)) == {"rewound_offsets"}
+
+
+def test_offsets_that_a_tool_resets_again_and_again_are_no_zombies() -> None:
+    """kafka-consumer-groups --reset-offsets takes a group without members only."""
+    assert names(replace(went_back(3, MINUTE), members=0)) == {"rewound_offsets"}
+
+
+def test_a_group_has_no_members_between_its_last_leave_and_the_next_join() -> None:
+    away = replace(went_back(3, MINUTE), events=[event(NOW - 2 * DAY, "emptied"), event(NOW, "joined")])
+    assert names(away) == {"rewound_offsets"}
+    came = replace(away, events=[event(NOW - 2 * DAY, "joined")])
+    assert names(came) == {"zombie_commits"}
 
 
 # -- assignments

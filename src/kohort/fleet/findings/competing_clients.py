@@ -1,8 +1,10 @@
-"""Rules flapping_instance and zombie_commits: two processes act as one member.
+"""Rules flapping_instance, zombie_commits and rewound_offsets: two processes act as one member, or offsets went back.
 
 Two members with one group.instance.id fence each other. Two clients that commit for one partition set its offset back
-and forth: the coordinator fences members, so the other client is a producer's old transaction, or a program that
-commits without membership while the group is empty. A reset of offsets sets each partition back once.
+and forth. The coordinator fences members, so in a group with members the other client is a member itself, or a producer
+without group metadata. In a group without members any client may commit: a tool that resets offsets, a consumer that
+assigns its partitions itself, or a reader of a topic that was made anew. The log does not distinguish them, so what
+went back there, or seldom, is only reported as seen.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.report.wording import counted
 from kohort.fleet.schema import HOUR_MS, Evidence
 
-FLAPPING, ZOMBIES = "flapping_instance", "zombie_commits"
+FLAPPING, ZOMBIES, REWOUND = "flapping_instance", "zombie_commits", "rewound_offsets"
 
 
 def flapping(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
@@ -40,28 +42,39 @@ def flapping(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         )
 
 
-def zombies(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Find partitions whose offsets went back again and again within an hour."""
-    returns: dict[tuple[str, int], list[CommitOf]] = {}
+def rewound(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
+    """Find partitions whose offsets went back: again and again while the group had members, or otherwise."""
+    by_members: dict[tuple[str, int], list[CommitOf]] = {}
     for commit in facts.returns:
-        returns.setdefault((commit.topic, commit.topic_partition), []).append(commit)
-    found = {
-        partition: commits
-        for partition, commits in sorted(returns.items())
+        if facts.had_members(commit.at_ms, commit.offset):
+            by_members.setdefault((commit.topic, commit.topic_partition), []).append(commit)
+    found = [
+        commit
+        for commits in by_members.values()
         if are_close([commit.at_ms for commit in commits], settings.zombie_returns, HOUR_MS)
-    }
-    if not found:
-        return
-    commits = sorted(commit for each in found.values() for commit in each)
-    names = ", ".join(f"{topic}-{number}" for topic, number in list(found)[:3])
+        for commit in commits
+    ]
+    if found:
+        advice = "an instance that should have ended, or a producer without group metadata"
+        remark = ", and forward again between"
+        yield _rewound(facts, found, ZOMBIES, "critical", remark, f"find the other client of this group: {advice}")
+    if others := [commit for commit in facts.returns if commit not in found]:
+        owners = "members" if any(facts.had_members(each.at_ms, each.offset) for each in others) else "no members"
+        remark = f", while it had {owners}: by a reset, for a topic that was made anew, or by a client that went back"
+        yield _rewound(facts, others, REWOUND, "info", remark, "nothing, if it was on purpose: records are read again")
+
+
+def _rewound(facts: Facts, commits: list[CommitOf], name: str, severity: str, remark: str, advice: str) -> Finding:
+    commits = sorted(commits)
+    names = list(dict.fromkeys(f"{topic}-{number}" for topic, number in sorted({each[3:5] for each in commits})))
     farthest = max(commit.previous - commit.committed_offset for commit in commits)
-    yield facts.finding(
-        ZOMBIES,
-        "critical",
-        f"offsets of {names} went back {len(commits)} times, by up to {counted(farthest, 'record')}, "
-        "and forward again between",
-        "find the other client of this group: an instance that should have ended, or a producer without group metadata",
-        since_ms=commits[0].at_ms,
+    return facts.finding(
+        name,
+        severity,
+        f"offsets of {', '.join(names[:3])} went back {counted(len(commits), 'time')}, "
+        f"by up to {counted(farthest, 'record')}{remark}",
+        advice,
+        since_ms=min(commit.at_ms for commit in commits),
         until_ms=max(commit.at_ms for commit in commits),
         value=float(len(commits)),
         evidence=[_evidence(commit) for commit in commits],

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from kohort.fleet.fold.folded_group import LOG_BEGINS
 from kohort.fleet.report.wording import counted
 from kohort.fleet.schema import HOUR_MS, Evidence
 
@@ -143,6 +144,16 @@ class Facts:
     def of(self, *events: str) -> list[EventOf]:
         """Return the events of some names."""
         return [each for each in self.events if each.event in events]
+
+    def had_members(self, at_ms: int, offset: int) -> bool:
+        """Whether the group had members at a time, and at an offset of its log."""
+        had = None
+        for event in self.of("joined", "rejoined", "emptied"):
+            if (event.at_ms, event.offset) > (at_ms, offset):
+                # The log of a group with which it begins has no join before.
+                return event.event == "emptied" or event.cause == LOG_BEGINS if had is None else had
+            had = event.event != "emptied"
+        return self.members > 0 if had is None else had
 
     def state_evidence(self, what: str) -> Evidence:
         """Return the group's last record as evidence of its state."""

@@ -23,13 +23,14 @@ RULES: Mapping[str, Rule | None] = {
     troubled_rebalances.STORM: troubled_rebalances.storm,
     poll_timeout_loop.NAME: poll_timeout_loop.find,
     competing_clients.FLAPPING: competing_clients.flapping,
-    competing_clients.ZOMBIES: competing_clients.zombies,
+    competing_clients.ZOMBIES: competing_clients.rewound,
     unloadable_log.NAME: None,  # it judges logs, not groups
     groups_without_members.EXPIRING: groups_without_members.expiring,
     uneven_assignment.SKEWED: uneven_assignment.find,
     uneven_assignment.IDLE: uneven_assignment.find,
     protocol_change.EAGER: protocol_change.eager,
     groups_without_members.ABANDONED: groups_without_members.abandoned,
+    competing_clients.REWOUND: competing_clients.rewound,
     protocol_change.READY: protocol_change.readiness,
     protocol_change.NOT_READY: protocol_change.readiness,
 }

@@ -49,7 +49,7 @@ class Thresholds:
     """A group that committed in fewer hours has no usual pattern."""
 
     zombie_returns: int = 3
-    """How often offsets of one partition go back within an hour; a reset of offsets goes back once."""
+    """How often offsets of one partition go back within an hour while the group has members."""
 
     idle_ms: int = HOUR_MS
     """A deployment that starts new members before it stops the old ones is shorter."""

@@ -37,6 +37,7 @@ STUCK = frozenset({"stuck_group"})
 IDLE = frozenset({"idle_members"})
 UNEVEN = frozenset({"skewed_assignment"})
 ABANDONED = frozenset({"abandoned_group"})
+REWOUND = frozenset({"rewound_offsets"})
 UNLOADABLE = frozenset({"unloadable_log"})
 
 NIGHTS = 7
@@ -337,7 +338,7 @@ def resembling_groups() -> Iterator[Scenario]:
         "reset",
         emptied_for_a_reset(),
         topics(6),
-        READY,
+        READY | REWOUND,
         near=frozenset({"zombie_commits"}),
         commits=CommitStyle.RESET,
         rests={1: (0.2, 0.5)},
