@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from interop.group import ROOT
+from interop.lake_torture.iceberg_connect import READY, IcebergConnect
 from interop.lake_torture.readers import Reader, delta_readers, iceberg_readers, postgres_readers
 from interop.lake_torture.services import Services
 from interop.object_store import BUCKET
 from interop.process import Child
+from interop.spark_versions import OLDEST, python_with
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -25,8 +27,11 @@ MOST_ROWS = 40
 class Program:
     """A process that is started again whenever it has ended; each start writes files of its own."""
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path, *, ready: str = ""
+    ) -> None:
         self.name = name
+        self._ready = ready  # what its log has when it works; else that is what it prints
         self.starts = 0
         self._command = list(command)
         self._environment = {**environment, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
@@ -48,6 +53,13 @@ class Program:
     def is_running(self) -> bool:
         """Whether it was started and has not ended."""
         return self.child is not None and self.child.is_running
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether it runs, and has printed a line since its start: its Java and Spark are there."""
+        if self.child is None or not self.is_running:
+            return False
+        return self._ready in self.complaint() if self._ready else self.child.output.stat().st_size > 0
 
     @property
     def has_ended_itself(self) -> bool:
@@ -90,6 +102,8 @@ class Job:
     readers: Mapping[str, Reader]
     upkeep: Program | None = None
     is_ours: bool = True
+    tend: Callable[[], None] = lambda: None
+    """Called again and again while the job runs."""
     seen: list[tuple[str, Any]] = field(default_factory=list)
     """What readers saw while jobs ran: the reader and its snapshots."""
 
@@ -120,10 +134,35 @@ def group_job(kind: str, services: Services, folder: Path, table: str, seed: int
     return Job(name, programs, readers, upkeep)
 
 
-JOBS = {kind: kind for kind in ("delta", "iceberg", "postgres")}
-"""Names of jobs that a run can have."""
+def spark_delta(services: Services, folder: Path, table: str) -> Job:
+    """Return a query of Spark's Kafka source and Delta's sink, in a folder: it has no group to share."""
+    name = f"spark-delta_{table}"
+    where = folder / "tables"
+    given = {"name": name, "where": str(where), "topic": TOPIC, "bootstrap": services.bootstrap}
+    command = [str(python_with(OLDEST)), *module("spark_job", json.dumps(given))[1:]]
+    program = Program(f"{name}-0", command, services.environment, folder)
+    return Job(name, [program], delta_readers(str(where / name), None), is_ours=False)
+
+
+def iceberg_connect(services: Services, folder: Path, table: str) -> Job:
+    """Return Iceberg's sink in two workers of Kafka Connect, in a folder, its catalog in PostgreSQL."""
+    name = f"connect_{table}"
+    cluster = IcebergConnect(services, folder, name, TOPIC)
+    programs = [
+        Program(f"{name}-{number}", command, services.environment, folder, ready=READY)
+        for number, command in enumerate(cluster.commands())
+    ]
+    readers = iceberg_readers(services.postgres.conninfo, name, None)
+    return Job(name, programs, readers, is_ours=False, tend=cluster.tend)
+
+
+OTHERS = {"spark-delta": spark_delta, "iceberg-connect": iceberg_connect}
+JOBS = ("delta", "iceberg", "postgres", *OTHERS)
+"""Names of jobs that a run can have: ours by the kind of their table, and those of others."""
 
 
 def make(kind: str, services: Services, folder: Path, table: str, seed: int) -> Job:
     """Return a job by its name."""
+    if kind in OTHERS:
+        return OTHERS[kind](services, folder, table)
     return group_job(kind, services, folder, table, seed)

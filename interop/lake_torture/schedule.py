@@ -42,18 +42,18 @@ class Rule(NamedTuple):
 RULES = {
     Kind.DRIVER: Rule(30),
     Kind.JAVA: Rule(90),
-    Kind.TASK: Rule(12),
+    Kind.TASK: Rule(7),
     Kind.EXECUTOR: Rule(20),
     Kind.POINT: Rule(14),
     Kind.STOP: Rule(45, 0.5, 14),  # some longer than a session lasts
     Kind.BROKER: Rule(22, 0, 2),
     Kind.STORE: Rule(20, 0, 1.5),
     Kind.POSTGRES: Rule(30, 0, 1),
-    Kind.SESSIONS: Rule(12),
+    Kind.SESSIONS: Rule(8),
     Kind.CUT_BROKER: Rule(9),
     Kind.CUT_STORE: Rule(9),
     Kind.CUT_POSTGRES: Rule(15),
-    Kind.UPKEEP: Rule(25),
+    Kind.UPKEEP: Rule(18),
 }
 
 
