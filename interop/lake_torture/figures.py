@@ -22,8 +22,8 @@ JOBS = {
     "spark-delta": "Spark's Kafka source, Delta's sink",
     "connect": "Iceberg's sink for Kafka Connect",
 }
-HEAD = """Rows of a topic in tables after kills ([how](../tests/README.md#torture-of-the-tables)); each must be there once. The
-kills of a seed are those of one schedule for all jobs. "After a new topic" is what each job did when its topic was made
+HEAD = """Rows of a topic in tables after kills ([how](../tests/README.md#torture-of-the-tables)), where each must be once.
+The kills of a seed are those of one schedule for all jobs. "After a new topic" is what each job did when its topic was made
 anew at the end.
 
 | job | seed, minutes | kills | rows in the log | missing | more than once | after a new topic |
