@@ -22,9 +22,9 @@ JOBS = {
     "spark-delta": "Spark's Kafka source, Delta's sink",
     "connect": "Iceberg's sink for Kafka Connect",
 }
-HEAD = """Rows of a topic in tables after kills ([how](../tests/README.md#torture-of-the-tables)), where each must be once.
-The kills of a seed are those of one schedule for all jobs. "After a new topic" is what each job did when its topic was made
-anew at the end.
+HEAD = """Rows of a topic in tables after kills; each must be there once
+([how](../tests/README.md#torture-of-the-tables)). The kills of a seed are those of one schedule for all jobs.
+"After a new topic" is what each job did when its topic was made anew at the end.
 
 | job | seed, minutes | kills | rows in the log | missing | more than once | after a new topic |
 |---|---|---|---|---|---|---|
