@@ -4,7 +4,7 @@ import sqlite3
 import tempfile
 
 from kohort.spark import GroupStream, build, exactly_once
-from kohort.spark.tables import check_steps
+from kohort.spark.tables import Position, check_steps
 from kohort.sync import Admin, Producer
 from kohort.testing import EmbeddedBroker
 
@@ -17,7 +17,7 @@ class SqliteTable:
         with self.connected() as database:
             database.execute("CREATE TABLE IF NOT EXISTS orders (text)")
             database.execute(
-                "CREATE TABLE IF NOT EXISTS offsets (grp, topic, number, at, PRIMARY KEY (grp, topic, number))"
+                "CREATE TABLE IF NOT EXISTS offsets (grp, topic, number, at, id, PRIMARY KEY (grp, topic, number))"
             )
 
     def connected(self):
@@ -25,14 +25,14 @@ class SqliteTable:
         return sqlite3.connect(self.file, timeout=60)
 
     def offsets(self, group, partitions):
-        """Return what the table holds of these partitions."""
+        """Return how far the table has the rows of these partitions."""
         with self.connected() as database:
             return self.found(database, group, partitions)
 
     def found(self, database, group, partitions):
-        rows = database.execute("SELECT topic, number, at FROM offsets WHERE grp = ?", [group])
-        held = {(topic, number): at for topic, number, at in rows}
-        return {each: held[each] for each in partitions if each in held}
+        rows = database.execute("SELECT topic, number, at, id FROM offsets WHERE grp = ?", [group])
+        known = {(topic, number): Position(at, topic_id) for topic, number, at, topic_id in rows}
+        return {each: known[each] for each in partitions if each in known}
 
     def append(self, frame, group, steps):
         """Add rows and move the offsets; `check_steps` raises Fenced where another member was faster."""
@@ -42,8 +42,8 @@ class SqliteTable:
             check_steps("orders", group, self.found(database, group, steps), steps)
             database.executemany("INSERT INTO orders VALUES (?)", rows)
             database.executemany(
-                "INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?)",
-                [(group, each.topic, each.partition, step.stop) for each, step in steps.items()],
+                "INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?, ?)",
+                [(group, *each, *step.stop) for each, step in steps.items()],
             )
 
 

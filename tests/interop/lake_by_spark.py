@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from interop.jars import jars
-from tests.spark.lake import lake_table
+from tests.spark.lake import lake_table, step, stored
 
 from kohort.model.ids import TopicPartition
 from kohort.spark import build
-from kohort.spark.tables import Step
 
 PLACE = TopicPartition("flights", 0)
 COLUMNS = (
@@ -47,7 +46,7 @@ def main(folder: Path) -> None:
 
     def write(first: int, stop: int, *, on_driver: bool) -> None:
         table = lake_table("delta", folder, partition_by=["part"], rows_on_driver=ROWS if on_driver else 0)
-        table.append(rows.where(f"l >= {first} AND l < {stop}"), "g", {PLACE: Step(first or None, stop)})
+        table.append(rows.where(f"l >= {first} AND l < {stop}"), "g", {PLACE: step(first or None, stop)})
 
     write(0, 30, on_driver=True)
     rows.where("l >= 30 AND l < 60").createOrReplaceTempView("new")
@@ -60,7 +59,7 @@ def main(folder: Path) -> None:
     found = spark.sql(f"SELECT * FROM {theirs}")
     for condition in ("true", *FILTERS):
         assert collected(found.where(condition)) == collected(wanted.where(condition)), condition
-    assert lake_table("delta", folder).offsets("g", [PLACE]) == {PLACE: ROWS}
+    assert stored(lake_table("delta", folder), "g", [PLACE]) == {PLACE: ROWS}
 
 
 def collected(frame: Any) -> Sequence[object]:

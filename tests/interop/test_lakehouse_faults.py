@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from interop.faulty_store import FaultyStore
 from interop.object_store import BUCKET, PASSWORD, USER, ObjectStore
-from tests.spark.lake import rows_in
+from tests.spark.lake import rows_in, step, stored
 from tests.spark.storing_job import GROUP, PLACE, Numbers
 
-from kohort.spark.tables import DeltaLakeTable, Fenced, IcebergTable, Step, Table, TableBroken
+from kohort.spark.tables import DeltaLakeTable, Fenced, IcebergTable, Table, TableBroken
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.spark]
 
@@ -69,7 +69,7 @@ def open_table(
 
 def store_numbers(table: Table, first: int, stop: int) -> None:
     frame: Any = Numbers(first, stop)
-    table.append(frame, GROUP, {PLACE: Step(first or None, stop)})
+    table.append(frame, GROUP, {PLACE: step(first or None, stop)})
 
 
 def numbers_in(table: Table) -> list[int]:
@@ -90,7 +90,7 @@ def test_a_store_that_refuses_ends_the_round_in_a_sentence(
     assert "No offset has moved" in str(refusal.value)
     if what != "rows":
         assert "group g, numbers-0 from 10 to 20" in str(refusal.value)
-    assert table.offsets(GROUP, [PLACE]) == {PLACE: 10}
+    assert stored(table, GROUP, [PLACE]) == {PLACE: 10}
     store_numbers(table, 10, 20)
     assert numbers_in(table) == list(range(20))
 
@@ -109,7 +109,7 @@ def test_a_fault_that_passes_costs_no_round(
     with store.fault("PUT", ".parquet" if what == "rows" else LOG[kind], left=1, **fault):
         store_numbers(table, 10, 20)
         store.await_request()
-    assert open_table().offsets(GROUP, [PLACE]) == {PLACE: 20}
+    assert stored(open_table(), GROUP, [PLACE]) == {PLACE: 20}
     assert numbers_in(table) == list(range(20))
 
 
@@ -135,7 +135,7 @@ def test_a_commit_that_the_store_holds_back_is_refused_where_another_job_was_fas
         store_numbers(table, 15, 30)
     job.join()
     assert outcome == [Fenced]
-    assert table.offsets(GROUP, [PLACE]) == {PLACE: 30}
+    assert stored(table, GROUP, [PLACE]) == {PLACE: 30}
     assert numbers_in(table) == list(range(30))
 
 
@@ -148,6 +148,6 @@ def test_a_store_that_is_gone_ends_the_round_in_a_sentence_and_a_job_goes_on_whe
     with pytest.raises(TableBroken, match="took no rows of group g, numbers-0 from 10 to 20"):
         store_numbers(table, 10, 20)
     object_store.start()
-    assert open_table().offsets(GROUP, [PLACE]) == {PLACE: 10}
+    assert stored(open_table(), GROUP, [PLACE]) == {PLACE: 10}
     store_numbers(table, 10, 20)
     assert numbers_in(table) == list(range(20))

@@ -18,7 +18,7 @@ from interop.postgres import Postgres
 from interop.producers import produce
 from tests.spark.cluster import Topic
 from tests.spark.killing import kill_often, kill_streams
-from tests.spark.lake import offsets_of
+from tests.spark.lake import offsets_of, step, stored
 
 from kohort.model.ids import TopicPartition
 
@@ -90,22 +90,20 @@ def rows_in(postgres: Postgres, table: PostgresTable) -> int:
 def test_rows_and_offsets_come_together_and_the_same_step_is_refused_a_second_time(
     spark: SparkSession, postgres: Postgres, table: PostgresTable
 ) -> None:
-    from kohort.spark.tables import Fenced, Step
+    from kohort.spark.tables import Fenced
 
     table.set_offsets("g", {Q: 5})
-    steps = {P: Step(None, 100), Q: Step(5, 6)}
+    steps = {P: step(None, 100), Q: step(5, 6)}
     table.append(spark.range(100).selectExpr("id", "string(id) name"), "g", steps)
     with pytest.raises(Fenced):
         table.append(spark.range(100).selectExpr("id", "string(id) name"), "g", steps)
     assert query(postgres, f"SELECT count(*), sum(id) FROM {table.name}") == [(100, 4950)]
-    assert table.offsets("g", [P, Q]) == {P: 100, Q: 6}
-    assert table.offsets("another", [P, Q]) == {}
+    assert stored(table, "g", [P, Q]) == {P: 100, Q: 6}
+    assert stored(table, "another", [P, Q]) == {}
     assert not [name for name in tables_of(postgres) if name.startswith("kohort_staging")]
 
 
 def test_every_type_comes_back_as_it_was(spark: SparkSession, postgres: Postgres, table: PostgresTable) -> None:
-    from kohort.spark.tables import Step
-
     rows = [
         (1, 2, 3, 4, 1.5, 2.5, 'a,"b"\nc', b"\x00\xff,\n", True, date(1, 1, 1), datetime(2020, 1, 1, 3, 4, 5, 678)),
         (*([None] * 6), "", b"", False, date(9999, 12, 31), datetime(1901, 1, 1)),
@@ -117,7 +115,7 @@ def test_every_type_comes_back_as_it_was(spark: SparkSession, postgres: Postgres
         "*", "cast(ts AS timestamp_ntz) ntz", "cast(d AS decimal(20, 4)) de"
     )
     frame = frame.selectExpr("*", "cast('-1234567890.1234' AS decimal(20, 4)) big")
-    table.append(frame, "g", {P: Step(None, 4)})
+    table.append(frame, "g", {P: step(None, 4)})
     kinds = f"SELECT data_type FROM information_schema.columns WHERE table_name = '{table.name}'"
     assert {kind for (kind,) in query(postgres, kinds)} == {
         *("smallint", "integer", "bigint", "real", "double precision", "text", "bytea", "boolean", "date", "numeric"),
@@ -138,37 +136,37 @@ def in_utc(row: Iterable[object]) -> tuple[object, ...]:
 def test_rows_without_a_place_are_refused_before_anything_is_written(
     spark: SparkSession, postgres: Postgres, table: PostgresTable
 ) -> None:
-    from kohort.spark.tables import SchemaMismatch, Step
+    from kohort.spark.tables import SchemaMismatch
 
     query(postgres, f"CREATE TABLE {table.name} (id numeric, name varchar(3), made timestamptz DEFAULT now())")
-    table.append(spark.range(2).selectExpr("id", "'abc' name"), "g", {P: Step(None, 2)})
+    table.append(spark.range(2).selectExpr("id", "'abc' name"), "g", {P: step(None, 2)})
     for wrong, message in (
         ("id, 1 x", "it has no column x integer"),
         ("'a' id", "its column id is numeric, the rows' would be text"),
         ("id, array(id) name", r"to_json\(name\)"),
     ):
         with pytest.raises(SchemaMismatch, match=message):
-            table.append(spark.range(2).selectExpr(*wrong.split(", ", 1)), "g", {P: Step(2, 4)})
+            table.append(spark.range(2).selectExpr(*wrong.split(", ", 1)), "g", {P: step(2, 4)})
     with pytest.raises(Exception, match="too long"):
-        table.append(spark.range(2).selectExpr("id", "'abcdef' name"), "g", {P: Step(2, 4)})
+        table.append(spark.range(2).selectExpr("id", "'abcdef' name"), "g", {P: step(2, 4)})
     assert rows_in(postgres, table) == 2
-    assert table.offsets("g", [P]) == {P: 2}
+    assert stored(table, "g", [P]) == {P: 2}
 
 
 def test_a_table_has_one_row_of_offsets_however_it_is_named(spark: SparkSession, postgres: Postgres) -> None:
-    from kohort.spark.tables import Fenced, Step
+    from kohort.spark.tables import Fenced
 
     name = f"t_{uuid.uuid4().hex[:8]}"
     with opened(postgres, name) as short, opened(postgres, f"public.{name}") as full:
-        short.append(spark.range(2), "g", {P: Step(None, 2)})
+        short.append(spark.range(2), "g", {P: step(None, 2)})
         with pytest.raises(Fenced):
-            full.append(spark.range(2), "g", {P: Step(None, 2)})
-        assert full.offsets("g", [P]) == short.offsets("g", [P]) == {P: 2}
+            full.append(spark.range(2), "g", {P: step(None, 2)})
+        assert stored(full, "g", [P]) == stored(short, "g", [P]) == {P: 2}
 
 
 def test_jobs_that_store_at_once_take_each_step_once(spark: SparkSession, postgres: Postgres) -> None:
     """Each tries every step, and one of them gets it."""
-    from kohort.spark.tables import Fenced, Step
+    from kohort.spark.tables import Fenced
 
     name = f"t_{uuid.uuid4().hex[:8]}"
     taken: list[int] = []
@@ -177,7 +175,7 @@ def test_jobs_that_store_at_once_take_each_step_once(spark: SparkSession, postgr
         with opened(postgres, name) as table:
             for offset in range(5):
                 try:
-                    table.append(spark.range(offset, offset + 1), "g", {P: Step(offset or None, offset + 1)})
+                    table.append(spark.range(offset, offset + 1), "g", {P: step(offset or None, offset + 1)})
                 except Fenced:
                     continue
                 taken.append(offset)
@@ -194,9 +192,7 @@ def test_jobs_that_store_at_once_take_each_step_once(spark: SparkSession, postgr
 def test_a_server_that_crashes_in_a_round_has_all_of_it_or_nothing(
     spark: SparkSession, table: PostgresTable, postgres: Postgres
 ) -> None:
-    from kohort.spark.tables import Step
-
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    table.append(spark.range(10), "g", {P: step(None, 10)})
 
     class Crashing:
         """A frame that is read just as the server dies and comes back."""
@@ -209,10 +205,10 @@ def test_a_server_that_crashes_in_a_round_has_all_of_it_or_nothing(
             return getattr(spark.range(10, 20), name)
 
     with pytest.raises(Exception, match=r"(?i)connection|terminat"):
-        table.append(Crashing(), "g", {P: Step(10, 20)})
-    assert table.offsets("g", [P]) == {P: 10}
+        table.append(Crashing(), "g", {P: step(10, 20)})
+    assert stored(table, "g", [P]) == {P: 10}
     assert rows_in(postgres, table) == 10
-    table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+    table.append(spark.range(10, 20), "g", {P: step(10, 20)})
     assert rows_in(postgres, table) == 20
 
 
@@ -222,10 +218,8 @@ def test_a_commit_whose_answer_is_lost_is_found_in_the_table(
     """The connection breaks after the server committed: the round is not read again."""
     import psycopg
 
-    from kohort.spark.tables import Step
-
     with opened(postgres, f"t_{uuid.uuid4().hex[:8]}") as table:
-        table.append(spark.range(10), "g", {P: Step(None, 10)})
+        table.append(spark.range(10), "g", {P: step(None, 10)})
         leave = psycopg.Transaction.__exit__
 
         def cut(transaction: Any, *error: Any) -> Any:
@@ -237,7 +231,7 @@ def test_a_commit_whose_answer_is_lost_is_found_in_the_table(
             return answer
 
         monkeypatch.setattr(psycopg.Transaction, "__exit__", cut)
-        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+        table.append(spark.range(10, 20), "g", {P: step(10, 20)})
         assert rows_in(postgres, table) == 20
 
 
@@ -264,10 +258,8 @@ def test_spark_applications_that_share_a_group_and_are_killed_leave_each_record_
 
 
 def test_a_vacuum_drops_what_dead_writers_left(spark: SparkSession, postgres: Postgres) -> None:
-    from kohort.spark.tables import Step
-
     with opened(postgres, f"t_{uuid.uuid4().hex[:8]}") as table:
-        table.append(spark.range(1), "g", {P: Step(None, 1)})
+        table.append(spark.range(1), "g", {P: step(None, 1)})
         query(postgres, "CREATE UNLOGGED TABLE kohort_staging_1000_dead (id bigint)")
         assert table.vacuum() == 1
         assert "kohort_staging_1000_dead" not in tables_of(postgres)
@@ -276,8 +268,6 @@ def test_a_vacuum_drops_what_dead_writers_left(spark: SparkSession, postgres: Po
 def test_a_writer_whose_staging_table_was_dropped_writes_its_rows_again(
     spark: SparkSession, postgres: Postgres
 ) -> None:
-    from kohort.spark.tables import Step
-
     with (
         opened(postgres, f"t_{uuid.uuid4().hex[:8]}", rows_on_driver=0) as table,
         opened(postgres, table.name) as other,
@@ -295,7 +285,7 @@ def test_a_writer_whose_staging_table_was_dropped_writes_its_rows_again(
                     other.vacuum(older_than_s=-60)
                 return spark.createDataFrame(rows)
 
-        table.append(Slow(), "g", {P: Step(None, 10)})
+        table.append(Slow(), "g", {P: step(None, 10)})
         assert rows_in(postgres, table) == 10
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.table import Fenced, Step, check_steps
+from kohort.spark.tables.table import Fenced, Position, Step, check_steps
 
 P = TopicPartition("flights", 0)
 END = 3
@@ -48,7 +48,7 @@ class World:
     jobs: tuple[Job | None, ...] = (None, None)
 
 
-Check = Callable[[str, str, Mapping[TopicPartition, int], Mapping[TopicPartition, Step]], None]
+Check = Callable[[str, str, Mapping[TopicPartition, Position], Mapping[TopicPartition, Step]], None]
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,12 @@ class Rules:
     from_table: bool = True
 
 
-def found_in(offset: int | None) -> dict[TopicPartition, int]:
-    return {} if offset is None else {P: offset}
+def found_in(offset: int | None) -> dict[TopicPartition, Position]:
+    return {} if offset is None else {P: Position(offset)}
+
+
+def step(expected: int | None, stop: int) -> Step:
+    return Step(None if expected is None else Position(expected), Position(stop))
 
 
 def moves(world: World, rules: Rules) -> Iterator[World]:
@@ -102,7 +106,7 @@ def read(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Ite
 
 def store(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Iterator[World]:
     try:
-        rules.check("t", "g", found_in(world.offset), {P: Step(job.found, job.stop)})
+        rules.check("t", "g", found_in(world.offset), {P: step(job.found, job.stop)})
     except Fenced:
         yield put(world, job=job._replace(does="look"))
     else:
@@ -234,7 +238,7 @@ def query_moves(world: tuple[int | None, tuple[int, ...], tuple[Query, ...]]) ->
                 yield put(offset, rows, Query())
                 continue
             try:
-                check_steps("t", "g", found_in(offset), {P: Step(query.held, stop)})
+                check_steps("t", "g", found_in(offset), {P: step(query.held, stop)})
             except Fenced:
                 yield put(offset, rows, Query(query.batch))
             else:

@@ -76,6 +76,10 @@ class Topic:
                 self.produce(number, mine)
         return values
 
+    def create_again(self) -> None:
+        """Delete the topic, and create it again under its name."""
+        self.run(self._create_again())
+
     def delete_records(self, before: int) -> None:
         """Delete what is before an offset in each partition, as retention does."""
         self.run(self._delete_records(before))
@@ -113,6 +117,11 @@ class Topic:
     def join(self) -> Membership:
         """Start another member of the group and return at once."""
         return self.run(self._join())
+
+    async def _create_again(self) -> None:
+        async with Admin(self.bootstrap_servers) as admin:
+            await admin.delete_topic(self.name)
+        await self._create()
 
     async def _create(self) -> None:
         async with Admin(self.bootstrap_servers) as admin:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from tests.spark.cluster import Topic
-from tests.spark.lake import offsets_of
+from tests.spark.lake import offsets_of, stored
 from tests.spark.storing_job import GROUP, PLACE
 
 from kohort.spark.tables import Table
@@ -48,7 +48,7 @@ def kill_often(kind: str, where: str, name: str, table: Table, kills: int, numbe
         for each in jobs:
             each.kill()
             each.communicate()
-    reached = table.offsets(GROUP, [PLACE])[PLACE]
+    reached = stored(table, GROUP, [PLACE])[PLACE]
     assert sorted(numbers()) == list(range(reached))
     return reached
 

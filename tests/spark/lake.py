@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.spark.cluster import Topic
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import DeltaLakeTable, IcebergTable, Table
+from kohort.spark.tables import DeltaLakeTable, IcebergTable, Position, Step, Table
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -55,7 +56,17 @@ def rows_in(table: Table) -> list[dict[str, Any]]:
     return rows
 
 
+def step(expected: int | None, stop: int, topic_id: str | None = None) -> Step:
+    """Return a step between offsets; by default of a topic whose id is not known."""
+    return Step(None if expected is None else Position(expected), Position(stop, topic_id))
+
+
+def stored(table: Table, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offsets of a group in a table."""
+    return {each: position.offset for each, position in table.offsets(group, partitions).items()}
+
+
 def offsets_of(table: Table, topic: Topic, partitions: int = 3) -> dict[int, int]:
     """Return what a table holds of a topic's group, by partition."""
     asked = [TopicPartition(topic.name, number) for number in range(partitions)]
-    return {each.partition: offset for each, offset in table.offsets(topic.group_id, asked).items()}
+    return {each.partition: offset for each, offset in stored(table, topic.group_id, asked).items()}

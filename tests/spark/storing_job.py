@@ -13,10 +13,10 @@ import sys
 from typing import Any
 
 import pyarrow as pa
-from tests.spark.lake import lake_table
+from tests.spark.lake import lake_table, step, stored
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import Fenced, PostgresTable, Step, Table
+from kohort.spark.tables import Fenced, PostgresTable, Table
 
 GROUP = "g"
 PLACE = TopicPartition("numbers", 0)
@@ -46,12 +46,12 @@ def open_table(kind: str, where: str, name: str) -> Table:
 def store_for_ever(table: Table, seed: int) -> None:
     chance = random.Random(seed)
     while True:
-        at = table.offsets(GROUP, [PLACE]).get(PLACE)
+        at = stored(table, GROUP, [PLACE]).get(PLACE)
         try:
             for _ in range(chance.randrange(1, 12)):
                 stop = (at or 0) + chance.randrange(1, 9)
                 frame: Any = Numbers(at or 0, stop)
-                table.append(frame, GROUP, {PLACE: Step(at, stop)})
+                table.append(frame, GROUP, {PLACE: step(at, stop)})
                 at = stop
                 print(stop, flush=True)
         except Fenced:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.spark.cluster import Topic
-from tests.spark.lake import KINDS, lake_table, offsets_of, rows_in
+from tests.spark.lake import KINDS, lake_table, offsets_of, rows_in, step
 
 from kohort.model.ids import TopicPartition
 from kohort.spark import GroupStream, exactly_once, for_each_batch
-from kohort.spark.tables import Step, Table, TableBroken
+from kohort.spark.tables import Table, TableBroken
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -81,7 +81,7 @@ def test_a_round_whose_rows_another_member_stored_is_lost_and_read_on_from_there
     def rows(frame):
         if not outcomes:
             taken = frame.filter("partition = 0 and offset < 4").select("partition", "offset", "value")
-            table.append(taken, topic.group_id, {TopicPartition(topic.name, 0): Step(None, 4)})
+            table.append(taken, topic.group_id, {TopicPartition(topic.name, 0): step(None, 4)})
         return only_values(frame)
 
     stream = stream_of(spark, topic, finished=lambda _, is_done: outcomes.append(is_done))
@@ -97,6 +97,34 @@ def test_a_table_ahead_of_its_topic_ends_the_run_in_a_sentence(spark, topic, tab
     run(spark, topic, table)
     table.set_offsets(topic.group_id, {TopicPartition(topic.name, 1): 11})
     with pytest.raises(TableBroken, match=rf"holds offset 11 of {topic.name}-1 for group .*, and the topic ends at 10"):
+        run(spark, topic, table)
+
+
+def test_rows_of_a_topic_that_was_created_again_end_the_run_although_it_is_longer(spark, topic, table):
+    """Its first 50 rows are others: they are not taken for stored."""
+    values = topic.fill(60)
+    run(spark, topic, table)
+    topic.create_again()
+    topic.fill(90)
+    with pytest.raises(TableBroken, match=rf"has offset 20 of {topic.name}-0 .*: it was created again.*set_offsets"):
+        run(spark, topic, table)
+    assert values_in(table) == Counter(values)
+    table.set_offsets(topic.group_id, dict.fromkeys(topic.partitions, 0))
+    run(spark, topic, table)
+    assert values_in(table).total() == 150
+
+
+def test_offsets_of_a_version_without_ids_are_read_on_from_and_get_their_topic(spark, topic, table):
+    values = topic.fill(30)
+    run(spark, topic, table)
+    table.set_offsets(topic.group_id, dict.fromkeys(topic.partitions, 10))
+    assert {each.topic_id for each in table.offsets(topic.group_id, topic.partitions).values()} == {None}
+    values += topic.fill(30)
+    run(spark, topic, table)
+    assert values_in(table) == Counter(values)
+    topic.create_again()
+    topic.fill(90)
+    with pytest.raises(TableBroken, match="it was created again"):
         run(spark, topic, table)
 
 

@@ -8,10 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from tests.spark.lake import KINDS, catalog, lake_table, rows_in
+from tests.spark.lake import KINDS, catalog, lake_table, rows_in, step, stored
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import DeltaLakeTable, Fenced, IcebergTable, SchemaMismatch, Step, Table, TableBroken
+from kohort.spark.tables import DeltaLakeTable, Fenced, IcebergTable, SchemaMismatch, Table, TableBroken
 from kohort.spark.tables.delta import DeltaPlan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -37,16 +37,16 @@ def test_rows_and_offsets_come_together_and_the_same_step_is_refused_a_second_ti
     spark, kind, tmp_path, rows_on_driver
 ):
     table = lake_table(kind, tmp_path, rows_on_driver=rows_on_driver)
-    assert table.offsets("g", [P, Q]) == {}
-    steps = {P: Step(None, 100), Q: Step(None, 6)}
+    assert stored(table, "g", [P, Q]) == {}
+    steps = {P: step(None, 100), Q: step(None, 6)}
     table.append(spark.range(100), "g", steps)
     before = files_in(tmp_path)
     with pytest.raises(Fenced):
         table.append(spark.range(100), "g", steps)
     assert ids(table) == list(range(100))
     assert files_in(tmp_path) == before
-    assert table.offsets("g", [P, Q]) == {P: 100, Q: 6}
-    assert table.offsets("another", [P, Q]) == {}
+    assert stored(table, "g", [P, Q]) == {P: 100, Q: 6}
+    assert stored(table, "another", [P, Q]) == {}
 
 
 def test_every_type_comes_back_as_it_was(spark, kind, tmp_path):
@@ -56,7 +56,7 @@ def test_every_type_comes_back_as_it_was(spark, kind, tmp_path):
         " TIMESTAMP'2026-11-23 01:02:03.000004Z' ts, TIMESTAMP_NTZ'2026-11-23 01:02:03' ntz,"
         " array(1, NULL) a, map('k', named_struct('x', 1)) m, named_struct('y', array('z')) n"
     )
-    table.append(frame, "g", {P: Step(None, 1)})
+    table.append(frame, "g", {P: step(None, 1)})
     (row,) = rows_in(table)
     assert row == {
         "i": 1,
@@ -83,7 +83,7 @@ def test_a_partitioned_table_has_a_file_for_each_value(spark, kind, tmp_path, ro
     frame = spark.range(0, 30, 1, 1).selectExpr(
         "id", "nullif(date_add(DATE'2026-01-01', int(id % 3)), DATE'2026-01-03') day", "TIMESTAMP'2026-01-01' at"
     )
-    table.append(frame, "g", {P: Step(None, 30)})
+    table.append(frame, "g", {P: step(None, 30)})
     assert len(files_in(tmp_path)) == 3
     assert ids(table) == list(range(30))
     days = {row["id"]: row["day"] for row in rows_in(table)}
@@ -93,16 +93,16 @@ def test_a_partitioned_table_has_a_file_for_each_value(spark, kind, tmp_path, ro
 def test_rows_of_other_columns_are_refused_and_change_nothing(spark, kind, tmp_path):
     table = lake_table(kind, tmp_path)
     frame = spark.range(3).selectExpr("id", "'a' name")
-    table.append(frame, "g", {P: Step(None, 3)})
+    table.append(frame, "g", {P: step(None, 3)})
     for wrong, message in (
         (frame.selectExpr("*", "id x"), "it has no column x int64: leave it out, or add it with merge_schema=True"),
         (frame.selectExpr("id", "id name"), "its column name is (large_)?string(_view)?, the rows' is int64"),
     ):
         with pytest.raises(SchemaMismatch, match=message):
-            table.append(wrong, "g", {P: Step(3, 6)})
-    assert table.offsets("g", [P]) == {P: 3}
-    table.append(spark.range(3, 4).selectExpr("'b' name", "int(id) id"), "g", {P: Step(3, 4)})
-    table.append(spark.range(4, 5), "g", {P: Step(4, 5)})
+            table.append(wrong, "g", {P: step(3, 6)})
+    assert stored(table, "g", [P]) == {P: 3}
+    table.append(spark.range(3, 4).selectExpr("'b' name", "int(id) id"), "g", {P: step(3, 4)})
+    table.append(spark.range(4, 5), "g", {P: step(4, 5)})
     assert sorted((row["id"], row["name"]) for row in rows_in(table) if row["name"]) == [
         *[(n, "a") for n in range(3)],
         (3, "b"),
@@ -110,21 +110,21 @@ def test_rows_of_other_columns_are_refused_and_change_nothing(spark, kind, tmp_p
 
 
 def test_columns_are_added_where_that_is_wanted(spark, kind, tmp_path):
-    lake_table(kind, tmp_path).append(spark.range(1).selectExpr("int(id) id"), "g", {P: Step(None, 1)})
+    lake_table(kind, tmp_path).append(spark.range(1).selectExpr("int(id) id"), "g", {P: step(None, 1)})
     merging = lake_table(kind, tmp_path, merge_schema=True)
     fields = ["named_struct('a', 1)", "named_struct('b', 'x', 'a', 2)"]
     for number, field in enumerate(fields, 1):
         rows = spark.range(number, number + 1).selectExpr("int(id) id", "array(id) more", f"{field} n")
-        merging.append(rows, "g", {P: Step(number, number + 1)})
+        merging.append(rows, "g", {P: step(number, number + 1)})
     found = sorted((row["id"], row["more"], row["n"]) for row in rows_in(merging))
     assert found == [(0, None, None), (1, [1], {"a": 1, "b": None}), (2, [2], {"a": 2, "b": "x"})]
     wider = spark.sql("SELECT 1099511627776L id")
     if kind == "iceberg":
-        merging.append(wider, "g", {P: Step(3, 4)})
+        merging.append(wider, "g", {P: step(3, 4)})
         assert ids(merging) == [0, 1, 2, 1 << 40]
     else:
         with pytest.raises(SchemaMismatch, match="its column id is int32, the rows' is int64"):
-            merging.append(wider, "g", {P: Step(3, 4)})
+            merging.append(wider, "g", {P: step(3, 4)})
 
 
 def test_writers_that_race_take_each_step_once_and_groups_are_apart(spark, kind, tmp_path):
@@ -136,7 +136,7 @@ def test_writers_that_race_take_each_step_once_and_groups_are_apart(spark, kind,
         for offset in range(5):
             try:
                 frame = spark.range(first + offset, first + offset + 1)
-                table.append(frame, group, {partition: Step(offset or None, offset + 1)})
+                table.append(frame, group, {partition: step(offset or None, offset + 1)})
             except Fenced:
                 continue
             taken.append((group, partition, offset))
@@ -148,11 +148,11 @@ def test_writers_that_race_take_each_step_once_and_groups_are_apart(spark, kind,
     for job in jobs:
         job.join()
     table = lake_table(kind, tmp_path)
-    held = table.offsets("g", [P, Q])
+    held = stored(table, "g", [P, Q])
     assert ids(table) == [*range(held[P]), *range(100, 105), *range(200, 205)]
     apart = [("g", Q, n) for n in range(5)] + [("h", P, n) for n in range(5)]
     assert sorted(taken) == [("g", P, n) for n in range(held[P])] + apart
-    assert table.offsets("h", [P, Q]) == {P: 5}
+    assert stored(table, "h", [P, Q]) == {P: 5}
 
 
 def meanwhile(table, happen, monkeypatch):
@@ -172,10 +172,10 @@ def meanwhile(table, happen, monkeypatch):
 
 def test_a_round_whose_race_is_lost_after_its_files_were_written_leaves_none(spark, kind, tmp_path, monkeypatch):
     table, other = lake_table(kind, tmp_path), lake_table(kind, tmp_path)
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
-    meanwhile(table, lambda: other.append(spark.range(10, 15), "g", {P: Step(10, 15)}), monkeypatch)
+    table.append(spark.range(10), "g", {P: step(None, 10)})
+    meanwhile(table, lambda: other.append(spark.range(10, 15), "g", {P: step(10, 15)}), monkeypatch)
     with pytest.raises(Fenced):
-        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+        table.append(spark.range(10, 20), "g", {P: step(10, 20)})
     assert ids(table) == list(range(15))
     assert len(files_in(tmp_path)) == 2
 
@@ -183,7 +183,7 @@ def test_a_round_whose_race_is_lost_after_its_files_were_written_leaves_none(spa
 def test_another_tool_that_compacts_the_table_within_a_round_costs_nothing(spark, kind, tmp_path, monkeypatch):
     table = lake_table(kind, tmp_path)
     for first in (0, 10):
-        table.append(spark.range(first, first + 10), "g", {P: Step(first or None, first + 10)})
+        table.append(spark.range(first, first + 10), "g", {P: step(first or None, first + 10)})
 
     def compact():
         from deltalake import DeltaTable
@@ -195,17 +195,17 @@ def test_another_tool_that_compacts_the_table_within_a_round_costs_nothing(spark
             foreign.overwrite(foreign.scan().to_arrow())
 
     meanwhile(table, compact, monkeypatch)
-    table.append(spark.range(20, 30), "g", {P: Step(20, 30)})
+    table.append(spark.range(20, 30), "g", {P: step(20, 30)})
     assert ids(table) == list(range(30))
-    assert lake_table(kind, tmp_path).offsets("g", [P]) == {P: 30}
+    assert stored(lake_table(kind, tmp_path), "g", [P]) == {P: 30}
 
 
 def test_a_table_that_is_dropped_within_a_round_stops_its_writer(spark, kind, tmp_path, monkeypatch):
     table = lake_table(kind, tmp_path)
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    table.append(spark.range(10), "g", {P: step(None, 10)})
     meanwhile(table, lambda: drop(table), monkeypatch)
     with pytest.raises(TableBroken, match="was dropped while it was written: stop its jobs first"):
-        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+        table.append(spark.range(10, 20), "g", {P: step(10, 20)})
 
 
 def drop(table: Table) -> None:
@@ -219,7 +219,7 @@ def drop(table: Table) -> None:
 
 def test_a_catalog_that_answers_conflicts_for_a_while_costs_no_round(spark, tmp_path, monkeypatch):
     table = lake_table("iceberg", tmp_path)
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    table.append(spark.range(10), "g", {P: step(None, 10)})
     commit, refused = table.catalog.commit_table, []
 
     def conflicts(*given):
@@ -229,7 +229,7 @@ def test_a_catalog_that_answers_conflicts_for_a_while_costs_no_round(spark, tmp_
         return commit(*given)
 
     monkeypatch.setattr(table.catalog, "commit_table", conflicts)
-    table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+    table.append(spark.range(10, 20), "g", {P: step(10, 20)})
     assert ids(table) == list(range(20))
 
 
@@ -241,7 +241,7 @@ def test_files_have_the_size_that_is_wanted(spark, kind, tmp_path, rows_on_drive
     }
     table = lake_table(kind, tmp_path, rows_on_driver=rows_on_driver, **of_kind[kind])
     frame = spark.range(0, 30_000, 1, 1).selectExpr("id", "sha2(string(id), 512) text")
-    table.append(frame, "g", {P: Step(None, 30_000)})
+    table.append(frame, "g", {P: step(None, 30_000)})
     assert len(files_in(tmp_path)) > 1
     assert ids(table) == list(range(30_000))
 
@@ -255,7 +255,7 @@ def test_jobs_that_make_a_table_at_once_make_one(spark, kind, tmp_path):
         def make(table: Table, partition: TopicPartition, start=start) -> None:
             frame = spark.range(partition.partition, partition.partition + 1)
             start.wait()
-            table.append(frame, "g", {partition: Step(None, 1)})
+            table.append(frame, "g", {partition: step(None, 1)})
 
         jobs = [threading.Thread(target=make, args=each) for each in zip(tables, partitions, strict=True)]
         for job in jobs:
@@ -263,21 +263,21 @@ def test_jobs_that_make_a_table_at_once_make_one(spark, kind, tmp_path):
         for job in jobs:
             job.join()
         table = lake_table(kind, tmp_path, f"new{round_number}")
-        assert table.offsets("g", partitions) == dict.fromkeys(partitions, 1)
+        assert stored(table, "g", partitions) == dict.fromkeys(partitions, 1)
         assert ids(table) == [0, 1, 2]
 
 
 def test_an_empty_round_moves_the_offsets_and_adds_no_file(spark, kind, tmp_path):
     table = lake_table(kind, tmp_path)
-    table.append(spark.range(0), "g", {P: Step(None, 8)})
+    table.append(spark.range(0), "g", {P: step(None, 8)})
     assert files_in(tmp_path) == set()
-    assert table.offsets("g", [P]) == {P: 8}
+    assert stored(table, "g", [P]) == {P: 8}
     assert ids(table) == []
 
 
 def test_a_commit_whose_answer_is_lost_is_found_in_the_table(spark, kind, tmp_path, monkeypatch):
     table = lake_table(kind, tmp_path)
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    table.append(spark.range(10), "g", {P: step(None, 10)})
     for first, reported in ((10, OSError), (20, race_lost(kind))):
         commit = table._commit_once
 
@@ -287,7 +287,7 @@ def test_a_commit_whose_answer_is_lost_is_found_in_the_table(spark, kind, tmp_pa
 
         with monkeypatch.context() as patch:
             patch.setattr(table, "_commit_once", cut)
-            table.append(spark.range(first, first + 10), "g", {P: Step(first, first + 10)})
+            table.append(spark.range(first, first + 10), "g", {P: step(first, first + 10)})
     assert ids(table) == list(range(30))
 
 
@@ -300,7 +300,7 @@ def race_lost(kind: str) -> type[Exception]:
 
 def test_a_storage_that_refuses_moves_no_offset(spark, kind, tmp_path, monkeypatch):
     table = lake_table(kind, tmp_path)
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    table.append(spark.range(10), "g", {P: step(None, 10)})
 
     def refused(*_):
         raise OSError("no space left on device")
@@ -311,15 +311,15 @@ def test_a_storage_that_refuses_moves_no_offset(spark, kind, tmp_path, monkeypat
             TableBroken,
             match=r"took no rows of group g, flights-0 from 10 to 20: no space left on device\. No offset has moved",
         ):
-            table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
-    assert table.offsets("g", [P]) == {P: 10}
-    table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+            table.append(spark.range(10, 20), "g", {P: step(10, 20)})
+    assert stored(table, "g", [P]) == {P: 10}
+    table.append(spark.range(10, 20), "g", {P: step(10, 20)})
     assert ids(table) == list(range(20))
 
 
 def test_others_that_always_come_first_end_the_round_in_a_sentence(spark, kind, tmp_path, monkeypatch):
     table = lake_table(kind, tmp_path)
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    table.append(spark.range(10), "g", {P: step(None, 10)})
     monkeypatch.setattr("kohort.spark.tables.lake_table.CONFLICT_SECONDS", 0.2)
 
     def late(*_):
@@ -327,25 +327,25 @@ def test_others_that_always_come_first_end_the_round_in_a_sentence(spark, kind, 
 
     monkeypatch.setattr(table, "_commit_once", late)
     with pytest.raises(TableBroken, match=r"took no rows of group g, .*: others committed first for 0\.2 s: another"):
-        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+        table.append(spark.range(10, 20), "g", {P: step(10, 20)})
 
 
 def test_offsets_can_be_set(spark, kind, tmp_path):
     table = lake_table(kind, tmp_path)
     with pytest.raises(TableBroken, match="does not exist"):
         table.set_offsets("g", {P: 3})
-    table.append(spark.range(10), "g", {P: Step(None, 10), Q: Step(None, 4)})
+    table.append(spark.range(10), "g", {P: step(None, 10), Q: step(None, 4)})
     table.set_offsets("g", {P: 3})
-    assert lake_table(kind, tmp_path).offsets("g", [P, Q]) == {P: 3, Q: 4}
+    assert stored(lake_table(kind, tmp_path), "g", [P, Q]) == {P: 3, Q: 4}
 
 
 def test_a_table_that_is_dropped_and_made_anew_stops_its_writer(spark, kind, tmp_path):
     table = lake_table(kind, tmp_path)
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    table.append(spark.range(10), "g", {P: step(None, 10)})
     drop(table)
     with pytest.raises(TableBroken, match="was dropped while it was written"):
-        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
-    lake_table(kind, tmp_path).append(spark.range(1), "g", {P: Step(None, 1)})
+        table.append(spark.range(10, 20), "g", {P: step(10, 20)})
+    lake_table(kind, tmp_path).append(spark.range(1), "g", {P: step(None, 1)})
     with pytest.raises(TableBroken, match="was dropped and made anew"):
         table.offsets("g", [P])
 
@@ -358,25 +358,25 @@ def test_a_restore_stops_the_job_until_its_offsets_are_set(spark, tmp_path):
 
     table, idle = lake_table("delta", tmp_path), lake_table("delta", tmp_path)
     for first in (0, 10, 20):
-        table.append(spark.range(first, first + 10), "g", {P: Step(first or None, first + 10)})
+        table.append(spark.range(first, first + 10), "g", {P: step(first or None, first + 10)})
     DeltaTable(table.uri).restore(2)
     for each in (table, idle):
         with pytest.raises(TableBroken, match="was restored to an older version: rows of group g of flights-0 below"):
             each.offsets("g", [P])
     with pytest.raises(TableBroken, match="was restored to an older version"):
-        table.append(spark.range(30, 40), "g", {P: Step(30, 40)})
+        table.append(spark.range(30, 40), "g", {P: step(30, 40)})
     table.set_offsets("g", {P: 20})
-    idle.append(spark.range(20, 30), "g", {P: Step(20, 30)})
+    idle.append(spark.range(20, 30), "g", {P: step(20, 30)})
     assert ids(table) == list(range(30))
 
 
 def test_small_files_are_put_together_beside_a_writer_and_a_vacuum_removes_what_is_in_no_version(spark, tmp_path):
     table = lake_table("delta", tmp_path)
     for number in range(5):
-        table.append(spark.range(4 * number, 4 * number + 4), "g", {P: Step(4 * number or None, 4 * number + 4)})
+        table.append(spark.range(4 * number, 4 * number + 4), "g", {P: step(4 * number or None, 4 * number + 4)})
     other = lake_table("delta", tmp_path)
     assert table.compact()["numFilesRemoved"] == 5
-    other.append(spark.range(20, 24), "g", {P: Step(20, 24)})
+    other.append(spark.range(20, 24), "g", {P: step(20, 24)})
     (Path(table.uri) / "part-dead.parquet").write_bytes(b"of a killed writer")
     assert table.vacuum() == []
     assert "part-dead.parquet" in table.vacuum(older_than_hours=0)
@@ -386,7 +386,7 @@ def test_small_files_are_put_together_beside_a_writer_and_a_vacuum_removes_what_
 def test_a_round_whose_files_a_vacuum_removed_is_refused(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("kohort.spark.tables.delta.LONG_ROUND_SECONDS", 0.0)
     table = lake_table("delta", tmp_path)
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    table.append(spark.range(10), "g", {P: step(None, 10)})
     write = DeltaPlan.write
 
     def long(*given):
@@ -396,7 +396,7 @@ def test_a_round_whose_files_a_vacuum_removed_is_refused(spark, tmp_path, monkey
 
     monkeypatch.setattr(DeltaPlan, "write", long)
     with pytest.raises(TableBroken, match="was removed before its round was done"):
-        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+        table.append(spark.range(10, 20), "g", {P: step(10, 20)})
     assert ids(table) == list(range(10))
 
 
@@ -404,22 +404,22 @@ def test_a_table_with_rules_of_its_own_is_refused_by_name(spark, tmp_path):
     from deltalake import DeltaTable
 
     table = lake_table("delta", tmp_path)
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
+    table.append(spark.range(10), "g", {P: step(None, 10)})
     DeltaTable(table.uri).alter.add_constraint({"positive": "id >= 0"})
     with pytest.raises(TableBroken, match=r"uses delta\.constraints\.positive, which this writer does not keep"):
-        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+        table.append(spark.range(10, 20), "g", {P: step(10, 20)})
 
 
 def test_columns_that_delta_has_no_type_for_are_named(spark, tmp_path):
     with pytest.raises(SchemaMismatch, match="has no type for the column took, duration"):
-        lake_table("delta", tmp_path).append(spark.sql("SELECT INTERVAL 1 DAY took"), "g", {P: Step(None, 1)})
+        lake_table("delta", tmp_path).append(spark.sql("SELECT INTERVAL 1 DAY took"), "g", {P: step(None, 1)})
 
 
 @pytest.mark.parametrize("name", ["two words", "50%", "café", "a[0-9]{x}*"])
 def test_a_delta_table_may_have_any_name_that_a_directory_may_have(spark, tmp_path, name):
     table = lake_table("delta", tmp_path, name)
     for number in range(2):
-        table.append(spark.range(3), "g", {P: Step(3 * number or None, 3 * number + 3)})
+        table.append(spark.range(3), "g", {P: step(3 * number or None, 3 * number + 3)})
     assert len(rows_in(DeltaLakeTable(str(tmp_path / name)))) == 6
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
@@ -429,32 +429,32 @@ def test_a_delta_table_may_have_any_name_that_a_directory_may_have(spark, tmp_pa
 
 def test_commits_of_others_and_their_expiry_keep_the_offsets_as_long_as_a_snapshot_has_them(spark, tmp_path):
     table = lake_table("iceberg", tmp_path)
-    table.append(spark.range(10), "g", {P: Step(None, 10)})
-    table.append(spark.range(10, 20), "h", {Q: Step(None, 5)})
+    table.append(spark.range(10), "g", {P: step(None, 10)})
+    table.append(spark.range(10, 20), "h", {Q: step(None, 5)})
     foreign = catalog(tmp_path).load_table("air.flights")
     foreign.append(foreign.scan().to_arrow())
-    assert table.offsets("g", [P]) == {P: 10}
+    assert stored(table, "g", [P]) == {P: 10}
     table.expire_snapshots(timedelta(0))
-    assert (table.offsets("g", [P]), table.offsets("h", [Q])) == ({P: 10}, {Q: 5})
+    assert (stored(table, "g", [P]), stored(table, "h", [Q])) == ({P: 10}, {Q: 5})
     foreign.refresh()
     foreign.append(foreign.scan().to_arrow())
     foreign.maintenance.expire_snapshots().older_than(datetime.now(UTC)).commit()
     with pytest.raises(TableBroken, match="was written by group g, and no snapshot has its offsets any more"):
         table.offsets("g", [P])
     table.set_offsets("g", {P: 10})
-    assert table.offsets("g", [P]) == {P: 10}
+    assert stored(table, "g", [P]) == {P: 10}
 
 
 def test_a_rolled_back_table_is_written_on_from_the_offsets_of_that_time(spark, tmp_path):
     table = lake_table("iceberg", tmp_path)
     for first in (0, 10):
-        table.append(spark.range(first, first + 10), "g", {P: Step(first or None, first + 10)})
+        table.append(spark.range(first, first + 10), "g", {P: step(first or None, first + 10)})
     rolled = catalog(tmp_path).load_table("air.flights")
     rolled.manage_snapshots().rollback_to_snapshot(rolled.current_snapshot().parent_snapshot_id).commit()
     with pytest.raises(Fenced):
-        table.append(spark.range(20, 30), "g", {P: Step(20, 30)})
-    assert table.offsets("g", [P]) == {P: 10}
-    table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+        table.append(spark.range(20, 30), "g", {P: step(20, 30)})
+    assert stored(table, "g", [P]) == {P: 10}
+    table.append(spark.range(10, 20), "g", {P: step(10, 20)})
     assert ids(table) == list(range(20))
 
 

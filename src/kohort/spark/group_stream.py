@@ -374,7 +374,10 @@ class GroupStream:
             is_committed = self._commit(thread, gate, done, began)
         except KafkaError as error:
             is_lost = error.code is ErrorCode.OFFSET_OUT_OF_RANGE and self._settings.auto_offset_reset != "none"
-            if not is_lost and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if not is_lost and error.code not in (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ErrorCode.UNKNOWN_TOPIC_ID,
+            ):
                 raise
             # The records were deleted: as in a consumer, the next round starts at what auto_offset_reset chooses, and
             # without a topic that was deleted.
@@ -431,9 +434,11 @@ class GroupStream:
     def _frame(self, planned: Round) -> tuple[DataFrame, Round]:
         if planned.size > self._rows_on_driver:
             return frame_on_executors(self._spark, self._read_settings, planned.ranges), planned
-        frame, ranges, bad = frame_on_driver(self._spark, self._read_settings, planned.ranges, self._bytes_on_driver)
+        frame, ranges, bad = frame_on_driver(
+            self._spark, self._read_settings, planned.ranges, self._bytes_on_driver, planned.topic_ids
+        )
         self.metrics.dead_letters += bad
-        return frame, Round(planned.number, planned.generation, ranges)
+        return frame, replace(planned, ranges=ranges)
 
 
 _POLL_S = 0.05

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.rows.frame_spans import Spans, computed_once, ends_beyond, require_places, rows_beyond, spans_of
+from kohort.spark.rows.frame_spans import computed_once, ends_beyond, require_places, rows_beyond, spans_of
 from kohort.spark.rows.rounds import Round
 from kohort.spark.tables.addresses import table_at
-from kohort.spark.tables.table import Fenced, Offsets, Step, Table
+from kohort.spark.tables.table import Fenced, Position, Positions, Step, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +47,7 @@ class ExactlyOnce:
         self.table = table
         self.group = group
         self._rows = rows
-        self._found: dict[TopicPartition, int | None] = {}
+        self._found: dict[TopicPartition, Position | None] = {}
         """What the table held of partitions when they were looked up, and since their last round."""
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class ExactlyOnce:
         else:
             self._add_micro_batch(frame)
 
-    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         """Return where a member reads on in partitions that it was assigned; none where the table has no rows of it."""
         self.group = group
         asked = sorted(partitions)
@@ -81,7 +81,8 @@ class ExactlyOnce:
         unknown = [str(each.partition) for each in done.ranges if each.partition not in self._found]
         if unknown:
             raise ValueError(f"{', '.join(unknown)} was never looked up: give exactly_once(table) to GroupStream.run")
-        steps = {each.partition: Step(self._found[each.partition], each.stop) for each in done.ranges}
+        stops = {each.partition: Position(each.stop, done.topic_ids.get(each.partition.topic)) for each in done.ranges}
+        steps = {each: Step(self._found[each], stop) for each, stop in stops.items()}
         self.table.append(self._made(frame), self._group, steps)
         self._found.update({partition: step.stop for partition, step in steps.items()})
 
@@ -92,8 +93,10 @@ class ExactlyOnce:
         with computed_once(frame) as kept:
             spans = spans_of(kept)
             for left in reversed(range(MOST_TRIES)):
-                offsets = self.table.offsets(group, spans)
-                steps = _steps(spans, offsets)
+                found = self.table.offsets(group, spans)
+                offsets = {each: position.offset for each, position in found.items()}
+                stops = {each: Position(end) for each, end in ends_beyond(spans, offsets).items()}
+                steps = {each: Step(found.get(each), stop) for each, stop in stops.items()}
                 if not steps:
                     return
                 try:
@@ -128,8 +131,3 @@ def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[Da
         return function(frame, last)
 
     return run
-
-
-def _steps(spans: Spans, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Step]:
-    """Return the steps to the ends that the table has not reached."""
-    return {each: Step(offsets.get(each), end) for each, end in ends_beyond(spans, offsets).items()}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kohort.assign.spec import TopicSpec
 from kohort.model.errors import ErrorCode, error_for
-from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_text
 from kohort.wire.messages import MetadataResponse
 
 
@@ -73,6 +73,13 @@ class ClusterView:
         """Return the topic's id, `NO_TOPIC_ID` where it has none or is not known."""
         found = self.topics.get(topic)
         return NO_TOPIC_ID if found is None else found.topic_id
+
+    @property
+    def topic_id_texts(self) -> dict[str, str]:
+        """The ids of topics by name, as Kafka's tools show them, without topics that have none."""
+        return {
+            name: topic_id_text(each.topic_id) for name, each in self.topics.items() if each.topic_id != NO_TOPIC_ID
+        }
 
     def without(self, topic: str) -> ClusterView:
         """Return the view without a topic."""

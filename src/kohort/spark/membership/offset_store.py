@@ -13,14 +13,14 @@ from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.membership.membership import Membership
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import JOB
-from kohort.spark.tables.table import TableBroken
+from kohort.spark.tables.table import OtherTopic, Position, Positions, TableBroken, is_same_topic
 
 
 @runtime_checkable
 class OffsetStore(Protocol):
     """Stores the offsets of a stream's partitions in one step with its rows."""
 
-    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         """Return where to read on in partitions that a member was assigned; those without an offset are left out."""
         ...
 
@@ -45,13 +45,20 @@ async def settle(
 
 
 def require_in_log(
-    store: OffsetStore, group: str, held: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    store: OffsetStore,
+    group: str,
+    found: Mapping[TopicPartition, Position],
+    ends: Mapping[TopicPartition, int],
+    topic_ids: Mapping[str, str],
 ) -> None:
-    """Raise TableBroken where the store holds an offset beyond the end of its topic."""
-    for partition, offset in sorted(held.items()):
-        if offset > ends.get(partition, offset):
+    """Raise TableBroken where the store has an offset beyond the end of its topic, or one of another topic."""
+    for partition, position in sorted(found.items()):
+        now = topic_ids.get(partition.topic)
+        if not is_same_topic(position.topic_id, now):
+            raise OtherTopic(repr(store), group, partition, position, now)
+        if position.offset > ends.get(partition, position.offset):
             raise TableBroken(
-                f"{store!r} holds offset {offset} of {partition} for group {group}, and the topic ends at"
+                f"{store!r} holds offset {position.offset} of {partition} for group {group}, and the topic ends at"
                 f" {ends[partition]}: the topic was created again, or this is another cluster. Read it as another"
                 " group, or set the table's offsets (set_offsets)"
             )

@@ -15,7 +15,7 @@ from kohort.client.cluster.offset_specs import EARLIEST, LATEST, READ_UNCOMMITTE
 from kohort.client.membership.membership import Membership
 from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError
-from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_text
 from kohort.spark.membership.starting_offsets import StartingOffsets
 
 Available = Mapping[TopicPartition, tuple[int, int]]
@@ -77,9 +77,9 @@ class OwnedPartitions:
         return dict(self._ends)
 
     @property
-    def topic_ids(self) -> dict[str, bytes]:
-        """The ids of the topics that the positions are of, as far as the cluster has ids."""
-        return dict(self._topic_ids)
+    def topic_ids(self) -> dict[str, str]:
+        """The ids of the topics that the positions are of, as Kafka's tools show them, where there are ids."""
+        return {topic: topic_id_text(each) for topic, each in self._topic_ids.items()}
 
     @property
     def lag(self) -> dict[TopicPartition, int]:

@@ -319,8 +319,10 @@ class RoundGate:
             return {}
 
     def _opened(self, ranges: tuple[OffsetRange, ...]) -> Round:
-        begun = Round(self._rounds, self.member.generation, ranges)
         partitions = frozenset(each.partition for each in ranges)
+        topics = {each.topic for each in partitions}
+        topic_ids = {topic: each for topic, each in self.owned.topic_ids.items() if topic in topics}
+        begun = Round(self._rounds, self.member.generation, ranges, topic_ids)
         self.barrier.open = OpenRound(begun, partitions, self.member.hold(partitions))
         self._rounds += 1
         self._wait_s = _FIRST_WAIT_S

@@ -26,6 +26,7 @@ from kohort.spark.membership.offset_store import OffsetStore, require_in_log, se
 from kohort.spark.membership.start_policy import Log, StartPolicy
 from kohort.spark.options.member_options import OnNewCheckpoint
 from kohort.spark.options.offset_choice import OffsetChoice
+from kohort.spark.tables.table import Positions
 
 log = logging.getLogger(__name__)
 
@@ -76,9 +77,9 @@ class StartingOffsets:
         `recreated` are those whose topics were deleted and created again: commits may be those of the old topics.
         Raises NoOffset, OffsetMismatch, TableBroken, and CommitFailed where the member does not own them any more.
         """
-        held: dict[TopicPartition, int] = {}
+        stored: Positions = {}
         if self.store is not None:
-            held = await asyncio.to_thread(self.store.offsets, self._group_id, sorted(partitions))
+            stored = await asyncio.to_thread(self.store.offsets, self._group_id, sorted(partitions))
         committed = {each: at for each, at in (await member.committed(partitions)).items() if each not in recreated}
         # A recreated topic has no commits: where it was being read, it does not begin at the latest offset.
         found = dict(read_to) | {partition: entry.offset for partition, entry in committed.items()}
@@ -87,8 +88,8 @@ class StartingOffsets:
         found |= await self._by_new_checkpoint(member, committed, logs)
         if self.store is not None:
             ends = {each: log.last for each, log in logs.items() if each not in recreated}
-            require_in_log(self.store, self._group_id, held, ends)
-        found |= held
+            require_in_log(self.store, self._group_id, stored, ends, self._cluster.view.topic_id_texts)
+        found |= {each: position.offset for each, position in stored.items()}
         found = await self._readable(logs, found, recreated)
         if self.store is not None:
             await settle(member, committed, found)

@@ -23,7 +23,6 @@ from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.client.errors import CommitFailed, UnknownTopic
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.ids import topic_id_text
 from kohort.spark.membership.checkpoint import Checkpoint
 from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.control_socket import ControlSocket
@@ -294,7 +293,7 @@ class StreamMember:
         places = tuple(each for _, each in sorted((read | idle).items()))
         number, group_id = start.batch + 1, self._member.group_id
         topics = {each.partition.topic for each in places}
-        ids = {name: topic_id_text(each) for name, each in self.gate.owned.topic_ids.items() if name in topics}
+        ids = {name: each for name, each in self.gate.owned.topic_ids.items() if name in topics}
         end = StreamOffset(group_id, number, begun.generation, places, self.socket.name, self._query, ids)
         self._batch = _Batch(begun, end)
         return self._batch.end

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -29,11 +29,15 @@ class OffsetRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of a `GroupStream`: its number from 0, the generation it was read and is committed in, its ranges."""
+    """One round of a `GroupStream`: its number from 0, the generation it was read and is committed in, its ranges.
+
+    `topic_ids` are those of its topics, as Kafka's tools show them, where the cluster has ids.
+    """
 
     number: int
     generation: int
     ranges: tuple[OffsetRange, ...]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:

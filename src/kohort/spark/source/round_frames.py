@@ -5,7 +5,7 @@ Both ways give the same rows, columns and types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 def frame_on_driver(
-    spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange], most_bytes: int
+    spark: SparkSession,
+    settings: ReadSettings,
+    ranges: Sequence[OffsetRange],
+    most_bytes: int,
+    topic_ids: Mapping[str, str] | None = None,
 ) -> tuple[DataFrame, tuple[OffsetRange, ...], int]:
     """Read ranges in this process and return their rows, with the ranges as far as `most_bytes` let them be read.
 
@@ -35,7 +39,7 @@ def frame_on_driver(
     held = 0
     done = tuple(ranges)
     with DecodedRows(settings) as decoded:
-        for each, rows, damage in read_rows_by_range(settings, ranges):
+        for each, rows, damage in read_rows_by_range(settings, ranges, topic_ids):
             batches.append(decoded.of(rows, damage))
             held += rows.nbytes
             if held >= most_bytes and not damage:  # a damaged batch ends somewhere behind its row

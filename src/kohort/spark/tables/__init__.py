@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from kohort.spark.tables.delta import DeltaLakeTable
     from kohort.spark.tables.iceberg import IcebergTable
     from kohort.spark.tables.postgres import PostgresTable
-    from kohort.spark.tables.table import Fenced, SchemaMismatch, Step, Table, TableBroken, check_steps
+    from kohort.spark.tables.table import Fenced, Position, SchemaMismatch, Step, Table, TableBroken, check_steps
 
 __all__ = [
     "DeltaLakeTable",
     "Fenced",
     "IcebergTable",
+    "Position",
     "PostgresTable",
     "SchemaMismatch",
     "Step",
@@ -34,7 +35,7 @@ _NAMES_IN = {
     "kohort.spark.tables.delta": "DeltaLakeTable",
     "kohort.spark.tables.iceberg": "IcebergTable",
     "kohort.spark.tables.postgres": "PostgresTable",
-    "kohort.spark.tables.table": "Fenced SchemaMismatch Step Table TableBroken check_steps",
+    "kohort.spark.tables.table": "Fenced Position SchemaMismatch Step Table TableBroken check_steps",
 }
 
 __getattr__ = lazy_exports(__name__, _NAMES_IN)

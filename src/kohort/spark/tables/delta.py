@@ -1,8 +1,9 @@
 """`DeltaLakeTable`: a Delta Lake table that takes a round's rows and its offsets in one commit, without a JVM.
 
 Tasks write Parquet files into the table's storage; one commit adds them, with an application transaction for each topic
-partition, whose version is the next offset. The library refuses a commit that raced another one of the same partition;
-that the offsets follow each other is compared here, on the snapshot that is committed against.
+partition, whose version is the next offset, and another one where the id of its topic changed. The library refuses a
+commit that raced another one of the same partition; that the offsets follow each other is compared here, on the
+snapshot that is committed against.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan, require_partitionable
-from kohort.spark.tables.delta_log import Commit, app_id, require_rows
+from kohort.spark.tables.delta_log import Commit, app_id, id_app, id_number, id_text, require_rows
 from kohort.spark.tables.delta_storage import (
     CommitFailedError,
     DeltaPlan,
@@ -25,7 +26,7 @@ from kohort.spark.tables.delta_storage import (
     delta_schema,
 )
 from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable, Plan
-from kohort.spark.tables.table import Offsets, SchemaMismatch, Step, TableBroken
+from kohort.spark.tables.table import Position, Positions, SchemaMismatch, Step, TableBroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -163,11 +164,15 @@ class DeltaLakeTable(LakeTable):
 
     # Offsets, and whether their rows are there
 
-    def _found(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
-        versions = {each: self._table.transaction_version(app_id(group, each)) for each in partitions}
-        return {each: version for each, version in versions.items() if version is not None}
+    def _found(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        version = self._table.transaction_version
+        return {
+            each: Position(offset, id_text(version(id_app(group, each))))
+            for each in partitions
+            if (offset := version(app_id(group, each))) is not None
+        }
 
-    def _trusted(self, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+    def _trusted(self, group: str, partitions: Sequence[TopicPartition]) -> Positions:
         found = self._found(group, partitions)
         require_rows(repr(self), group, found, partitions, self._history())
         self._checked = self._version()
@@ -214,9 +219,15 @@ class DeltaLakeTable(LakeTable):
         return files
 
     def _commit_once(
-        self, files: Sequence[DeltaFile], group: str, offsets: Mapping[TopicPartition, int], mark: str
+        self, files: Sequence[DeltaFile], group: str, positions: Mapping[TopicPartition, Position], mark: str
     ) -> None:
-        commit_files(self._table, files, {app_id(group, each): at for each, at in offsets.items()}, mark)
+        before = self._found(group, positions)
+        transactions = {app_id(group, each): at.offset for each, at in positions.items()}
+        for each, at in positions.items():
+            number, known = id_number(at.topic_id), before.get(each)
+            if number != id_number(None if known is None else known.topic_id):
+                transactions[id_app(group, each)] = number
+        commit_files(self._table, files, transactions, mark)
 
     def _has(self, mark: str, since: int) -> bool:
         return any(each.mark == mark for each in self._history(since))

@@ -8,6 +8,7 @@ read from the log itself: the library's `history` numbers them wrongly while oth
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,10 +17,14 @@ from math import inf
 from typing import Any
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.table import TableBroken
+from kohort.spark.tables.table import Position, TableBroken
 
 MARK = "kohort.mark"
 """What a commit of ours has in its information, and no other commit has."""
+
+_ID_DIGITS = f" {string.ascii_letters}{string.digits}-_"
+_ID_LENGTH = 10
+"""How many digits of 65 kinds a version of 63 bits has."""
 
 MOST_AT_ONCE = 64
 """How many commits are read from a storage at the same time."""
@@ -95,10 +100,35 @@ def app_id(group: str, partition: TopicPartition) -> str:
     return f"kohort/{group}/{partition.topic}/{partition.partition}"
 
 
+def id_app(group: str, partition: TopicPartition) -> str:
+    """Return the application id under which a table has the topic's id of a group's partition."""
+    return f"kohort-id/{group}/{partition.topic}/{partition.partition}"
+
+
+def id_number(topic_id: str | None) -> int:
+    """Return the version that stands for a topic's id, of which ten characters fit; 0 where it is not known.
+
+    Raises ValueError for a character that is in no id.
+    """
+    number = 0
+    for each in (topic_id or "").ljust(_ID_LENGTH)[:_ID_LENGTH]:
+        number = number * len(_ID_DIGITS) + _ID_DIGITS.index(each)
+    return number
+
+
+def id_text(number: int | None) -> str | None:
+    """Return the beginning of the topic's id that a version stands for."""
+    text, left = "", number or 0
+    while left:
+        left, digit = divmod(left, len(_ID_DIGITS))
+        text = _ID_DIGITS[digit] + text
+    return text.rstrip() or None
+
+
 def require_rows(
     table: str,
     group: str,
-    found: Mapping[TopicPartition, int],
+    found: Mapping[TopicPartition, Position],
     asked: Iterable[TopicPartition],
     commits: Iterable[Commit],
 ) -> None:
@@ -120,16 +150,18 @@ def require_rows(
             continue
         for name in left.keys() & commit.transactions.keys():
             partition, offset = left.pop(name), commit.transactions[name]
+            position = found.get(partition)
+            now = None if position is None else position.offset
             if is_gone:
                 raise TableBroken(
                     f"{table} was restored to an older version: rows of group {group} of {partition} below offset"
-                    f" {offset} are gone, and its offset there is {found.get(partition)}. Set the offsets to read on"
+                    f" {offset} are gone, and its offset there is {now}. Set the offsets to read on"
                     " from (set_offsets), or read the topic as another group"
                 )
-            if found.get(partition) != offset:
+            if now != offset:
                 raise TableBroken(
                     f"{table} has rows of group {group} of {partition} up to offset {offset}, and its offset there is"
-                    f" {found.get(partition)}: application transactions expired"
+                    f" {now}: application transactions expired"
                     " (delta.setTransactionRetentionDuration), or another program changed them. Set the offsets to read"
                     " on from (set_offsets)"
                 )

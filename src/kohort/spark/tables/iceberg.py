@@ -22,7 +22,7 @@ from kohort.extras import install_command
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables.arrow_columns import fitted
 from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable
-from kohort.spark.tables.table import Offsets, SchemaMismatch, TableBroken
+from kohort.spark.tables.table import Position, Positions, SchemaMismatch, TableBroken
 
 try:
     import pyiceberg
@@ -45,7 +45,10 @@ PART_BYTES = 256 << 20
 
 _FIELD = re.compile(r"(?:(?P<transform>[a-z]+(?:\[\d+\])?)\((?P<of>[^()]+)\))|(?P<plain>[^()]+)")
 
-AllOffsets = dict[str, dict[str, dict[str, int]]]
+IDS = "/ids"
+"""What follows a topic's name where its ids are: for each id the partitions whose rows are of that topic."""
+
+AllOffsets = dict[str, dict[str, dict[str, Any]]]
 
 
 class PyicebergMissing(ImportError):
@@ -189,7 +192,7 @@ class IcebergTable(LakeTable):
                 return snapshot, json.loads(text)
         return None
 
-    def _found(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
+    def _found(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         known = self._newest()
         if known is None:
             if f"{GROUP}{group}" in self._table.properties:
@@ -199,9 +202,8 @@ class IcebergTable(LakeTable):
                     " (set_offsets)"
                 )
             return {}
-        topics = known[1].get(group, {})
-        found = {each: topics.get(each.topic, {}).get(str(each.partition)) for each in partitions}
-        return {each: offset for each, offset in found.items() if offset is not None}
+        found = _positions(known[1].get(group, {}))
+        return {each: found[each] for each in partitions if each in found}
 
     # Writing
 
@@ -209,11 +211,13 @@ class IcebergTable(LakeTable):
         table = self._table
         return _Plan(table.metadata, table.io.properties, table.location(), self._schema())
 
-    def _commit_once(self, files: Sequence[Any], group: str, offsets: Mapping[TopicPartition, int], mark: str) -> None:
+    def _commit_once(
+        self, files: Sequence[Any], group: str, positions: Mapping[TopicPartition, Position], mark: str
+    ) -> None:
         known = self._newest()
         after = {} if known is None else known[1]
-        for partition, offset in sorted(offsets.items()):
-            after.setdefault(group, {}).setdefault(partition.topic, {})[str(partition.partition)] = offset
+        if positions:
+            after[group] = _topics({**_positions(after.get(group, {})), **positions})
         # In memory: a property of the table would bind other writers.
         self._table.metadata.properties["commit.retry.num-retries"] = "0"
         transaction = self._table.transaction()
@@ -231,6 +235,34 @@ class IcebergTable(LakeTable):
 
     def _delete(self, file: Any) -> None:
         self._table.io.delete(file.file_path)
+
+
+def _positions(topics: Mapping[str, Mapping[str, Any]]) -> Positions:
+    """Return the positions of a group out of its JSON."""
+    ids = {
+        TopicPartition(name.removesuffix(IDS), number): topic_id
+        for name, found in topics.items()
+        if name.endswith(IDS)
+        for topic_id, numbers in found.items()
+        for number in numbers
+    }
+    places = {
+        TopicPartition(name, int(number)): offset
+        for name, found in topics.items()
+        if not name.endswith(IDS)
+        for number, offset in found.items()
+    }
+    return {each: Position(offset, ids.get(each)) for each, offset in places.items()}
+
+
+def _topics(positions: Mapping[TopicPartition, Position]) -> dict[str, dict[str, Any]]:
+    """Return the JSON of a group's positions. A version without ids moves the offsets, and leaves the ids."""
+    topics: dict[str, dict[str, Any]] = {}
+    for (topic, number), (offset, topic_id) in sorted(positions.items()):
+        topics.setdefault(topic, {})[str(number)] = offset
+        if topic_id is not None:
+            topics.setdefault(topic + IDS, {}).setdefault(topic_id, []).append(number)
+    return topics
 
 
 def _summary(snapshot: Any) -> Mapping[str, str]:

@@ -25,7 +25,17 @@ import pyarrow as pa
 from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import batches_of, in_tasks
 from kohort.spark.tables.arrow_columns import changed_columns, schema_of
-from kohort.spark.tables.table import Fenced, Offsets, Step, TableBroken, check_steps, most_rows, reason_of
+from kohort.spark.tables.table import (
+    Fenced,
+    Position,
+    Positions,
+    Step,
+    TableBroken,
+    check_steps,
+    most_rows,
+    positions_at,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,8 +80,11 @@ class LakeTable(ABC):
         self._identity = ""
         self._lock = threading.RLock()
 
-    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offsets of these partitions, as they are now, without those that have none. Raises TableBroken."""
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        """Return the positions of these partitions, as they are now, without those that have none.
+
+        Raises TableBroken.
+        """
         with self._lock, self._in_a_sentence(f"cannot be read for group {group}"):
             return self._trusted(group, sorted(partitions)) if self._refresh() else {}
 
@@ -100,10 +113,13 @@ class LakeTable(ABC):
                 raise
 
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Move partitions to these offsets without adding rows; jobs of the group read on there. Raises TableBroken."""
+        """Move partitions to these offsets without adding rows; jobs of the group read on there, whatever topic it is.
+
+        Raises TableBroken.
+        """
         with self._lock, self._in_a_sentence(f"took no offsets of group {group}"):
             self._require()
-            self._commit([], group, offsets)
+            self._commit([], group, positions_at(offsets))
 
     # What a format does
 
@@ -136,16 +152,18 @@ class LakeTable(ABC):
         """Add columns, or change them."""
 
     @abstractmethod
-    def _found(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offsets in the version that is seen."""
+    def _found(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        """Return the positions in the version that is seen."""
 
     @abstractmethod
     def _plan(self) -> Plan:
         """Return how files are written. Raises TableBroken where files may not be added as they are."""
 
     @abstractmethod
-    def _commit_once(self, files: Sequence[Any], group: str, offsets: Mapping[TopicPartition, int], mark: str) -> None:
-        """Add files and offsets to the version that is seen, with a mark; the library compares nothing."""
+    def _commit_once(
+        self, files: Sequence[Any], group: str, positions: Mapping[TopicPartition, Position], mark: str
+    ) -> None:
+        """Add files and positions to the version that is seen, with a mark; the library compares nothing."""
 
     @abstractmethod
     def _has(self, mark: str, since: Any) -> bool:
@@ -155,8 +173,8 @@ class LakeTable(ABC):
     def _delete(self, file: Any) -> None:
         """Remove a file. Raises OSError."""
 
-    def _trusted(self, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-        """Return offsets whose rows are there. Raises TableBroken."""
+    def _trusted(self, group: str, partitions: Sequence[TopicPartition]) -> Positions:
+        """Return positions whose rows are there. Raises TableBroken."""
         return self._found(group, partitions)
 
     def _check(self, group: str, steps: Mapping[TopicPartition, Step]) -> None:
@@ -231,16 +249,16 @@ class LakeTable(ABC):
         self,
         files: Sequence[Any],
         group: str,
-        offsets: Mapping[TopicPartition, int],
+        positions: Mapping[TopicPartition, Position],
         check: Callable[[], object] = bool,
     ) -> None:
-        """Commit files and offsets to a version that `check` does not refuse."""
+        """Commit files and positions to a version that `check` does not refuse."""
         deadline, failures = time.monotonic() + CONFLICT_SECONDS, 0
         while True:
             check()
             before, mark = self._version(), uuid.uuid4().hex
             try:
-                self._commit_once(files, group, offsets, mark)
+                self._commit_once(files, group, positions, mark)
                 return
             except Exception as error:
                 self._refresh()
@@ -302,5 +320,8 @@ def _written(plan: Plan, table: str, batches: Iterable[pa.RecordBatch]) -> list[
 
 def _spans(steps: Mapping[TopicPartition, Step]) -> str:
     """Return which rows steps are; of many partitions the first."""
-    shown = [f"{each} from {step.expected or 0} to {step.stop}" for each, step in sorted(steps.items())[:3]]
+    shown = [
+        f"{each} from {step.expected.offset if step.expected else 0} to {step.stop.offset}"
+        for each, step in sorted(steps.items())[:3]
+    ]
     return ", ".join(shown) + (f" and {len(steps) - 3} partitions more" if len(steps) > 3 else "")

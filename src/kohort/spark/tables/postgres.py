@@ -32,7 +32,16 @@ from kohort.spark.tables.postgres_connection import (
     quoted,
     require_psycopg,
 )
-from kohort.spark.tables.table import Offsets, Step, TableBroken, are_taken, check_steps, most_rows
+from kohort.spark.tables.table import (
+    Position,
+    Positions,
+    Step,
+    TableBroken,
+    are_taken,
+    check_steps,
+    most_rows,
+    positions_at,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +64,7 @@ _STAGING = "kohort_staging_"
 
 _OFFSETS = """CREATE TABLE IF NOT EXISTS {offsets} (
     table_name text, group_id text, topic text, partition integer,
-    next_offset bigint,
+    next_offset bigint, topic_id text,
     PRIMARY KEY (table_name, group_id, topic, partition))"""
 
 
@@ -88,8 +97,8 @@ class PostgresTable:
                 self._connection.close()
                 self._connection = None
 
-    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offsets of these partitions, as they are now, without those that have none."""
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        """Return the positions of these partitions, as they are now, without those that have none."""
         with self._connected() as connection:
             return self._found(connection, group, partitions)
 
@@ -97,7 +106,7 @@ class PostgresTable:
         """Move partitions to these offsets without adding rows; jobs of the group read on there."""
         with self._connected() as connection, connection.transaction():
             self._locked(connection, group, offsets)
-            self._move_to(connection, group, offsets)
+            self._move_to(connection, group, positions_at(offsets))
 
     def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
@@ -212,6 +221,8 @@ class PostgresTable:
                 (quoted(self._plain),),
             ).fetchone()
         self._alone(connection, _OFFSETS.format(offsets=self._offsets))
+        if "topic_id" not in (each.name for each in self._columns(connection, self._offsets)):
+            self._alone(connection, f"ALTER TABLE {self._offsets} ADD COLUMN IF NOT EXISTS topic_id text")
         self._is_prepared = True
 
     def _alone(self, connection: Connection, statement: str) -> None:
@@ -228,46 +239,51 @@ class PostgresTable:
             columns = self._columns(connection)
         require_room(columns, wanted, repr(self))
 
-    def _columns(self, connection: Connection) -> tuple[Column, ...]:
+    def _columns(self, connection: Connection, table: str = "") -> tuple[Column, ...]:
         found = connection.execute(
             "SELECT column_name, data_type, numeric_precision, numeric_scale FROM information_schema.columns"
             " WHERE (table_schema, table_name) = (SELECT n.nspname, c.relname FROM pg_class c"
             " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)) ORDER BY ordinal_position",
-            (self._table,),
+            (table or self._table,),
         ).fetchall()
         return tuple(Column(*row) for row in found)
 
     def _found(
         self, connection: Connection, group: str, partitions: Iterable[TopicPartition], *, locked: bool = False
-    ) -> Offsets:
-        """Return the offsets of partitions, under row locks until the transaction ends if they are to be `locked`."""
+    ) -> Positions:
+        """Return the positions of partitions, under row locks until the transaction ends if they are to be `locked`."""
         asked = sorted(partitions)
         # In one order, so that two transactions on the same rows do not deadlock.
         query = (
-            f"SELECT topic, partition, next_offset FROM {self._offsets} WHERE table_name = %s AND group_id = %s"
+            f"SELECT topic, partition, next_offset, topic_id FROM {self._offsets}"
+            " WHERE table_name = %s AND group_id = %s"
             " AND (topic, partition) IN (SELECT * FROM unnest(%s::text[], %s::int[])) ORDER BY topic, partition"
         )
         values = [self._plain, group, [each.topic for each in asked], [each.partition for each in asked]]
         rows = connection.execute(f"{query} FOR UPDATE" if locked else query, values)
-        return {TopicPartition(topic, partition): at for topic, partition, at in rows if at is not None}
+        return {
+            TopicPartition(topic, partition): Position(at, topic_id)
+            for topic, partition, at, topic_id in rows
+            if at is not None
+        }
 
-    def _locked(self, connection: Connection, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offsets of partitions, under locks until the transaction ends."""
+    def _locked(self, connection: Connection, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        """Return the positions of partitions, under locks until the transaction ends."""
         asked = sorted(partitions)
         with connection.cursor() as cursor:
             # Rows that do not exist cannot be locked: they are inserted first.
             cursor.executemany(
-                f"INSERT INTO {self._offsets} VALUES (%s, %s, %s, %s, NULL) ON CONFLICT DO NOTHING",
+                f"INSERT INTO {self._offsets} VALUES (%s, %s, %s, %s, NULL, NULL) ON CONFLICT DO NOTHING",
                 [(self._plain, group, *each) for each in asked],
             )
         return self._found(connection, group, asked, locked=True)
 
-    def _move_to(self, connection: Connection, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def _move_to(self, connection: Connection, group: str, positions: Mapping[TopicPartition, Position]) -> None:
         with connection.cursor() as cursor:
             cursor.executemany(
-                f"UPDATE {self._offsets} SET next_offset = %s"
+                f"UPDATE {self._offsets} SET next_offset = %s, topic_id = %s"
                 " WHERE table_name = %s AND group_id = %s AND topic = %s AND partition = %s",
-                [(offset, self._plain, group, *each) for each, offset in sorted(offsets.items())],
+                [(*position, self._plain, group, *each) for each, position in sorted(positions.items())],
             )
 
     def _step(self, connection: Connection, group: str, steps: Steps) -> None:

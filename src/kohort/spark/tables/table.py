@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kohort.client.errors import CommitFailed
@@ -18,32 +19,32 @@ from kohort.model.ids import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Offsets = dict[TopicPartition, int]
-"""By partition, the first offset that a table has no row of."""
+
+class Position(NamedTuple):
+    """Where the rows of a partition end in a table: the first offset that has no row there.
+
+    `topic_id` is the id of the topic that the rows are of, as Kafka's tools show it, or as much of its beginning as the
+    table stores. None: not known, as in tables that a version without ids has written.
+    """
+
+    offset: int
+    topic_id: str | None = None
 
 
 class Step(NamedTuple):
-    """Rows of one partition below the offset `stop`; `expected` is what the table holds before (None: nothing)."""
+    """Rows of one partition that end at `stop`; `expected` is what the table has before (None: nothing)."""
 
-    expected: int | None
-    stop: int
+    expected: Position | None
+    stop: Position
 
 
-class Fenced(CommitFailed):
-    """A table refused rows: it has another offset of their partition by now, since another member wrote them.
+Positions = dict[TopicPartition, Position]
 
-    `offset` is what the table holds.
-    """
+BATCHES = "batches/of:"
+"""How the name of a topic begins whose "offsets" are the numbers of a streaming query's micro-batches.
 
-    def __init__(self, table: str, group: str, partition: TopicPartition, offset: int | None, step: Step) -> None:
-        self.partition = partition
-        self.offset = offset
-        super().__init__(
-            ErrorCode.ILLEGAL_GENERATION,
-            (-1, ""),
-            f"{table} refuses rows of group {group}: {partition} is at offset {offset} there, and they follow offset"
-            f" {step.expected}. None of them is in the table; its rows are read again from its offset on",
-        )
+No topic of Kafka has a name with "/" or ":".
+"""
 
 
 class TableBroken(Exception):
@@ -54,11 +55,51 @@ class SchemaMismatch(TableBroken):
     """Rows do not have the columns of the table."""
 
 
-class Table(Protocol):
-    """Rows, and for each group and partition the first offset that has no row yet."""
+class OtherTopic(TableBroken):
+    """A table has rows of another topic of this name, or of another query: what it stored are other rows."""
 
-    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return the offsets of these partitions, as they are now, without those that have none. Raises TableBroken."""
+    def __init__(self, table: str, group: str, partition: TopicPartition, found: Position, now: str | None) -> None:
+        what = (
+            f"{table} has offset {found.offset} of {partition} for group {group}, of the topic with the id"
+            f" {found.topic_id}, and the topic's id is {now}: it was created again, or this is another cluster"
+        )
+        if is_of_batches(partition):
+            what = (
+                f"{table} has batches up to {found.offset - 1} of group {group}, of the query with the id"
+                f" {found.topic_id}, and this query's id is {now}: two queries store under one name, or the checkpoint"
+                " was deleted"
+            )
+        super().__init__(f"{what}. Read it as another group, or set the table's offsets (set_offsets)")
+
+
+class Fenced(CommitFailed):
+    """A table refused rows: it has another offset of their partition by now, since another member wrote them.
+
+    `position` is what the table has.
+    """
+
+    def __init__(
+        self, table: str, group: str, partition: TopicPartition, position: Position | None, step: Step
+    ) -> None:
+        self.partition = partition
+        self.position = position
+        found, expected = (None if each is None else each.offset for each in (position, step.expected))
+        super().__init__(
+            ErrorCode.ILLEGAL_GENERATION,
+            (-1, ""),
+            f"{table} refuses rows of group {group}: {partition} is at offset {found} there, and they follow offset"
+            f" {expected}. None of them is in the table; its rows are read again from its offset on",
+        )
+
+
+class Table(Protocol):
+    """Rows, and for each group and partition the position up to which it has them."""
+
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        """Return the positions of these partitions, as they are now, without those that have none.
+
+        Raises TableBroken.
+        """
         ...
 
     def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
@@ -66,26 +107,51 @@ class Table(Protocol):
         ...
 
 
+def is_of_batches(partition: TopicPartition) -> bool:
+    """Whether the "offset" of a partition is the number of a streaming query's next micro-batch."""
+    return partition.topic.startswith(BATCHES)
+
+
+def is_same_topic(one: str | None, other: str | None) -> bool:
+    """Whether two ids may be of one topic: one is not known, or begins as the other."""
+    return one is None or other is None or one.startswith(other) or other.startswith(one)
+
+
 def check_steps(
-    table: str, group: str, found: Mapping[TopicPartition, int], steps: Mapping[TopicPartition, Step]
+    table: str, group: str, found: Mapping[TopicPartition, Position], steps: Mapping[TopicPartition, Step]
 ) -> None:
-    """Compare what a table holds with what steps expect. Raises Fenced."""
+    """Compare what a table has with what steps expect. Raises Fenced, and OtherTopic for rows of another topic."""
     for partition, step in sorted(steps.items()):
-        if (offset := found.get(partition)) != step.expected:
-            raise Fenced(table, group, partition, offset, step)
+        position = found.get(partition)
+        if position is not None and not is_same_topic(position.topic_id, step.stop.topic_id):
+            raise OtherTopic(table, group, partition, position, step.stop.topic_id)
+        if (position and position.offset) != (step.expected and step.expected.offset):
+            raise Fenced(table, group, partition, position, step)
 
 
-def most_rows(steps: Mapping[TopicPartition, Step]) -> int:
-    """Return how many rows steps have at most, an offset for each."""
-    return sum(step.stop - (step.expected or 0) for step in steps.values())
+def positions_at(offsets: Mapping[TopicPartition, int]) -> Positions:
+    """Return positions whose topics are not known."""
+    return {each: Position(offset) for each, offset in offsets.items()}
 
 
-def are_taken(found: Mapping[TopicPartition, int], steps: Mapping[TopicPartition, Step]) -> bool:
+def most_rows(steps: Mapping[TopicPartition, Step]) -> float:
+    """Return how many rows steps have at most, an offset for each; of a micro-batch it is not known."""
+    if any(map(is_of_batches, steps)):
+        return inf
+    return sum(step.stop.offset - (step.expected.offset if step.expected else 0) for step in steps.values())
+
+
+def are_taken(found: Mapping[TopicPartition, Position], steps: Mapping[TopicPartition, Step]) -> bool:
     """Whether a table has the rows of all steps, after an attempt whose outcome is not known.
 
     A step beyond was taken by a writer that has stored these rows, and only one writer has.
     """
-    return all(found.get(partition, -1) >= step.stop for partition, step in steps.items())
+    return all(
+        each in found
+        and found[each].offset >= step.stop.offset
+        and is_same_topic(found[each].topic_id, step.stop.topic_id)
+        for each, step in steps.items()
+    )
 
 
 def reason_of(error: object) -> str:

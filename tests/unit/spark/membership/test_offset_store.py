@@ -13,7 +13,7 @@ from kohort.client.membership.membership import Membership
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import JOB
 from kohort.spark.membership.offset_store import require_in_log, settle
-from kohort.spark.tables.table import TableBroken
+from kohort.spark.tables.table import OtherTopic, Position, Positions, TableBroken
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
@@ -39,7 +39,7 @@ class Table:
     def __repr__(self) -> str:
         return "Table()"
 
-    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         raise AssertionError(f"group {group} is not asked again for {partitions}")
 
 
@@ -54,8 +54,17 @@ def test_the_group_follows_the_store_and_its_commits_bear_the_mark_of_a_job() ->
 
 
 def test_an_offset_beyond_the_end_of_its_topic_is_refused_with_what_to_do() -> None:
-    require_in_log(Table(), "g", {A: 7, B: 4}, {A: 7})
+    require_in_log(Table(), "g", {A: Position(7), B: Position(4)}, {A: 7}, {})
     with pytest.raises(
         TableBroken, match=r"Table\(\) holds offset 7 of flights-0 for group g, and the topic ends at 6"
     ):
-        require_in_log(Table(), "g", {A: 7}, {A: 6, B: 9})
+        require_in_log(Table(), "g", {A: Position(7)}, {A: 6, B: 9}, {})
+
+
+def test_an_offset_of_another_topic_is_refused_although_the_new_topic_is_longer() -> None:
+    known = {A: Position(50, "9w3YQ1aBR0")}
+    require_in_log(Table(), "g", known, {A: 80}, {"flights": "9w3YQ1aBR0mzUq2vXk7Wlg"})
+    require_in_log(Table(), "g", known, {A: 80}, {})
+    require_in_log(Table(), "g", {A: Position(50)}, {A: 80}, {"flights": "9w3YQ1aBR0mzUq2vXk7Wlg"})
+    with pytest.raises(OtherTopic, match=r"has offset 50 of flights-0 .* the topic's id is Ab4: it was created again"):
+        require_in_log(Table(), "g", known, {A: 80}, {"flights": "Ab4"})

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.delta_log import Commit, app_id, parse_commit, read_commits, require_rows
-from kohort.spark.tables.table import TableBroken
+from kohort.spark.tables.delta_log import Commit, app_id, id_number, id_text, parse_commit, read_commits, require_rows
+from kohort.spark.tables.table import TableBroken, positions_at
 
 P, Q = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
@@ -25,7 +25,7 @@ def restore(version: int) -> dict[str, Any]:
 
 def check(found: dict[TopicPartition, int], *oldest_first: dict[str, Any]) -> None:
     commits = [Commit(at, 1_000_000 * at, **entry) for at, entry in enumerate(oldest_first)]
-    require_rows("t", "g", found, [P, Q], reversed(commits))
+    require_rows("t", "g", positions_at(found), [P, Q], reversed(commits))
 
 
 def test_commits_whose_rows_are_there() -> None:
@@ -91,3 +91,9 @@ def test_commits_are_read_from_the_newest_back_to_where_the_log_was_cleaned() ->
 
 def test_a_commit_without_information_is_one_of_another_tool() -> None:
     assert parse_commit(3, b'{"add":{"path":"txn"}}\n') == Commit(3)
+
+
+@pytest.mark.parametrize("topic_id", ["9w3YQ1aBR0mzUq2vXk7Wlg", "__________-", "AAAAAAAAAAAA", "b", None])
+def test_the_beginning_of_a_topics_id_is_a_version(topic_id: str | None) -> None:
+    assert 0 <= id_number(topic_id) < 1 << 63
+    assert id_text(id_number(topic_id)) == (topic_id and topic_id[:10])
