@@ -6,6 +6,7 @@ is handed the same rows from memory: what a round takes beyond that is ours.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -46,6 +47,24 @@ def from_memory(spark: SparkSession, table: pa.Table) -> None:
     noop(spark.createDataFrame(table, schema=spark_schema()))
 
 
+def rounds_in_arrow(spark: SparkSession, bootstrap: str, rounds: int) -> list[float]:
+    """Return the milliseconds from one call of the user's function to the next one, which is with the commit."""
+    from kohort.spark.group_stream import GroupStream
+
+    calls: list[float] = []
+    stream = GroupStream(
+        spark,
+        TOPIC,
+        bootstrap_servers=bootstrap,
+        group_id="bench-arrow",
+        auto_offset_reset="earliest",
+        max_rows_per_round=ROWS,
+    )
+    with stream:
+        stream.run(lambda *_: calls.append(time.perf_counter()), rows="arrow", until=lambda _: len(calls) > rounds)
+    return [1000 * (after - before) for before, after in itertools.pairwise(calls)]
+
+
 def group_stream(quick: bool) -> Iterator[Outcome]:
     """Take one round, one batch and one frame in turn; the round is timed from its rows to those of the next."""
     from kohort.spark.group_stream import GroupStream
@@ -82,6 +101,7 @@ def group_stream(quick: bool) -> Iterator[Outcome]:
                     bare.append(milliseconds(lambda: from_memory(spark, table)))
                 each.close()
             counted = slice(10 if quick else WARM_UP, None)
+            in_arrow = rounds_in_arrow(spark, broker.bootstrap, rounds)
             yield Result(
                 f"one round of {ROWS} rows",
                 "ms",
@@ -99,6 +119,15 @@ def group_stream(quick: bool) -> Iterator[Outcome]:
                 "Spark, rows from memory",
                 Aim(2, of_ratio=True, at_most=True),
                 "what is beyond 1× is the group's and the topic's: to look, to read, to commit",
+            )
+            yield Result(
+                f"one round of {ROWS} rows in Arrow, beside Spark alone",
+                "ms",
+                in_arrow[counted],
+                bare[counted],
+                "Spark, rows from memory",
+                Aim(10, of_ratio=False, at_most=True),
+                'run(function, rows="arrow"), with the commit: no job of Spark',
             )
     finally:
         spark.stop()

@@ -7,7 +7,7 @@ import pytest
 from kohort.spark.direct_rows import batches_of, in_tasks
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
-from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
+from kohort.spark.source.round_frames import frame_of, frame_on_executors, table_on_driver
 from kohort.wire.compression import Compression
 from kohort.wire.record_batches import Record
 
@@ -36,8 +36,13 @@ def ranges(topic):
     return [OffsetRange(topic.partitions[0], 1, 24), OffsetRange(topic.partitions[2], 500, 3500)]
 
 
+def frame_on_driver(spark, settings, ranges):
+    table, done, _ = table_on_driver(settings, ranges, 1 << 30)
+    return frame_of(spark, settings, table), done
+
+
 def test_both_ways_give_the_same_rows(spark, topic, ranges):
-    small, done, _ = frame_on_driver(spark, ReadSettings(topic.bootstrap_servers), ranges, 1 << 30)
+    small, done = frame_on_driver(spark, ReadSettings(topic.bootstrap_servers), ranges)
     large = frame_on_executors(spark, ReadSettings(topic.bootstrap_servers), ranges)
     assert done == tuple(ranges)
     assert rows_of(small) == rows_of(large)
@@ -46,7 +51,7 @@ def test_both_ways_give_the_same_rows(spark, topic, ranges):
 
 def test_rows_that_are_used_as_they_are_are_those_of_the_frame_and_a_transformation_has_its_own(spark, topic, ranges):
     settings = ReadSettings(topic.bootstrap_servers)
-    small, *_ = frame_on_driver(spark, settings, ranges, 1 << 30)
+    small, _ = frame_on_driver(spark, settings, ranges)
     wanted = sorted((row.partition, row.offset, bytes(row.value or b"")) for row in small.collect())
     for frame in (small, frame_on_executors(spark, settings, ranges)):
         for rows in (frame, frame.filter("offset >= 0")):
@@ -63,7 +68,7 @@ def places_of(batches):
 
 
 def test_rows_are_the_records_inside_the_ranges(spark, topic, ranges):
-    rows = rows_of(frame_on_driver(spark, ReadSettings(topic.bootstrap_servers), ranges, 1 << 30)[0])
+    rows = rows_of(frame_on_driver(spark, ReadSettings(topic.bootstrap_servers), ranges)[0])
     mine = [row for row in rows if row["partition"] == 0]
     assert [row["offset"] for row in mine] == list(range(1, 24))
     expected = (EDGES * len(Compression))[1:24]

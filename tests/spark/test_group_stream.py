@@ -10,7 +10,7 @@ from tests.spark.cluster import Topic, wait_until_assigned
 
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.errors import KafkaError
-from kohort.spark import GroupStream
+from kohort.spark import GroupStream, exactly_once
 from kohort.wire.record_batches import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
@@ -306,3 +306,46 @@ def test_a_report_that_cannot_be_written_is_a_warning_and_the_member_has_left(sp
         stream.run(lambda *_: None, until=is_caught_up, timeout_s=60)
     assert "no report" in caplog.text
     assert topic.members() == 0
+
+
+def test_a_function_of_arrow_gets_the_same_rows_from_rounds_of_any_size(spark, topic):
+    values = topic.fill(700)
+    frames, tables = [], []
+    with stream_of(spark, topic) as stream:
+        stream.run(lambda frame, _: frames.append(frame.toArrow()), until=is_caught_up, timeout_s=60)
+    for name, rows_on_driver in (("small", 1000), ("large", 100)):
+        settings = {"rows_on_driver": rows_on_driver, "auto_offset_reset": "earliest", "include_headers": False}
+        address = {"bootstrap_servers": topic.bootstrap_servers, "group_id": f"{topic.group_id}-{name}"}
+        with GroupStream(spark, topic.name, **address, **settings) as stream:
+            stream.run(lambda table, _: tables.append(table), rows="arrow", until=is_caught_up, timeout_s=60)
+    small, large = (table.sort_by([("partition", "ascending"), ("offset", "ascending")]) for table in tables)
+    assert small.schema == large.schema
+    assert small.equals(large)
+    assert small["value"].to_pylist() == sorted_values(frames[0])
+    assert Counter(small["value"].to_pylist()) == Counter(values)
+
+
+def sorted_values(table):
+    return table.sort_by([("partition", "ascending"), ("offset", "ascending")])["value"].to_pylist()
+
+
+def test_a_round_of_arrow_is_committed_after_its_function_and_not_if_that_fails(spark, topic):
+    topic.fill(60)
+    seen: list[tuple[int, dict[int, int]]] = []
+
+    def fail_in_the_second(table, each) -> None:
+        seen.append((table.num_rows, topic.committed()))
+        if each.number == 1:
+            raise RuntimeError("power cut")
+
+    with stream_of(spark, topic, max_rows_per_round=30) as stream, pytest.raises(RuntimeError, match="power cut"):
+        stream.run(fail_in_the_second, rows="arrow", timeout_s=60)
+    assert seen == [(30, {}), (30, {0: 10, 1: 10, 2: 10})]
+    assert topic.committed() == {0: 10, 1: 10, 2: 10}
+
+
+def test_rows_are_a_frame_or_a_table_and_nothing_else(spark, topic):
+    with pytest.raises(ValueError, match='rows is "arrow", and exactly_once'):
+        stream_of(spark, topic).run(exactly_once("delta:no-table"), rows="arrow")
+    with pytest.raises(ValueError, match="rows is 'pandas'"):
+        stream_of(spark, topic).run(print, rows="pandas")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kohort.client.decode.arrow_decoder import warm
 from kohort.client.errors import CommitFailed
@@ -22,6 +22,7 @@ from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.membership.group_progress import GroupProgress
 from kohort.spark.membership.member_settings import MemberSettings
@@ -31,12 +32,13 @@ from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.options.value_options import default_subject
 from kohort.spark.report.history import HistoryListener, StreamHistory
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
-from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
+from kohort.spark.source.round_frames import frame_of, frame_on_executors, table_on_driver, table_on_executors
 from kohort.spark.spark_session import is_stopped
 from kohort.spark.tables.table import Fenced
 from kohort.spark.topics.transactional_topic import TransactionalTopic
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RoundFunction = Callable[["DataFrame", Round], object]
+ArrowFunction = Callable[["pa.Table", Round], object]
 
 ROWS_ON_DRIVER = 50_000
 """Rounds up to this many rows are decoded by the application itself, which is faster than the tasks of a job."""
@@ -237,13 +240,16 @@ class GroupStream:
 
     def run(
         self,
-        function: RoundFunction,
+        function: RoundFunction | ArrowFunction,
         *,
+        rows: Literal["spark", "arrow"] = "spark",
         until: Callable[[GroupStream], bool] | None = None,
         timeout_s: float | None = None,
     ) -> StreamMetrics:
         """Pass each round's rows to `function(frame, round)` and commit them when it has returned.
 
+        With `rows="arrow"` the function receives a `pyarrow.Table` instead of a DataFrame. Then a round of at most
+        `rows_on_driver` rows runs no Spark job; a larger one is read by the executors and collected in this process.
         Ends when `until(stream)` holds, which is checked between rounds, when `timeout_s` passed, after `stop`, or when
         the session was stopped; a stream that was stopped or closed reads no more. An exception of `function` ends the
         run: its round is not committed. Raises KafkaError where the group or a log fails. `exactly_once(table)` as the
@@ -252,9 +258,13 @@ class GroupStream:
         """
         store = function if isinstance(function, OffsetStore) else None
         topic = function if isinstance(function, TransactionalTopic) else None
+        if rows not in ("spark", "arrow"):
+            raise ValueError(f'rows is {rows!r}: the rows of a round are "spark" (a DataFrame) or "arrow" (a Table)')
+        if rows == "arrow" and isinstance(function, (ExactlyOnce, TransactionalTopic)):
+            raise ValueError(f'rows is "arrow", and {function!r} takes a DataFrame: leave rows out')
         if topic is not None and not self._is_stopping:
             topic.start()  # an earlier job's open transaction would hide the offsets where reading starts
-        with closing(self.rounds(until=until, timeout_s=timeout_s, offset_store=store)) as rounds:
+        with closing(self._rounds(rows, until, timeout_s, store)) as rounds:
             for frame, each in rounds:
                 try:
                     if topic is None:
@@ -282,6 +292,15 @@ class GroupStream:
 
         With an `offset_store` rounds start at its offsets; it has to store each round before the next is requested.
         """
+        return self._rounds("spark", until, timeout_s, offset_store)
+
+    def _rounds(
+        self,
+        rows: Literal["spark", "arrow"],
+        until: Callable[[GroupStream], bool] | None,
+        timeout_s: float | None,
+        offset_store: OffsetStore | None,
+    ) -> Generator[tuple[Any, Round]]:
         if self._is_stopping:
             return  # a member that reads no more would keep its partitions from the others
         self.start()
@@ -301,7 +320,7 @@ class GroupStream:
             patience_s = poll_s if left_s is None else min(poll_s, left_s)
             begun = thread.call(gate.begin(self._plan, patience_s))
             if begun is not None:
-                yield from self._one(thread, gate, begun)
+                yield from self._one(thread, gate, begun, rows)
             self._sample(running)
             if until is not None and until(self):
                 return
@@ -364,11 +383,11 @@ class GroupStream:
             except Exception as error:  # the member has left, and what ended the stream is worth more
                 log.warning("group %s: no report: %s", self._settings.group_id, error)
 
-    def _one(self, thread: LoopThread, gate: RoundGate, planned: Round) -> Generator[tuple[DataFrame, Round]]:
+    def _one(self, thread: LoopThread, gate: RoundGate, planned: Round, rows: str) -> Generator[tuple[Any, Round]]:
         began = time.perf_counter()
         is_committed = False
         try:
-            frame, done = self._frame(planned)
+            frame, done = self._frame(planned, rows)
             self._refusal = None
             yield frame, done
             is_committed = self._commit(thread, gate, done, began)
@@ -431,12 +450,15 @@ class GroupStream:
             log.warning("group %s: cannot find out whether rows were deleted: %s", self._settings.group_id, error.text)
             return False
 
-    def _frame(self, planned: Round) -> tuple[DataFrame, Round]:
+    def _frame(self, planned: Round, rows: str) -> tuple[DataFrame | pa.Table, Round]:
+        """Return the rows of a round, with the round as far as it was read."""
         if planned.size > self._rows_on_driver:
-            return frame_on_executors(self._spark, self._read_settings, planned.ranges), planned
-        frame, ranges, bad = frame_on_driver(
-            self._spark, self._read_settings, planned.ranges, self._bytes_on_driver, planned.topic_ids
+            read = frame_on_executors if rows == "spark" else table_on_executors
+            return read(self._spark, self._read_settings, planned.ranges), planned
+        table, ranges, bad = table_on_driver(
+            self._read_settings, planned.ranges, self._bytes_on_driver, planned.topic_ids
         )
+        frame = frame_of(self._spark, self._read_settings, table) if rows == "spark" else table
         self.metrics.dead_letters += bad
         return frame, replace(planned, ranges=ranges)
 

@@ -1,6 +1,6 @@
-"""A round's rows as a DataFrame: decoded in the driver where they are few, read by the executors where they are many.
+"""A round's rows as a DataFrame or in Arrow: decoded in the driver if they are few, read by the executors if many.
 
-Both ways give the same rows, columns and types.
+Each way gives the same rows, columns and types.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def frame_on_driver(
-    spark: SparkSession,
+def table_on_driver(
     settings: ReadSettings,
     ranges: Sequence[OffsetRange],
     most_bytes: int,
     topic_ids: Mapping[str, str] | None = None,
-) -> tuple[DataFrame, tuple[OffsetRange, ...], int]:
+) -> tuple[pa.Table, tuple[OffsetRange, ...], int]:
     """Read ranges in this process and return their rows, with the ranges as far as `most_bytes` let them be read.
 
     The number is that of records in the dead-letter topic. Raises CorruptBatch, KafkaError, RegistryUnavailable.
@@ -46,12 +45,20 @@ def frame_on_driver(
                 cut = OffsetRange(each.partition, each.start, rows["offset"][-1].as_py() + 1)
                 done = (*ranges[: ranges.index(each)], cut)
                 break
-    schema = decoded_schema(arrow_schema(settings.include_headers), settings)
     # One chunk, so that Spark makes one task of a small round and not one for every batch that was fetched.
-    table = pa.Table.from_batches(batches, schema).combine_chunks()
-    columns = spark_schema(settings.include_headers) if settings.decoding is None else columns_of(schema)
-    frame = spark.createDataFrame(table, schema=columns)
-    return attach_table(frame, table), done, decoded.dead_letters
+    table = pa.Table.from_batches(batches, _schema(settings)).combine_chunks()
+    return table, done, decoded.dead_letters
+
+
+def frame_of(spark: SparkSession, settings: ReadSettings, table: pa.Table) -> DataFrame:
+    """Return rows of this process as a DataFrame."""
+    columns = spark_schema(settings.include_headers) if settings.decoding is None else columns_of(table.schema)
+    return attach_table(spark.createDataFrame(table, schema=columns), table)
+
+
+def table_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange]) -> pa.Table:
+    """Return the rows of ranges, read by Spark's tasks in parallel, in this process."""
+    return frame_on_executors(spark, settings, ranges).toArrow().cast(_schema(settings))
 
 
 def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange]) -> DataFrame:
@@ -78,6 +85,10 @@ def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequ
         return frame
     parts = parts_of_round(ranges, parallelism(spark))
     return attach_parts(frame, partial(_read_part, settings, parts), len(parts))
+
+
+def _schema(settings: ReadSettings) -> pa.Schema:
+    return decoded_schema(arrow_schema(settings.include_headers), settings)
 
 
 def _read_part(settings: ReadSettings, parts: Sequence[Sequence[OffsetRange]], part: int) -> Iterator[pa.RecordBatch]:
