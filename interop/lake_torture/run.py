@@ -354,7 +354,7 @@ class Run:
         self._say(f"the topic has {due:,} rows")
         seen: dict[str, int] = {}
         deadline = time.monotonic() + REST_S
-        while late := {job.name: rows for job in self.jobs if (rows := len(self._rows(job))) < due}:
+        while late := {job.name: rows for job in self.jobs if (rows := len(set(self._rows(job)))) < due}:
             if late != seen:
                 seen, deadline = late, time.monotonic() + REST_S
             elif time.monotonic() > deadline:
