@@ -315,11 +315,13 @@ class OsDisk:
     def lock(self) -> None:
         """Take the root for this process, until `unlock` or its end.
 
-        Raises StorageError when another process has it: two brokers on one directory would destroy it.
+        Raises StorageError when another process has it (two brokers on one directory would destroy it), and where the
+        root cannot be made or written.
         """
         self._require_writable(".lock")
-        self.root.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with _storage_errors(str(self.root)):
+            self.root.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

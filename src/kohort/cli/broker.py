@@ -162,6 +162,10 @@ def _reason(error: OSError, broker: Broker, directory: str) -> str:
     from kohort.log.disk import StorageError
 
     if isinstance(error, StorageError):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return f"this user may not write to the data directory {directory}: {error.strerror} ({error.filename})"
+        if error.errno in (errno.EEXIST, errno.ENOTDIR):
+            return f"{directory} is not a directory: give --data a directory, or a path where one can be made"
         return f"{error.strerror or error} ({directory})"
     host, port = broker.address
     if error.errno == errno.EADDRINUSE:

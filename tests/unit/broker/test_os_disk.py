@@ -295,3 +295,11 @@ def test_a_file_that_may_be_there_is_not_missing(disk: OsDisk, tmp_path: Path) -
     assert (disk.exists("a"), disk.exists("b"), disk.exists("a/b")) == (True, False, False)
     with pytest.raises(StorageError, match="too long"):
         disk.exists("x" * 300)
+
+
+@pytest.mark.parametrize("below", ["", "data"])
+def test_a_root_that_is_a_file_is_an_error_of_the_disk_and_not_of_the_socket(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError) as failed:
+        OsDisk(tmp_path / "file" / below).lock()
+    assert failed.value.errno in (errno.EEXIST, errno.ENOTDIR)
