@@ -61,10 +61,15 @@ def attach_parts(frame: DataFrame, read: Read, count: int) -> DataFrame:
     return frame
 
 
+def table_of(frame: DataFrame) -> pa.Table:
+    """Return the rows of a frame in this process, as one table."""
+    rows = getattr(frame, _ATTRIBUTE, None)
+    return rows if isinstance(rows, pa.Table) else frame.toArrow()
+
+
 def batches_of(frame: DataFrame) -> Sequence[pa.RecordBatch]:
     """Return the rows of a frame in this process."""
-    rows = getattr(frame, _ATTRIBUTE, None)
-    found: list[pa.RecordBatch] = (rows if isinstance(rows, pa.Table) else frame.toArrow()).to_batches()
+    found: list[pa.RecordBatch] = table_of(frame).to_batches()
     return found
 
 

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal, cast
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.frame_spans import computed_once, ends_beyond, require_places, rows_beyond, spans_of
 from kohort.spark.rows.rounds import Round
 from kohort.spark.tables.addresses import table_at
+from kohort.spark.tables.changes.envelopes import ENVELOPES, opened
+from kohort.spark.tables.changes.merge_table import MergeTable
+from kohort.spark.tables.changes.row_change import Change
 from kohort.spark.tables.table import Fenced, Position, Positions, Step, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 log = logging.getLogger(__name__)
 
@@ -29,24 +34,62 @@ MOST_TRIES = 20
 """How often a micro-batch is reduced to rows that others have not stored meanwhile, before it fails."""
 
 
-def exactly_once(table: Table | str, rows: Rows | None = None, *, group: str | None = None) -> ExactlyOnce:
+def exactly_once(
+    table: Table | str,
+    rows: Rows | None = None,
+    *,
+    group: str | None = None,
+    merge_on: Sequence[str] = (),
+    delete: str | None = None,
+    order: str | Sequence[str] = (),
+    history: bool = False,
+    envelope: Literal["debezium", "plain"] | None = None,
+    schema: str | StructType | None = None,
+) -> ExactlyOnce:
     """Return a function for `GroupStream.run`, or for `foreachBatch`, that adds each row to `table` once.
 
     `table` is a DeltaLakeTable, an IcebergTable, a PostgresTable, one's own (`Table`), or an address of one of these:
     `delta:PATH-OR-URL`, `iceberg:CATALOG.NAMESPACE.TABLE`, `postgresql://…?table=NAME`.
     `rows(frame)` transforms the rows of the topics into those to store; without it they are stored as they are.
     `group` names the offsets in the table for `foreachBatch`; a GroupStream brings its own.
+
+    With `merge_on`, the columns of the key, rows are changes: the last one of a key by `order` (one or more columns, or
+    else by offset) takes the place of the row, or removes it where `delete` holds, a condition in Spark's SQL. With
+    `history` every version of a row is one, valid from its `order` to the next. `envelope` opens Debezium's records, or
+    those whose value is the row, with `schema`, the row's columns, before `rows`. Raises ValueError, and TypeError for
+    a table without `merge`.
     """
-    return ExactlyOnce(table_at(table) if isinstance(table, str) else table, rows, group)
+    known = table_at(table) if isinstance(table, str) else table
+    if not merge_on:
+        if delete or order or history or envelope or schema:
+            raise ValueError("delete, order, history, envelope and schema are for merge_on, the columns of the key")
+        return ExactlyOnce(known, rows, group)
+    keys, ordered = ((each,) if isinstance(each, str) else tuple(each) for each in (merge_on, order))
+    if not hasattr(known, "merge"):
+        raise TypeError(
+            f"{known!r} has no merge: merge_on needs a method merge(frame, group, steps, change) that changes"
+            " the rows of change.collect(frame) by key and takes the steps, all or nothing"
+        )
+    if envelope is None:
+        return ExactlyOnce(known, rows, group, Change(keys, ordered, delete, history))
+    if delete or envelope not in ENVELOPES:
+        raise ValueError(f"envelope={envelope!r}, delete={delete!r}: an envelope, debezium or plain, says what deletes")
+    made = partial(opened, envelope=envelope, keys=keys, schema=schema)
+    return ExactlyOnce(
+        known, lambda frame: (rows or _unchanged)(made(frame)), group, Change(keys, ordered, None, history)
+    )
 
 
 class ExactlyOnce:
     """Adds rounds of one stream to a table, each in one step with its offsets."""
 
-    def __init__(self, table: Table, rows: Rows | None = None, group: str | None = None) -> None:
+    def __init__(
+        self, table: Table, rows: Rows | None = None, group: str | None = None, change: Change | None = None
+    ) -> None:
         self.table = table
         self.group = group
         self._rows = rows
+        self._change = change
         self._found: dict[TopicPartition, Position | None] = {}
         """What the table held of partitions when they were looked up, and since their last round."""
 
@@ -83,7 +126,7 @@ class ExactlyOnce:
             raise ValueError(f"{', '.join(unknown)} was never looked up: give exactly_once(table) to GroupStream.run")
         stops = {each.partition: Position(each.stop, done.topic_ids.get(each.partition.topic)) for each in done.ranges}
         steps = {each: Step(self._found[each], stop) for each, stop in stops.items()}
-        self.table.append(self._made(frame), self._group, steps)
+        self._store(frame, self._group, steps)
         self._found.update({partition: step.stop for partition, step in steps.items()})
 
     def _add_micro_batch(self, frame: DataFrame) -> None:
@@ -100,7 +143,7 @@ class ExactlyOnce:
                 if not steps:
                     return
                 try:
-                    self.table.append(self._made(rows_beyond(kept, spans, offsets)), group, steps)
+                    self._store(rows_beyond(kept, spans, offsets), group, steps)
                 except Fenced as refusal:
                     if not left:
                         raise
@@ -112,8 +155,12 @@ class ExactlyOnce:
                 else:
                     return
 
-    def _made(self, frame: DataFrame) -> DataFrame:
-        return frame if self._rows is None else self._rows(frame)
+    def _store(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+        made = frame if self._rows is None else self._rows(frame)
+        if self._change is None:
+            self.table.append(made, group, steps)
+        else:
+            cast("MergeTable", self.table).merge(made, group, steps, self._change)
 
 
 def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[DataFrame, Round], object]:
@@ -131,3 +178,7 @@ def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[Da
         return function(frame, last)
 
     return run
+
+
+def _unchanged(frame: DataFrame) -> DataFrame:
+    return frame

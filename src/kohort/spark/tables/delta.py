@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kohort.model.ids import TopicPartition
+from kohort.spark.tables.changes.row_change import Change
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan, require_partitionable
 from kohort.spark.tables.delta_log import Commit, app_id, id_app, id_number, id_text, require_rows
 from kohort.spark.tables.delta_storage import (
@@ -24,6 +25,8 @@ from kohort.spark.tables.delta_storage import (
     TableNotFoundError,
     commit_files,
     delta_schema,
+    merge_rows,
+    rows_of_keys,
 )
 from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable, Plan
 from kohort.spark.tables.table import Position, Positions, SchemaMismatch, Step, TableBroken
@@ -48,6 +51,9 @@ _UNDERSTOOD = {
 
 _RULES = ("delta.invariants", "delta.generationExpression", "delta.identity.start")
 """What a column's metadata say of rules that its values have to keep."""
+
+_UNMERGED = (pa.types.is_decimal, pa.types.is_binary, pa.types.is_floating)
+"""Types of partition columns whose values delta-rs does not read back as they were."""
 
 
 class DeltaLakeTable(LakeTable):
@@ -221,13 +227,36 @@ class DeltaLakeTable(LakeTable):
     def _commit_once(
         self, files: Sequence[DeltaFile], group: str, positions: Mapping[TopicPartition, Position], mark: str
     ) -> None:
+        commit_files(self._table, files, self._transactions(group, positions), mark)
+
+    def _transactions(self, group: str, positions: Mapping[TopicPartition, Position]) -> dict[str, int]:
+        """Return the application transactions that move to positions."""
         before = self._found(group, positions)
         transactions = {app_id(group, each): at.offset for each, at in positions.items()}
         for each, at in positions.items():
             number, known = id_number(at.topic_id), before.get(each)
             if number != id_number(None if known is None else known.topic_id):
                 transactions[id_app(group, each)] = number
-        commit_files(self._table, files, transactions, mark)
+        return transactions
+
+    def _merge_once(
+        self, changes: pa.Table, change: Change, group: str, positions: Mapping[TopicPartition, Position], mark: str
+    ) -> None:
+        self._require_understood()
+        kinds = {each: self._schema().field(each).type for each in self._layout()}
+        if bad := [each for each, kind in kinds.items() if any(is_kind(kind) for is_kind in _UNMERGED)]:
+            raise TableBroken(
+                f"{self!r} is partitioned by {bad[0]}, {kinds[bad[0]]}, by which delta-rs does not find the rows to"
+                " change: partition it by a column of another type"
+            )
+        transactions = self._transactions(group, positions)
+        merge_rows(self._table, changes, change.matches, change.condition, transactions, mark)
+
+    def _rows_of(self, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
+        return rows_of_keys(self._table, changes, keys)
+
+    def _beside(self, suffix: str) -> DeltaLakeTable:
+        return DeltaLakeTable(self.uri.rstrip("/") + suffix, storage_options=self._storage.options)
 
     def _has(self, mark: str, since: int) -> bool:
         return any(each.mark == mark for each in self._history(since))

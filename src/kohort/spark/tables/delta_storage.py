@@ -9,14 +9,18 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from kohort.extras import install_command
 from kohort.spark.tables.arrow_columns import has_null_type
+from kohort.spark.tables.changes.key_match import DELETED, not_older
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter, partition_texts
 from kohort.spark.tables.delta_log import MARK, Commit, commit_path, read_commits
 from kohort.spark.tables.table import SchemaMismatch, TableBroken, reason_of
@@ -41,6 +45,8 @@ __all__ = [
     "delta_schema",
     "files_of",
     "keep_up",
+    "merge_rows",
+    "rows_of_keys",
 ]
 
 Handle = Any
@@ -158,11 +164,13 @@ def commit_files(
     *,
     replaces: bool = False,
     only: tuple[str, Sequence[str]] | None = None,
+    **properties: Any,
 ) -> None:
     """Add files on the snapshot that a table shows, in one commit with application transactions and a mark.
 
     With `replaces` they take the place of all others, or of those whose partition column `only[0]` has a value in
-    `only[1]`. Raises CommitFailedError where another commit is in the way, and else what the storage raises.
+    `only[1]`. `properties` are further ones of the commit. Raises CommitFailedError where another commit is in the way,
+    and else what the storage raises.
     """
     table.create_write_transaction(
         [AddAction(**asdict(each), data_change=True) for each in files],
@@ -170,11 +178,53 @@ def commit_files(
         table.schema(),
         list(table.metadata().partition_columns),
         partition_filters=None if only is None else [(only[0], "in", list(only[1]))],
-        commit_properties=deltalake.CommitProperties(
-            custom_metadata={MARK: mark},
-            app_transactions=[deltalake.Transaction(*each) for each in sorted(transactions.items())],
-        ),
+        commit_properties=_commit_properties(transactions, mark, **properties),
     )
+
+
+def merge_rows(
+    table: Handle,
+    changes: pa.Table,
+    matches: Sequence[str],
+    order: Sequence[str],
+    transactions: Mapping[str, int],
+    mark: str,
+) -> None:
+    """Change the rows that match, on the snapshot that a table shows, in one commit with transactions and a mark.
+
+    `DELETED` is in `changes`; of a row and a change the one with the higher `order` counts, of equal ones the change.
+    Raises CommitFailedError where another commit is in the way, and else what the storage raises.
+    """
+    before = table.version()
+    deleted, newer = f"s.{_quoted(DELETED)}", not_older(order, _quoted)
+    columns = {f"t.{_quoted(each)}": f"s.{_quoted(each)}" for each in changes.column_names if each != DELETED}
+    merger = table.merge(
+        source=changes,
+        predicate=" AND ".join(f"s.{_quoted(each)} = t.{_quoted(each)}" for each in matches),
+        source_alias="s",
+        target_alias="t",
+        commit_properties=_commit_properties(transactions, mark, max_commit_retries=0),
+    )
+    merger.when_matched_delete(f"{deleted} AND {newer}").when_matched_update(columns, f"NOT {deleted} AND {newer}")
+    merger.when_not_matched_insert(columns, f"NOT {deleted}").execute()
+    if table.version() == before:  # the library commits nothing where no row changes
+        commit_files(table, [], transactions, mark, max_commit_retries=0)
+
+
+def rows_of_keys(table: Handle, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return rows of the version that a table shows, at least all those that have a key of `changes`."""
+    kinds = pa.schema(table.schema())
+    wanted = [pc.field(each).isin(pc.unique(changes[each].cast(kinds.field(each).type))) for each in keys]
+    return table.to_pyarrow_dataset().to_table(filter=reduce(and_, wanted))
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _commit_properties(transactions: Mapping[str, int], mark: str, **more: Any) -> Any:
+    known = [deltalake.Transaction(*each) for each in sorted(transactions.items())]
+    return deltalake.CommitProperties(custom_metadata={MARK: mark}, app_transactions=known, **more)
 
 
 def keep_up(table: Handle) -> None:

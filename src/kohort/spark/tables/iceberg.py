@@ -13,14 +13,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from itertools import chain, takewhile
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kohort.extras import install_command
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables.arrow_columns import fitted
+from kohort.spark.tables.changes.key_match import DELETED, changed_rows, matched
+from kohort.spark.tables.changes.row_change import Change
 from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable
 from kohort.spark.tables.table import Position, Positions, SchemaMismatch, TableBroken
 
@@ -28,8 +32,9 @@ try:
     import pyiceberg
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+    from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual, Reference
     from pyiceberg.io import load_file_io
-    from pyiceberg.io.pyarrow import _dataframe_to_data_files
+    from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
     from pyiceberg.transforms import parse_transform
 except ImportError:
     pyiceberg = None
@@ -214,20 +219,73 @@ class IcebergTable(LakeTable):
     def _commit_once(
         self, files: Sequence[Any], group: str, positions: Mapping[TopicPartition, Position], mark: str
     ) -> None:
+        self._append_snapshot(self._moved(group, positions), group, mark, files, [])
+
+    def _moved(self, group: str, positions: Mapping[TopicPartition, Position]) -> AllOffsets:
+        """Return all offsets of the table after a step."""
         known = self._newest()
         after = {} if known is None else known[1]
         if positions:
             after[group] = _topics({**_positions(after.get(group, {})), **positions})
+        return after
+
+    def _merge_once(
+        self, changes: pa.Table, change: Change, group: str, positions: Mapping[TopicPartition, Position], mark: str
+    ) -> None:
+        """Write the files anew that have rows to change, and those of new rows; no other file is read whole."""
+        plan, touched, written = self._plan(), [], []
+        is_new = ~changes[DELETED].to_numpy()
+        try:
+            for task in self._tasks_of(changes, change.matches):
+                here, there = matched(self._read(task, change.matches), changes, change.matches)
+                is_new[there] = False
+                if len(here):
+                    rows = changed_rows(self._read(task), changes, here, there, change.condition)
+                    if rows is not None:
+                        touched.append(task.file)
+                        written += plan.write(rows.to_batches())
+            written += plan.write(changes.filter(pa.array(is_new)).drop([DELETED]).to_batches())
+            self._append_snapshot(self._moved(group, positions), group, mark, written, touched)
+        except CommitFailedException:  # of any other failure it is not known whether the snapshot is there
+            self._remove(written)
+            raise
+
+    def _append_snapshot(
+        self, offsets: AllOffsets, group: str, mark: str, added: Sequence[Any], removed: Sequence[Any]
+    ) -> None:
+        """Commit one snapshot with files and offsets."""
         # In memory: a property of the table would bind other writers.
         self._table.metadata.properties["commit.retry.num-retries"] = "0"
         transaction = self._table.transaction()
         if group and f"{GROUP}{group}" not in self._table.properties:
             transaction.set_properties({f"{GROUP}{group}": "true"})
-        summary = {OFFSETS: json.dumps(after, separators=(",", ":")), MARK: mark}
-        with transaction.update_snapshot(snapshot_properties=summary).fast_append() as append:
-            for file in files:
-                append.append_data_file(file)
+        summary = {OFFSETS: json.dumps(offsets, separators=(",", ":")), MARK: mark}
+        update = transaction.update_snapshot(snapshot_properties=summary)
+        with update.overwrite() if removed else update.fast_append() as snapshot:
+            for file in removed:
+                snapshot.delete_data_file(file)
+            for file in added:
+                snapshot.append_data_file(file)
         transaction.commit_transaction()
+
+    def _tasks_of(self, changes: pa.Table, keys: Sequence[str]) -> Iterable[Any]:
+        """Return the files whose statistics do not exclude every key of `changes`."""
+        if self._table.current_snapshot() is None or not changes.num_rows:
+            return []
+        found: Iterable[Any] = self._table.scan(row_filter=_range_of(changes, keys)).plan_files()
+        return found
+
+    def _read(self, task: Any, names: Sequence[str] | None = None) -> pa.Table:
+        schema = self._table.schema()
+        wanted = schema if names is None else schema.select(*names)
+        return ArrowScan(self._table.metadata, self._table.io, wanted, AlwaysTrue()).to_table([task])
+
+    def _rows_of(self, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
+        tasks = self._tasks_of(changes, keys)
+        return ArrowScan(self._table.metadata, self._table.io, self._table.schema(), AlwaysTrue()).to_table(tasks)
+
+    def _beside(self, suffix: str) -> IcebergTable:
+        return IcebergTable(self.name + suffix, catalog=self.catalog)
 
     def _has(self, mark: str, since: int | None) -> bool:
         after = takewhile(lambda each: each.snapshot_id != since, self._ancestors())
@@ -263,6 +321,15 @@ def _topics(positions: Mapping[TopicPartition, Position]) -> dict[str, dict[str,
         if topic_id is not None:
             topics.setdefault(topic + IDS, {}).setdefault(topic_id, []).append(number)
     return topics
+
+
+def _range_of(changes: pa.Table, keys: Sequence[str]) -> Any:
+    """Return the filter of the keys' ranges."""
+    parts = []
+    for each in keys:
+        low, high = (pc.min_max(changes[each])[name].as_py() for name in ("min", "max"))
+        parts += [GreaterThanOrEqual(Reference(each), low), LessThanOrEqual(Reference(each), high)]
+    return reduce(And, parts)
 
 
 def _summary(snapshot: Any) -> Mapping[str, str]:

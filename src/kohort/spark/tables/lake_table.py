@@ -21,10 +21,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import batches_of, in_tasks
-from kohort.spark.tables.arrow_columns import changed_columns, schema_of
+from kohort.spark.tables.arrow_columns import changed_columns, fitted, schema_of
+from kohort.spark.tables.changes.key_match import DELETED
+from kohort.spark.tables.changes.row_change import BadChange, Change
+from kohort.spark.tables.changes.versions import changed_versions, not_ended
 from kohort.spark.tables.table import (
     Fenced,
     Position,
@@ -47,6 +51,9 @@ ROWS_ON_DRIVER = 20_000
 
 CONFLICT_SECONDS = 60.0
 """How long commits are tried again that race those of others."""
+
+DELETIONS = "__deleted"
+"""The suffix of the table that has the keys and orders of deletions."""
 
 TRIES = 3
 """How often a storage is tried that fails, and a change of columns that others change at the same time."""
@@ -79,6 +86,8 @@ class LakeTable(ABC):
         self._table: Any = None
         self._identity = ""
         self._lock = threading.RLock()
+        self._deletions: LakeTable | None = None
+        """Where the deletions of a merge with an order are."""
 
     def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         """Return the positions of these partitions, as they are now, without those that have none.
@@ -120,6 +129,25 @@ class LakeTable(ABC):
         with self._lock, self._in_a_sentence(f"took no offsets of group {group}"):
             self._require()
             self._commit([], group, positions_at(offsets))
+
+    def merge(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step], change: Change) -> None:
+        """Change rows by key and take the steps, all or nothing.
+
+        Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
+        """
+        columns = change.columns_in(schema_of(frame))
+        changes = change.collect(frame)
+        with self._lock, self._in_a_sentence(f"took no changes of group {group}, {_spans(steps)}"):
+            self._make_ready(columns)
+            self._check(group, steps)  # before deletions are stored
+            changes = fitted(changes, _kinds_of(changes, self._schema()))
+            self._store_deletions(changes, change)
+
+            def once(mark: str) -> None:
+                wanted = self._wanted(changes, change)
+                self._merge_once(wanted, change, group, {each: step.stop for each, step in steps.items()}, mark)
+
+            self._commit_by(once, group, lambda: self._check(group, steps))
 
     # What a format does
 
@@ -164,6 +192,20 @@ class LakeTable(ABC):
         self, files: Sequence[Any], group: str, positions: Mapping[TopicPartition, Position], mark: str
     ) -> None:
         """Add files and positions to the version that is seen, with a mark; the library compares nothing."""
+
+    @abstractmethod
+    def _merge_once(
+        self, changes: pa.Table, change: Change, group: str, positions: Mapping[TopicPartition, Position], mark: str
+    ) -> None:
+        """Change rows of the version that is seen, and its offsets, in one commit with a mark."""
+
+    @abstractmethod
+    def _rows_of(self, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
+        """Return the rows of the version that is seen that have a key of `changes`, and perhaps others."""
+
+    @abstractmethod
+    def _beside(self, suffix: str) -> LakeTable:
+        """Return the table whose name or address has a suffix."""
 
     @abstractmethod
     def _has(self, mark: str, since: Any) -> bool:
@@ -223,6 +265,39 @@ class LakeTable(ABC):
                     raise
             self._refresh()
 
+    # Changes
+
+    def _store_deletions(self, changes: pa.Table, change: Change) -> None:
+        """Add deletions to the table beside, before they are done: a change that is older, and comes later, ends there.
+
+        They are facts of the topic: to store one twice, or one whose round is refused, changes nothing.
+        """
+        if not change.order:
+            return
+        self._deletions = self._deletions or self._beside(DELETIONS)
+        names = [*change.keys, *change.order]
+        found = changes.filter(pc.and_(changes[DELETED], pc.is_valid(changes[change.order[0]]))).select(names)
+        with self._deletions._lock:
+            if found.num_rows:
+                self._deletions._make_ready(found.schema)
+                plan = self._deletions._plan()
+                self._deletions._commit(plan.write(found.to_batches()), "", {})
+
+    def _wanted(self, changes: pa.Table, change: Change) -> pa.Table:
+        """Return changes without those that a later deletion, or what a history has, ends."""
+        if not change.order:
+            return changes
+        assert self._deletions is not None, "deletions are stored first"
+        names = [*change.keys, *change.order]
+        gone = changes.schema.empty_table().select(names)
+        with self._deletions._lock:
+            if self._deletions._refresh():
+                gone = fitted(self._deletions._rows_of(changes, change.keys), gone.schema)
+        if not change.is_history:
+            return not_ended(changes, gone, change)
+        versions = fitted(self._rows_of(changes, change.keys), self._schema())
+        return changed_versions(changes, versions, gone, change)
+
     # Writing
 
     def _write(self, plan: Plan, frame: DataFrame, steps: Mapping[TopicPartition, Step]) -> list[Any]:
@@ -253,12 +328,16 @@ class LakeTable(ABC):
         check: Callable[[], object] = bool,
     ) -> None:
         """Commit files and positions to a version that `check` does not refuse."""
+        self._commit_by(lambda mark: self._commit_once(files, group, positions, mark), group, check)
+
+    def _commit_by(self, once: Callable[[str], None], group: str, check: Callable[[], object]) -> None:
+        """Commit by a function of the commit's mark to a version that `check` does not refuse."""
         deadline, failures = time.monotonic() + CONFLICT_SECONDS, 0
         while True:
             check()
             before, mark = self._version(), uuid.uuid4().hex
             try:
-                self._commit_once(files, group, positions, mark)
+                once(mark)
                 return
             except Exception as error:
                 self._refresh()
@@ -287,7 +366,7 @@ class LakeTable(ABC):
         """Raise what libraries and storage raise as a TableBroken that names the table, and says what to do."""
         try:
             yield
-        except (Fenced, TableBroken):
+        except (Fenced, TableBroken, BadChange):
             raise
         except Exception as error:
             raise TableBroken(
@@ -325,3 +404,9 @@ def _spans(steps: Mapping[TopicPartition, Step]) -> str:
         for each, step in sorted(steps.items())[:3]
     ]
     return ", ".join(shown) + (f" and {len(steps) - 3} partitions more" if len(steps) > 3 else "")
+
+
+def _kinds_of(changes: pa.Table, table: pa.Schema) -> pa.Schema:
+    """Return the columns of changes in the types of a table."""
+    kinds = {each.name: each.type for each in table} | {DELETED: pa.bool_()}
+    return pa.schema([pa.field(each, kinds[each]) for each in changes.column_names])

@@ -1,0 +1,168 @@
+"""`Change`: how rows change a table: the columns of the key, what deletes, and which of two changes is the newer.
+
+Pure values in Arrow. Columns whose names begin with two underscores belong to the change and are not stored, unless
+they are among `order`: `__deleted`, `__error`, and the place of a record, `__topic`, `__partition`, `__offset` (or
+`topic`, `partition`, `offset`, which are stored). Of changes with an equal order the later record counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kohort.spark.direct_rows import table_of
+from kohort.spark.tables.changes.key_match import DELETED, is_first_of_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+np: Any = numpy
+
+ERROR = "__error"
+"""The column of changes: why a record cannot be taken for one."""
+
+PLACE = ("topic", "partition", "offset")
+FROM, TO, CURRENT = "valid_from", "valid_to", "is_current"
+"""The columns of a history: the orders from and up to which (exclusive) a version is valid, and whether it still is."""
+
+_NUMBER = "__number"
+
+
+class BadChange(ValueError):
+    """A record cannot change the table; the text names its place and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How rows change a table: `delete` is a condition in Spark's SQL; with `is_history` each version is a row.
+
+    Raises ValueError.
+    """
+
+    keys: tuple[str, ...]
+    order: tuple[str, ...] = ()
+    delete: str | None = None
+    is_history: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.keys or len({*self.keys, *self.order}) < len(self.keys) + len(self.order):
+            raise ValueError(f"merge_on={self.keys} and order={self.order} name each column once, and one at least")
+        if self.is_history and len(self.order) != 1:
+            raise ValueError("history=True needs order, one column: from its value on a version is valid")
+
+    @property
+    def matches(self) -> tuple[str, ...]:
+        """The columns by which a change finds its row in a table."""
+        return (*self.keys, FROM) if self.is_history else self.keys
+
+    @property
+    def condition(self) -> tuple[str, ...]:
+        """The columns that must not be less in a change than in its row; a history was compared before."""
+        return () if self.is_history else self.order
+
+    def columns_in(self, rows: pa.Schema) -> pa.Schema:
+        """Return the columns that a table has of these rows. Raises ValueError where a needed one is missing."""
+        names = [each.name for each in rows]
+        place = _place(names)
+        if missing := [each for each in (*self.keys, *self.order, *place) if each not in names]:
+            raise ValueError(
+                f"rows have no column {', '.join(missing)}: keep those of merge_on and order, and topic, partition and"
+                " offset (as __topic, __partition, __offset they are not stored)"
+            )
+        if nested := [each.name for each in rows if each.name in self.matches and pa.types.is_nested(each.type)]:
+            raise ValueError(f"{nested[0]} is {rows.field(nested[0]).type}: a key's columns are simple")
+        columns = [pa.field(each.name, each.type) for each in rows if each.name in self._stored(names)]
+        if self.is_history:
+            if taken := {FROM, TO, CURRENT}.intersection(names):
+                raise ValueError(f"rows have a column {min(taken)}, which is the history's: rename it")
+            kind = rows.field(self.order[0]).type
+            columns += [pa.field(FROM, kind), pa.field(TO, kind), pa.field(CURRENT, pa.bool_())]
+        return pa.schema(columns)
+
+    def collect(self, frame: DataFrame) -> pa.Table:
+        """Return the last change of each key in a frame, of a history the last of each order, with `DELETED`.
+
+        Raises BadChange for a record that is none, ValueError.
+        """
+        if self.delete is not None:
+            from pyspark.sql import functions
+
+            frame = frame.withColumn(DELETED, functions.expr(f"coalesce(({self.delete}), false)"))
+        return self.last_changes(table_of(frame))
+
+    def last_changes(self, rows: pa.Table) -> pa.Table:
+        """Return the last change of each key, of a history the last of each order. Raises BadChange, ValueError."""
+        names = rows.column_names
+        place = _place(names)
+        stored = self._stored(names)
+        if DELETED not in names:
+            rows = rows.append_column(DELETED, pa.repeat(pa.scalar(False), rows.num_rows))
+        self._require_sound(rows, place)
+        if any(rows[each].null_count for each in self.order):
+            rows = filled_orders(rows, self.keys, self.order, place)
+        rows = sorted_by(rows, (*self.order, *place))
+        by = (*self.keys, *self.order) if self.is_history else self.keys
+        return last_of(rows, by).select([*stored, DELETED])
+
+    def _stored(self, names: Iterable[str]) -> list[str]:
+        return [each for each in names if not each.startswith("__") or each in self.order]
+
+    def _faults(self, rows: pa.Table) -> Iterator[tuple[Any, str]]:
+        """Yield which rows have a fault, and its text."""
+        for each in self.keys:
+            yield pc.is_null(rows[each]), f"the column {each} of the key is null"
+        for each in self.order:
+            is_upsert = pc.invert(rows[DELETED])
+            yield pc.and_(pc.is_null(rows[each]), is_upsert), f"{each} is null, by which changes are ordered"
+
+    def _require_sound(self, rows: pa.Table, place: Sequence[str]) -> None:
+        """Raise BadChange for the first record that is no change."""
+        errors = rows[ERROR] if ERROR in rows.column_names else pa.nulls(rows.num_rows, pa.string())
+        for is_bad, text in [(pc.is_valid(errors), ""), *self._faults(rows)]:
+            if (at := pc.index(is_bad, pa.scalar(True)).as_py()) >= 0:
+                topic, partition, offset = (rows[each][at].as_py() for each in place)
+                why = text or errors[at].as_py()
+                raise BadChange(
+                    f"{topic}-{partition}, offset {offset}: {why}. Correct such records, or filter them out"
+                )
+
+
+def _place(names: Iterable[str]) -> tuple[str, ...]:
+    own = tuple(f"__{each}" for each in PLACE)
+    return own if set(own) <= set(names) else PLACE
+
+
+def sorted_by(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return rows in ascending order, nulls first."""
+    keys = rows.select(columns)
+    for each in reversed([each for each in columns if rows[each].null_count]):
+        keys = keys.add_column(keys.schema.get_field_index(each), f"{each} is known", pc.is_valid(rows[each]))
+    return rows.take(pc.sort_indices(keys, sort_keys=[(each, "ascending") for each in keys.column_names]))
+
+
+def last_of(rows: pa.Table, by: Sequence[str]) -> pa.Table:
+    """Return the last row of each combination of values."""
+    numbered = rows.select(by).append_column(_NUMBER, pa.array(np.arange(rows.num_rows)))
+    last = numbered.group_by(by, use_threads=False).aggregate([(_NUMBER, "max")])[f"{_NUMBER}_max"]
+    return rows.take(last)
+
+
+def filled_orders(rows: pa.Table, keys: Sequence[str], order: Sequence[str], by: Sequence[str]) -> pa.Table:
+    """Return rows in which a deletion without an order has that of the change before it, by `by`, of the same key.
+
+    A tombstone has no value, so none of its columns. Where there is none before it, its order stays null.
+    """
+    rows = sorted_by(rows, (*keys, *by))
+    number = np.arange(rows.num_rows)
+    first = np.maximum.accumulate(np.where(is_first_of_key(rows, keys), number, 0))
+    is_known = np.asarray(pc.is_valid(rows[order[0]]))
+    known = np.maximum.accumulate(np.where(is_known, number, -1))
+    taken = pa.array(known, mask=known < first)
+    for each in order:
+        rows = rows.set_column(rows.schema.get_field_index(each), each, rows[each].take(taken))
+    return rows

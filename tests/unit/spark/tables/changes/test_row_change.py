@@ -1,0 +1,99 @@
+"""Which change of a key counts, and which records are none."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+
+from kohort.spark.tables.changes.key_match import DELETED
+from kohort.spark.tables.changes.row_change import BadChange, Change
+
+
+def rows(*records: tuple, **columns) -> pa.Table:
+    """Return records of (id, at, value, deleted), whose offsets grow."""
+    found = {
+        "id": pa.array([each[0] for each in records], pa.int64()),
+        "at": pa.array([each[1] for each in records], pa.int64()),
+        "value": pa.array([each[2] for each in records], pa.string()),
+        DELETED: pa.array([each[3] if len(each) > 3 else False for each in records], pa.bool_()),
+        "__topic": pa.array(["t"] * len(records), pa.string()),
+        "__partition": pa.array([0] * len(records), pa.int32()),
+        "__offset": pa.array(range(len(records)), pa.int64()),
+    }
+    return pa.table(found | columns)
+
+
+def last(change: Change, table: pa.Table) -> list[tuple]:
+    found = change.last_changes(table)
+    assert found.column_names == ["id", "at", "value", DELETED]
+    return sorted((each["id"], each["at"], each["value"], each[DELETED]) for each in found.to_pylist())
+
+
+def test_the_last_record_of_a_key_counts_and_with_an_order_the_newest():
+    table = rows((1, 5, "a"), (2, 1, "b"), (1, 4, "late"), (2, 1, "tie"))
+    assert last(Change(("id",)), table) == [(1, 4, "late", False), (2, 1, "tie", False)]
+    assert last(Change(("id",), ("at",)), table) == [(1, 5, "a", False), (2, 1, "tie", False)]
+
+
+def test_the_order_of_rows_in_a_frame_is_nothing_beside_their_offsets():
+    table = rows((1, 5, "a"), (1, 5, "b"), (1, 5, "c"))
+    assert last(Change(("id",), ("at",)), table.take([2, 0, 1])) == [(1, 5, "c", False)]
+
+
+def test_a_history_has_each_order_of_a_key():
+    table = rows((1, 5, "a"), (1, 4, "b"), (1, 5, "c"))
+    assert last(Change(("id",), ("at",), is_history=True), table) == [(1, 4, "b", False), (1, 5, "c", False)]
+
+
+@pytest.mark.parametrize("is_history", [False, True])
+def test_a_deletion_without_an_order_follows_the_change_before_it(is_history):
+    change = Change(("id",), ("at",), is_history=is_history)
+    table = rows((1, 7, "a"), (1, None, None, True), (2, None, None, True), (2, 3, "new"))
+    found = last(change, table) if not is_history else change.last_changes(table).to_pylist()
+    if not is_history:
+        assert found == [(1, 7, None, True), (2, 3, "new", False)]
+    else:
+        assert [(each["id"], each["at"], each[DELETED]) for each in found] == [
+            (2, None, True),
+            (2, 3, False),
+            (1, 7, True),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        (rows((1, 1, "a"), (None, 2, "b")), "t-0, offset 1: the column id of the key is null"),
+        (rows((1, None, "a")), "t-0, offset 0: at is null"),
+        (rows((1, 1, "a"), __error=pa.array(["op t: truncated"])), "t-0, offset 0: op t: truncated"),
+    ],
+)
+def test_a_record_that_is_no_change_is_refused_with_its_place(table, text):
+    with pytest.raises(BadChange, match=text):
+        Change(("id",), ("at",)).last_changes(table)
+
+
+def test_a_table_has_no_column_of_the_change_itself_unless_it_orders():
+    schema = rows((1, 1, "a"), __ts_ms=pa.array([1])).schema
+    assert Change(("id",)).columns_in(schema).names == ["id", "at", "value"]
+    assert Change(("id",), ("__ts_ms",)).columns_in(schema).names == ["id", "at", "value", "__ts_ms"]
+    history = Change(("id",), ("at",), is_history=True).columns_in(schema)
+    assert history.names == ["id", "at", "value", "valid_from", "valid_to", "is_current"]
+    assert history.field("valid_to").type == pa.int64()
+
+
+def test_rows_without_a_needed_column_are_refused_by_name():
+    schema = rows((1, 1, "a")).schema
+    with pytest.raises(ValueError, match="rows have no column nr, topic, partition, offset"):
+        Change(("nr",)).columns_in(pa.schema([schema.field("id")]))
+    with pytest.raises(ValueError, match="a key's columns are simple"):
+        Change(("id",)).columns_in(schema.set(0, pa.field("id", pa.list_(pa.int64()))))
+    with pytest.raises(ValueError, match="rows have a column valid_to"):
+        Change(("id",), ("at",), is_history=True).columns_in(schema.append(pa.field("valid_to", pa.int64())))
+    with pytest.raises(ValueError, match="history=True needs order"):
+        Change(("id",), is_history=True)
+    with pytest.raises(ValueError, match="name each column once"):
+        Change(("id", "id"))
