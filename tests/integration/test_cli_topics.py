@@ -60,13 +60,16 @@ def test_internal_topics_are_listed_only_when_asked_for(kohort: Commands) -> Non
         (("create", "new", "--partitions", "0"), 2, "the least is 1"),
         (("create", "new", "--partitions", "many"), 2, "give a whole number"),
         (("describe", "twcie"), 2, "did you mean 'twice'?"),
-        (("delete", "nothing-like-it"), 2, "create it with `kohort topics create nothing-like-it`"),
+        (("delete", "nothing-like-it"), 2, "there is no topic 'nothing-like-it': `kohort topics list` lists them"),
+        (("create", "new", "--replication-factor", "3"), 2, "only 1 broker is registered"),
+        (("delete", "__kohort_group_events"), 2, "--force deletes it all the same"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(
     kohort: Commands, words: tuple[str, ...], status: int, sentence: str
 ) -> None:
     kohort("topics", "create", "twice")
+    kohort("topics", "create", "__kohort_group_events")
     outcome = kohort("topics", *words)
     assert outcome.status == status
     assert sentence in outcome.err.splitlines()[-1]

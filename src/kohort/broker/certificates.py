@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from kohort.extras import install_command
 from kohort.node.configuration.config import ConfigError
 
 try:
@@ -27,7 +28,7 @@ _VALID = timedelta(days=7)
 def new_key() -> Any:
     """Return a private key on the curve P-256. Raises ConfigError where the package is not installed."""
     if x509 is None:
-        raise ConfigError("certificates for tests need a package: pip install 'kohort[security]'")
+        raise ConfigError(f"certificates for tests need a package: {install_command('security')}")
     return ec.generate_private_key(ec.SECP256R1())
 
 

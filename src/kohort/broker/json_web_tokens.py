@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from kohort.extras import install_command
 from kohort.node.configuration.config import ConfigError
 
 try:
@@ -44,7 +45,7 @@ class JsonWebKeys:
 
     def __init__(self, url: str, refresh_ms: int) -> None:
         if jwt is None:
-            raise ConfigError("OAUTHBEARER needs a library for tokens: pip install 'kohort[security]'")
+            raise ConfigError(f"OAUTHBEARER needs a library for tokens: {install_command('security')}")
         parts = urlsplit(url)
         if parts.scheme not in ("file", "http", "https"):
             raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: expected https://… or file:///PATH")

@@ -67,13 +67,17 @@ def admin_of(args: argparse.Namespace) -> Admin:
     return Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security)
 
 
-async def require_topics(admin: Admin, names: Sequence[str]) -> dict[str, int]:
-    """Return partition counts of topics. Raises CommandFailed, with the nearest name, where one does not exist."""
+async def require_topics(admin: Admin, names: Sequence[str], *, are_made: bool = False) -> dict[str, int]:
+    """Return partition counts of topics. Raises CommandFailed, with the nearest name, where one does not exist.
+
+    With `are_made`, for a command whose topic may as well be new, it advises to create it.
+    """
     known = {topic.name: topic for topic in await admin.list_topics()}
     for name in names:
         if name not in known:
             visible = [topic.name for topic in known.values() if not topic.is_internal]
-            raise unknown("topic", name, visible, f"create it with `kohort topics create {name}`")
+            advice = f"create it with `kohort topics create {name}`" if are_made else "`kohort topics list` lists them"
+            raise unknown("topic", name, visible, advice)
     return {name: len(known[name].partitions) for name in names}
 
 

@@ -113,7 +113,7 @@ async def starts(args: argparse.Namespace, admin: Admin) -> dict[TopicPartition,
     """
     if args.partition is None and args.offset is None and args.timestamp is None:
         return {}
-    counts = await require_topics(admin, args.topics)
+    counts = await require_topics(admin, args.topics, are_made=True)
     for topic, count in counts.items():
         require_partitions(topic, count, args.partition or ())
     meant = [TopicPartition(topic, each) for topic, n in counts.items() for each in sorted(args.partition or range(n))]
@@ -138,7 +138,7 @@ async def follow(args: argparse.Namespace, write: Writer) -> int:
     from kohort.client import Consumer
 
     async with admin_of(args) as admin:
-        await require_topics(admin, [topic for topic in args.topics if not topic.startswith("^")])
+        await require_topics(admin, [topic for topic in args.topics if not topic.startswith("^")], are_made=True)
         at = await starts(args, admin)
     # Auto-commit regards a batch as processed at the next poll: when it has been written and flushed.
     consumer = Consumer(

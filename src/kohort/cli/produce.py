@@ -100,7 +100,7 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
     from kohort.client import Producer
 
     async with admin_of(args) as admin:
-        count = (await require_topics(admin, [args.topic]))[args.topic]
+        count = (await require_topics(admin, [args.topic], are_made=True))[args.topic]
     require_partitions(args.topic, count, () if args.partition is None else (args.partition,))
     producer = Producer(
         bootstrap_servers=args.bootstrap_server,

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import ends_of, require_topics, with_admin
+from kohort.cli.group_state.group_events import EVENT_TOPIC
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, add_json, number, setting, verb
@@ -27,6 +28,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         type=number(1, "a number of partitions"),
         help="how many partitions (default: the broker's num.partitions)",
     )
+    create.add_argument(
+        "--replication-factor",
+        metavar="N",
+        type=number(1, "a number of replicas", 2**15 - 1),
+        default=-1,
+        help="how many replicas of each partition (default: the broker's default.replication.factor)",
+    )
     listing = verb(inner, "list", "list topics", run=with_admin(show_topics), examples="kohort topics list --json")
     listing.add_argument("--internal", action="store_true", help="also those that brokers keep for themselves")
     example = "kohort topics describe flights"
@@ -43,6 +51,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     example = "kohort topics delete flights"
     delete = verb(inner, "delete", "delete a topic and its records", run=with_admin(delete_topic), examples=example)
+    delete.add_argument("--force", action="store_true", help="also a topic that brokers keep for themselves")
     for each in (create, alter):
         each.add_argument(
             "--config", metavar="NAME=VALUE", type=setting, action="append", default=[], help="set this; may repeat"
@@ -63,7 +72,7 @@ def run_alter(args: argparse.Namespace) -> int:
 
 async def create_topic(args: argparse.Namespace, admin: Admin) -> None:
     """Create a topic and print its number of partitions."""
-    await admin.create_topic(args.name, partitions=args.partitions, configs=dict(args.config))
+    await admin.create_topic(args.name, args.partitions, args.replication_factor, dict(args.config))
     count = (await require_topics(admin, [args.name]))[args.name]
     text = f"created {args.name} with {output.counted(count, 'partition')}"
     output.put_result(args, {"name": args.name, "partitions": count}, text)
@@ -146,5 +155,9 @@ async def alter(args: argparse.Namespace, admin: Admin) -> None:
 async def delete_topic(args: argparse.Namespace, admin: Admin) -> None:
     """Delete a topic that exists."""
     await require_topics(admin, [args.name])
+    topic = (await admin.describe_topics([args.name]))[args.name]
+    if (topic.is_internal or args.name == EVENT_TOPIC) and not args.force:
+        what = "what happened to groups" if args.name == EVENT_TOPIC else "the cluster's own state, such as offsets"
+        raise CommandFailed(f"{args.name} contains {what}: --force deletes it all the same", USAGE)
     await admin.delete_topic(args.name)
     output.put_result(args, {"name": args.name, "deleted": True}, f"deleted {args.name}")

@@ -54,3 +54,22 @@ def test_what_if_refuses_contradictory_options_before_it_connects(
 ) -> None:
     assert main(["what-if", "readers", "--bootstrap-server", "127.0.0.1:1", *options]) == 2
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("topics", "create", "t", "--partitons", "3"), "instead of --partitons, did you mean --partitions?"),
+        (("topics", "create", "t", "--part=3"), "instead of --part, did you mean --partitions?"),
+        (("broker", "--dta", "d"), "are required: --data; instead of --dta, did you mean --data?"),
+    ],
+)
+def test_a_misspelt_option_is_an_error_of_its_verb_that_names_the_nearest_option(
+    words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(words)
+    assert refused.value.code == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.startswith(f"usage: kohort {' '.join(words[: 2 if words[0] == 'topics' else 1])} [-h]")

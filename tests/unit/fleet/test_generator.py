@@ -148,7 +148,14 @@ def test_a_score_counts_what_is_right_wrong_and_missed() -> None:
     }
     truth = Truth(groups, 0, 0, 0)
     (score,) = truth.score([("ill", "storm"), ("near", "storm"), ("either", "storm")])
-    assert (score.right, score.wrong, score.missed, score.near_misses, score.fooled) == (1, 1, 1, 1, 1)
+    assert (score.right, score.wrong, score.missed, score.near_misses, score.fooled, score.not_scored) == (
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+    )
     assert (score.precision, score.recall) == (0.5, 0.5)
     assert truth.mistakes([("near", "storm")]) == [
         "storm found in 'deploy' (1 groups)",

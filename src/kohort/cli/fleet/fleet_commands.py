@@ -490,8 +490,11 @@ def put_demo(report: FleetReport, scores: Sequence[Score]) -> None:
         output.put(f"  {point.severity:8}  {point.title}: {where}" + (f" and {more:,} more" if more else ""))
     output.put("")
     rows = [
-        (s.finding, s.right, s.wrong, s.missed, f"{s.precision:.3f}", f"{s.recall:.3f}", s.near_misses, s.fooled)
+        (
+            *(s.finding, s.right, s.wrong, s.missed, f"{s.precision:.3f}", f"{s.recall:.3f}"),
+            *(s.near_misses, s.fooled, s.not_scored),
+        )
         for s in scores
     ]
-    columns = ("finding", "right", "wrong", "missed", "precision", "recall", "near misses", "fooled by")
+    columns = ("finding", "right", "wrong", "missed", "precision", "recall", "near misses", "fooled by", "not scored")
     output.put(output.table(columns, rows, empty="nothing was found"))

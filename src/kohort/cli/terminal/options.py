@@ -13,8 +13,9 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KOHORT_BOOTSTRAP"
@@ -22,10 +23,32 @@ CONFIG_VARIABLE = "KOHORT_COMMAND_CONFIG"
 
 
 class Parser(ArgumentParser):
-    """A parser without abbreviated options. The parsers of its verbs are of this class."""
+    """A parser without abbreviated options. The parsers of its verbs are of this class.
+
+    A misspelt option is an error with the usage of the verb itself, and with the option that is nearest.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        self._given: list[str] = []
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as ArgumentParser does; what a parser does not know is its own error, not its parent's."""
+        self._given = list(sys.argv[1:] if args is None else args)
+        parsed, unread = super().parse_known_args(args, namespace)
+        if unread:
+            self.error(f"unrecognized arguments: {' '.join(unread)}")
+        return parsed, unread
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, with the options that unknown ones may stand for, and exit with 2."""
+        if message.startswith(("unrecognized", "the following arguments are required")):
+            known = self._option_string_actions
+            names = (each.partition("=")[0] for each in self._given if each.startswith("--"))
+            for name in dict.fromkeys(name for name in names if name not in known):
+                near = [each for each in known if each.startswith(name)] or get_close_matches(name, known, n=1)
+                message += f"; instead of {name}, did you mean {near[0]}?" if near else ""
+        super().error(message)
 
 
 Named = tuple[str, frozenset[int] | None]

@@ -23,7 +23,10 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Score of one rule. `near_misses` are groups that resemble its fault, `fooled` how many of them it reported."""
+    """Score of one rule. `near_misses` are groups that resemble its fault, `fooled` how many of them it reported.
+
+    `not_scored` are reported groups whose own fault may or may not have this one as a consequence.
+    """
 
     finding: str
     right: int
@@ -31,6 +34,7 @@ class Score:
     missed: int
     near_misses: int
     fooled: int
+    not_scored: int
 
     @property
     def precision(self) -> float:
@@ -67,7 +71,9 @@ class Truth:
         permitted = {group for group, known in self.groups.items() if name in known.permitted}
         near = {group for group, known in self.groups.items() if name in known.near}
         wrong = groups - expected - permitted
-        return Score(name, len(groups & expected), len(wrong), len(expected - groups), len(near), len(near & wrong))
+        right, fooled = groups & expected, near & wrong
+        counts = map(len, (right, wrong, expected - groups, near, fooled, groups - right - wrong))
+        return Score(name, *counts)
 
     def mistakes(self, found: Iterable[tuple[str, str]]) -> list[str]:
         """Return false and missed findings as sentences, counted by scenario."""
