@@ -87,7 +87,11 @@ class DeltaLakeTable(LakeTable):
         """The version at which the table was opened."""
         self._first_stamp: tuple[int, int] | None = None
         self._checked = -1
-        """Up to which version the history has no RESTORE that took rows of ours away."""
+        """Up to which version the history has no RESTORE that took rows of ours away, and `_versions` are known."""
+        self._versions: dict[str, int | None] = {}
+        """Versions of application transactions, None for one that does not exist."""
+        self._has_all = False
+        """Whether `_versions` are all; else the library is asked, which reads the log for each."""
 
     def __repr__(self) -> str:
         return f"DeltaLakeTable({self.uri!r})"
@@ -124,7 +128,7 @@ class DeltaLakeTable(LakeTable):
             table = self._storage.open()
         except TableNotFoundError:
             return None
-        self._first = table.version()
+        self._first, self._checked = table.version(), -1
         self._first_stamp = self._storage.stamp(self._first)
         return table
 
@@ -171,14 +175,26 @@ class DeltaLakeTable(LakeTable):
     # Offsets, and whether their rows are there
 
     def _found(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
-        version = self._table.transaction_version
+        version = self._transaction_version
         return {
             each: Position(offset, id_text(version(id_app(group, each))))
             for each in partitions
             if (offset := version(app_id(group, each))) is not None
         }
 
+    def _transaction_version(self, application: str) -> int | None:
+        if application not in self._versions and not self._has_all:
+            self._versions[application] = self._table.transaction_version(application)
+        return self._versions.get(application)
+
+    def _load_transactions(self) -> None:
+        """Read the transactions of the version that is seen. Which of them expired is known to the library alone."""
+        can_expire = "delta.setTransactionRetentionDuration" in self._table.metadata().configuration
+        found = None if can_expire else self._storage.transactions(self._version())
+        self._versions, self._has_all = dict(found or {}), found is not None
+
     def _trusted(self, group: str, partitions: Sequence[TopicPartition]) -> Positions:
+        self._load_transactions()
         found = self._found(group, partitions)
         require_rows(repr(self), group, found, partitions, self._history())
         self._checked = self._version()
@@ -187,8 +203,14 @@ class DeltaLakeTable(LakeTable):
     def _check(self, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         if not self._is_the_same():  # the library would begin a new log where a table was dropped
             self._refresh()
-        if self._version() > self._checked:
-            if any(each.is_restore for each in self._history(self._checked)):
+        if self._version() != self._checked:
+            # What a check costs follows what was committed since the last one, not the length of the log.
+            commits = list(self._history(self._checked))
+            if self._checked < 0 or len(commits) < self._version() - self._checked:
+                self._load_transactions()
+            for commit in reversed(commits):
+                self._versions.update(commit.transactions)
+            if any(each.is_restore for each in commits):
                 self._trusted(group, sorted(steps))
             self._checked = self._version()
         super()._check(group, steps)

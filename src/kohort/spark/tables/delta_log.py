@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from math import inf
 from typing import Any
 
@@ -72,6 +73,11 @@ def commit_path(version: int) -> str:
     return f"_delta_log/{version:020}.json"
 
 
+def checkpoint_path(version: int) -> str:
+    """Return where a table has a checkpoint of one file, in the layout before version 2."""
+    return f"_delta_log/{version:020}.checkpoint.parquet"
+
+
 def read_commits(read: Callable[[str], bytes], newest: int, oldest: int) -> Iterator[Commit]:
     """Yield the commits of a log from a version back to another; it ends where the log was cleaned.
 
@@ -105,6 +111,7 @@ def id_app(group: str, partition: TopicPartition) -> str:
     return f"kohort-id/{group}/{partition.topic}/{partition.partition}"
 
 
+@lru_cache(1024)
 def id_number(topic_id: str | None) -> int:
     """Return the version that stands for a topic's id, of which ten characters fit; 0 where it is not known.
 
@@ -116,6 +123,7 @@ def id_number(topic_id: str | None) -> int:
     return number
 
 
+@lru_cache(1024)
 def id_text(number: int | None) -> str | None:
     """Return the beginning of the topic's id that a version stands for."""
     text, left = "", number or 0

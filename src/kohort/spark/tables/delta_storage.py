@@ -16,13 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from kohort.extras import install_command
 from kohort.spark.tables.arrow_columns import has_null_type
 from kohort.spark.tables.changes.key_match import DELETED, not_older
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter, partition_texts
-from kohort.spark.tables.delta_log import MARK, Commit, commit_path, read_commits
+from kohort.spark.tables.delta_log import MARK, Commit, checkpoint_path, commit_path, read_commits
 from kohort.spark.tables.table import SchemaMismatch, TableBroken, reason_of
 
 try:
@@ -105,6 +106,30 @@ class DeltaStorage:
     def commits(self, newest: int, oldest: int) -> Iterator[Commit]:
         """Return the commits of the log from a version back to another."""
         return read_commits(self._read, newest, oldest)
+
+    def transactions(self, version: int) -> dict[str, int] | None:
+        """Return all application transactions of a version: those of the last checkpoint, and of the commits since.
+
+        None where the checkpoint is of a kind that is not read here, or a commit after it is gone.
+        """
+        try:
+            last = json.loads(self._read("_delta_log/_last_checkpoint"))
+        except FileNotFoundError:
+            last, found = {"version": -1}, {}
+        else:
+            if last.get("parts") or last["version"] > version:
+                return None
+            try:
+                file = self.file_system().open_input_file(checkpoint_path(last["version"]))
+            except FileNotFoundError:  # one of version 2 has another name
+                return None
+            with file:
+                rows = pq.read_table(file, columns=["txn"])["txn"].drop_null()
+            found = {each["appId"]: each["version"] for each in rows.to_pylist()}
+        commits = list(self.commits(version, last["version"] + 1))
+        for commit in reversed(commits):
+            found.update(commit.transactions)
+        return found if len(commits) == version - last["version"] else None
 
     def _read(self, path: str) -> bytes:
         with self.file_system().open_input_stream(path) as file:

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kohort.spark.tables.delta_files import FilePlan
-from kohort.spark.tables.delta_storage import DeltaPlan, DeltaStorage, reason_of
+from kohort.spark.tables.delta_log import commit_path
+from kohort.spark.tables.delta_storage import DeltaPlan, DeltaStorage, commit_files, delta_schema, reason_of
 from kohort.spark.tables.table import TableBroken
 
 ARROW = "\n     \x1b[31m↳\x1b[0m "
@@ -38,3 +39,29 @@ def test_a_failure_of_the_storage_names_the_table(tmp_path: Path) -> None:
     plan = DeltaPlan(storage, FilePlan(pa.schema([("x", pa.int64())]), (), 1 << 20))
     with pytest.raises(TableBroken, match=rf"^{storage.uri}: "), storage.failures():
         plan.write([pa.RecordBatch.from_pydict({"x": [1]})])
+
+
+@pytest.mark.parametrize("interval", [1000, 3])
+def test_transactions_are_those_of_the_checkpoint_and_of_the_commits_since(tmp_path: Path, interval: int) -> None:
+    storage = DeltaStorage(f"{tmp_path}/t")
+    schema = pa.schema([("x", pa.int64())])
+    storage.create(delta_schema(schema, "t"), (), {"delta.checkpointInterval": str(interval)})
+    table = storage.open()
+    for number in range(8):
+        commit_files(table, [], {"last": number, f"one {number}": 7}, f"mark {number}")
+        table.update_incremental()
+    newest = table.version()
+    expected = {"last": 7, **{f"one {number}": 7 for number in range(8)}}
+    assert (tmp_path / "t/_delta_log/_last_checkpoint").exists() == (interval == 3)
+    assert storage.transactions(newest) == expected
+    assert all(table.transaction_version(name) == at for name, at in expected.items())
+
+
+def test_transactions_without_the_commits_that_made_them_are_not_known(tmp_path: Path) -> None:
+    storage = DeltaStorage(f"{tmp_path}/t")
+    storage.create(delta_schema(pa.schema([("x", pa.int64())]), "t"), (), {})
+    table = storage.open()
+    commit_files(table, [], {"app": 1}, "mark")
+    table.update_incremental()
+    (tmp_path / "t" / commit_path(0)).unlink()
+    assert storage.transactions(table.version()) is None
