@@ -88,6 +88,24 @@ async def take_too_long(bootstrap: str, topic: str) -> None:
     assert not await committed(bootstrap, topic)
 
 
+@scenario
+async def records_of_an_open_transaction_are_no_lag_of_a_reader_of_committed_ones(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 1)
+    only = TopicPartition(name, 0)
+    lags: dict[str, int] = {}
+    async with Producer(bootstrap, transactional_id=name) as producer, producer.transaction():
+        for number in range(7):
+            await (await producer.send(name, b"%d" % number, partition=0))
+        for isolation in ("read_committed", "read_uncommitted"):
+            async with Consumer(bootstrap_servers=bootstrap, isolation_level=isolation) as reader:  # type: ignore[arg-type]
+                reader.assign([only])
+                reader.seek(only, 0)
+                while only not in reader.lag():
+                    await reader.poll(50, max_records=1)
+                lags[isolation] = reader.lag()[only]
+    assert lags == {"read_committed": 0, "read_uncommitted": 6}
+
+
 def numbers(found: Iterable[bytes]) -> list[int]:
     return sorted(int(value) for value in found)
 

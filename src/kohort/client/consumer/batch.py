@@ -79,7 +79,7 @@ class Raw(NamedTuple):
 
 
 class Batch:
-    """Records of one partition. `high_watermark` is the partition's when they were fetched, for the lag."""
+    """Records of one partition. `high_watermark` is the partition's when they were fetched."""
 
     __slots__ = (
         "_check_crcs",

@@ -164,11 +164,12 @@ class Fetcher:
         if found.preferred_read_replica >= 0:
             state.preferred = (found.preferred_read_replica, asyncio.get_running_loop().time() + _PREFERENCE_S)
             return
-        state.high_watermark = found.high_watermark
+        is_committed = self._config.isolation == READ_COMMITTED
+        state.end = found.last_stable_offset if is_committed else found.high_watermark
         if found.records is None or not len(found.records):
             return
         aborted = None
-        if self._config.isolation == READ_COMMITTED:
+        if is_committed:
             aborted = [(entry.producer_id, entry.first_offset) for entry in found.aborted_transactions or ()]
         visible = visible_batches(
             memoryview(found.records),

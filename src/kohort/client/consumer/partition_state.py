@@ -35,7 +35,10 @@ CONSUMER_METRICS = (
 
 @dataclass(slots=True, eq=False)
 class PartitionState:
-    """The mutable state of one assigned partition. `position` and `fetch_offset` are None until known."""
+    """The mutable state of one assigned partition. `position` and `fetch_offset` are None until known.
+
+    `end` is the high watermark, or the last stable offset for a reader of committed records, as of the last fetch.
+    """
 
     partition: TopicPartition
     position: int | None = None
@@ -45,7 +48,7 @@ class PartitionState:
     consumed_epoch: int = -1
     committed: int | None = None
     started: int | None = None
-    high_watermark: int | None = None
+    end: int | None = None
     is_paused: bool = False
     is_leaving: bool = False
     is_reset_due: bool = False
@@ -92,7 +95,6 @@ class PartitionState:
         """Keep what was fetched until the user polls for it."""
         self.corrupt_responses = 0
         self.fetch_offset = batch.next_offset
-        self.high_watermark = batch.high_watermark
         self.buffered.append(batch)
         self.buffered_bytes += batch.size
 
@@ -130,9 +132,9 @@ class PartitionState:
     @property
     def lag(self) -> int | None:
         """How many offsets it is behind its end, as the last fetch showed it; None where that is unknown."""
-        if self.high_watermark is None or self.position is None:
+        if self.end is None or self.position is None:
             return None
-        return max(0, self.high_watermark - self.position)
+        return max(0, self.end - self.position)
 
     @property
     def uncommitted(self) -> int:

@@ -99,5 +99,6 @@ def test_lag_is_known_once_a_fetch_has_shown_the_end() -> None:
     table = PartitionTable()
     table.add([T0, T1])
     table[T0].move(10)
-    table[T0].fetched(fetched(10, 5))
+    assert table.lags() == {}
+    table[T0].end = 50
     assert table.lags() == {T0: 40}
