@@ -80,6 +80,15 @@ class Topic:
         """Delete the topic, and create it again under its name."""
         self.run(self._create_again())
 
+    def grow(self, rows: int) -> list[bytes]:
+        """Add a partition with `rows` records; return their values."""
+        number = len(self.partitions)
+        self.run(self._grow(number + 1))
+        self.partitions.append(TopicPartition(self.name, number))
+        values = [b"value %d" % next(_numbers) for _ in range(rows)]
+        self.produce(number, [Record(0, 1_700_000_000_000, b"key", value) for value in values])
+        return values
+
     def delete_records(self, before: int) -> None:
         """Delete what is before an offset in each partition, as retention does."""
         self.run(self._delete_records(before))
@@ -127,6 +136,10 @@ class Topic:
         async with Admin(self.bootstrap_servers) as admin:
             # Records bear a time long past: a broker must not take that for a reason to delete them.
             await admin.create_topic(self.name, partitions=len(self.partitions), configs={"retention.ms": "-1"})
+
+    async def _grow(self, count: int) -> None:
+        async with Admin(self.bootstrap_servers) as admin:
+            await admin.create_partitions(self.name, count)
 
     async def _committed(self) -> dict[int, int]:
         async with Cluster(self.bootstrap_servers) as cluster:

@@ -9,6 +9,7 @@ import pytest
 from tests.spark.cluster import Topic
 from tests.spark.lake import KINDS, lake_table, offsets_of, rows_in, step
 
+from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark import GroupStream, exactly_once, for_each_batch
 from kohort.spark.tables import Table, TableBroken
@@ -50,6 +51,25 @@ def test_rows_and_offsets_are_in_the_table_and_the_group_follows(spark, topic, t
     run(spark, topic, table, max_rows_per_round=40)
     assert values_in(table) == Counter(values)
     assert offsets_of(table, topic) == topic.committed() == {0: 34, 1: 33, 2: 33}
+
+
+def test_a_table_gets_the_rows_that_were_there_before_it(spark, topic, table):
+    values = topic.fill(100)
+    run(spark, topic, table, auto_offset_reset=None)
+    assert values_in(table) == Counter(values)
+
+
+def test_rows_that_retention_deleted_unread_end_the_job_unless_a_loss_is_accepted(spark, topic, table, caplog):
+    first = topic.fill(30)
+    run(spark, topic, table)
+    values = topic.fill(90)
+    topic.delete_records(15)
+    with pytest.raises(KafkaError, match=r"the log holds 15 to 40, and fail_on_data_loss is true: rows are lost"):
+        run(spark, topic, table)
+    assert values_in(table) == Counter(first)
+    run(spark, topic, table, fail_on_data_loss=False)
+    assert values_in(table) == Counter(first) + Counter(values[number] for number in range(15, 90))
+    assert "5 offsets are lost, 10 to 14: the log begins at 15" in caplog.text
 
 
 def test_a_stream_goes_on_from_the_table_and_not_from_the_group(spark, topic, table):
@@ -144,17 +164,6 @@ def test_a_round_that_the_table_took_is_done_although_the_group_refuses_its_comm
     assert (metrics.rows, metrics.lost_rows) == (30, 0)
     assert values_in(table) == Counter(values)
     assert topic.committed() == {0: 10, 1: 10, 2: 10}
-
-
-def test_offsets_that_retention_has_overtaken_are_chosen_by_the_policy(spark, topic, table):
-    topic.fill(30)
-    run(spark, topic, table)
-    more = topic.fill(30)
-    topic.delete_records(15)
-    run(spark, topic, table)
-    assert values_in(table).total() == 45
-    assert offsets_of(table, topic) == {0: 20, 1: 20, 2: 20}
-    assert set(values_in(table)) & set(more) == {value for n in range(3) for value in more[n::3][5:]}
 
 
 def test_the_function_of_a_foreach_batch_stores_each_row_once_however_often_a_batch_comes(spark, topic, table):

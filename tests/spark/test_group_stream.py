@@ -79,6 +79,45 @@ def test_latest_reads_only_what_comes_after_the_start(spark, topic):
     assert rows == Counter(values)
 
 
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_partition_that_is_added_is_read_from_its_first_record_on(spark, topic, is_running):
+    """KIP-1327: the latest offset is for what exists when the group begins."""
+    topic.fill(10)
+    rows: Counter = Counter()
+    settings = {"auto_offset_reset": None, "metadata_max_age_ms": 100}
+    with stream_of(spark, topic, **settings) as stream:
+        stream.run(collect_into(rows), until=is_caught_up, timeout_s=60)
+        if is_running:
+            values = topic.grow(60)
+            stream.run(collect_into(rows), until=lambda _: rows.total() >= 60, timeout_s=60)
+    if not is_running:
+        values = topic.grow(60)
+        with stream_of(spark, topic, **settings) as stream:
+            stream.run(collect_into(rows), until=lambda _: rows.total() >= 60, timeout_s=60)
+    assert rows == Counter(values)
+
+
+def test_a_topic_that_begins_to_match_a_pattern_is_read_from_its_first_record_on(spark, topic):
+    rows: Counter = Counter()
+    settings = {"bootstrap_servers": topic.bootstrap_servers, "group_id": topic.group_id, "metadata_max_age_ms": 100}
+    with GroupStream(spark, pattern=f"{topic.name}.*", heartbeat_interval_ms=100, **settings) as stream:
+        stream.run(collect_into(rows), until=is_caught_up, timeout_s=60)
+        with Topic(topic.bootstrap_servers, f"{topic.name}-2", 1) as other:
+            values = other.fill(60)
+            stream.run(collect_into(rows), until=lambda _: rows.total() >= 60, timeout_s=60)
+    assert rows == Counter(values)
+
+
+def test_after_retention_a_stream_continues_at_the_first_record_that_is_left(spark, topic, caplog):
+    topic.fill(30)
+    read_all(spark, topic)
+    values = topic.fill(90)
+    topic.delete_records(15)
+    left = Counter(values[number] for number in range(90) if 10 + number // 3 >= 15)
+    assert read_all(spark, topic, auto_offset_reset="latest") == left
+    assert "5 offsets are lost, 10 to 14: the log begins at 15" in caplog.text
+
+
 def test_without_a_reset_policy_a_missing_offset_is_an_error_that_says_so(spark, topic):
     topic.fill(1)
     with (

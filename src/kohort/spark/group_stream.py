@@ -101,10 +101,11 @@ class GroupStream:
     decoded; bad records have null there and the reason in the column `error`, or go to `dead_letter_topic`. The
     subject of a single topic is `TOPIC-value`. `group` are fields of
     `MemberSettings`: `protocol` ("classic", "consumer", "auto"), `assignors`, `assignor`, `auto_offset_reset`
-    ("latest", "earliest", "none"), `isolation_level`, `group_instance_id`, timeouts, `pattern` instead of topics, and
-    `properties`, the security settings in Kafka's names. The callbacks of `listener` run in another thread, after a
-    running round has been committed. `finished(round, is_committed)` is called after each round; one that is not
-    committed was lost to a rebalance, and its next owner reads its rows again. `report` is an HTML file that `close`
+    ("latest", "earliest", "none"), `fail_on_data_loss`, `metadata_max_age_ms`, `isolation_level`, `group_instance_id`,
+    timeouts, `pattern` instead of topics, and `properties`, the security settings in Kafka's names. The callbacks of
+    `listener` run in another thread, after a running round has been committed. `finished(round, is_committed)` is
+    called after each round; one that is not committed was lost to a rebalance, and its next owner reads its rows again.
+    `report` is an HTML file that `close`
     writes (`write_report`). The stream joins the group when it is entered or first used.
     """
 
@@ -264,7 +265,8 @@ class GroupStream:
             raise ValueError(f'rows is "arrow", and {function!r} takes a DataFrame: leave rows out')
         if topic is not None and not self._is_stopping:
             topic.start()  # an earlier job's open transaction would hide the offsets where reading starts
-        with closing(self._rounds(rows, until, timeout_s, store)) as rounds:
+        is_exact = store is not None or topic is not None
+        with closing(self._rounds(rows, until, timeout_s, store, is_exact=is_exact)) as rounds:
             for frame, each in rounds:
                 try:
                     if topic is None:
@@ -292,7 +294,7 @@ class GroupStream:
 
         With an `offset_store` rounds start at its offsets; it has to store each round before the next is requested.
         """
-        return self._rounds("spark", until, timeout_s, offset_store)
+        return self._rounds("spark", until, timeout_s, offset_store, is_exact=offset_store is not None)
 
     def _rounds(
         self,
@@ -300,6 +302,8 @@ class GroupStream:
         until: Callable[[GroupStream], bool] | None,
         timeout_s: float | None,
         offset_store: OffsetStore | None,
+        *,
+        is_exact: bool,
     ) -> Generator[tuple[Any, Round]]:
         if self._is_stopping:
             return  # a member that reads no more would keep its partitions from the others
@@ -307,7 +311,7 @@ class GroupStream:
         running = self._running
         assert running is not None, "a started stream is running"
         thread, gate = running.thread, running.gate
-        thread.wake(lambda: gate.use_store(offset_store))
+        thread.wake(lambda: gate.use_store(offset_store, is_exact=is_exact))
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._is_stopping:
             left_s = None if deadline is None else deadline - time.monotonic()
@@ -392,14 +396,15 @@ class GroupStream:
             yield frame, done
             is_committed = self._commit(thread, gate, done, began)
         except KafkaError as error:
-            is_lost = error.code is ErrorCode.OFFSET_OUT_OF_RANGE and self._settings.auto_offset_reset != "none"
+            is_lost = error.code is ErrorCode.OFFSET_OUT_OF_RANGE
+            if is_lost and gate.starting.policy.fails_on_data_loss:
+                raise KafkaError(error.code, f"{error.text}; fail_on_data_loss=False continues there") from None
             if not is_lost and error.code not in (
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 ErrorCode.UNKNOWN_TOPIC_ID,
             ):
                 raise
-            # The records were deleted: as in a consumer, the next round starts at what auto_offset_reset chooses, and
-            # without a topic that was deleted.
+            # The records were deleted: the next round starts at the first that is left, without a deleted topic.
             log.warning("group %s: %s", self._settings.group_id, error.text)
         finally:
             thread.wake(lambda: gate.close(planned, is_committed=is_committed))
@@ -441,9 +446,9 @@ class GroupStream:
 
     def _is_overtaken(self, failed: Round) -> bool:
         """Return whether executors failed because rows of their round were deleted: then the next round may succeed."""
-        if failed.size <= self._rows_on_driver or self._settings.auto_offset_reset == "none":
-            return False
         assert self._running is not None, "a round belongs to a running stream"
+        if failed.size <= self._rows_on_driver or self._running.gate.starting.policy.fails_on_data_loss:
+            return False
         try:
             return self._running.thread.call(self._running.gate.is_overtaken(failed))
         except KafkaError as error:

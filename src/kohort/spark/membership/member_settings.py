@@ -22,6 +22,7 @@ from kohort.client.membership.membership import Membership
 from kohort.client.membership.protocol_switch import GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.member import MemberConfig
+from kohort.spark.options.member_options import METADATA_MAX_AGE_MS
 from kohort.spark.rows.read_settings import Isolation, ReadSettings, security
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ Reset = Literal["earliest", "latest", "none"]
 class MemberSettings:
     """Settings of a member, named as those of `Consumer`; a `pattern` of whole topic names replaces `topics`.
 
-    `topics_must_exist` refuses to join where one does not; `allow_auto_create_topics` lets the broker create it.
+    `auto_offset_reset` and `fail_on_data_loss` are those of `ResetPolicy`; new partitions and topics are looked for
+    every `metadata_max_age_ms`. `topics_must_exist` refuses to join where one does not; `allow_auto_create_topics` lets
+    the broker create it.
     `properties` are the security settings in Kafka's names (`security.protocol`, `sasl.…`, `ssl.…`), which executors
     get, too. Raises ValueError for settings that do not go together.
     """
@@ -42,7 +45,8 @@ class MemberSettings:
     bootstrap_servers: str
     group_id: str
     topics: tuple[str, ...] = ()
-    auto_offset_reset: Reset = "latest"
+    auto_offset_reset: Reset | None = None
+    fail_on_data_loss: bool | None = None
     client_id: str = "kohort"
     group_instance_id: str | None = None
     session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
@@ -56,10 +60,11 @@ class MemberSettings:
     isolation_level: Isolation = "read_uncommitted"
     topics_must_exist: bool = False
     allow_auto_create_topics: bool = False
+    metadata_max_age_ms: int = METADATA_MAX_AGE_MS
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.auto_offset_reset not in ("earliest", "latest", "none"):
+        if self.auto_offset_reset not in ("earliest", "latest", "none", None):
             raise ValueError(f"auto_offset_reset={self.auto_offset_reset!r} is not 'earliest', 'latest' or 'none'")
         check_member(
             self.group_id,
@@ -93,6 +98,7 @@ class MemberSettings:
         return Cluster(
             self.bootstrap_servers,
             client_id=self.client_id,
+            metadata_max_age_ms=self.metadata_max_age_ms,
             allow_auto_create_topics=self.allow_auto_create_topics,
             **security(self.properties),
         )
@@ -154,6 +160,7 @@ def settings_from_options(options: SourceOptions, cores: float) -> MemberSetting
         pattern=options.pattern,
         topics_must_exist=options.read.fail_on_data_loss and not options.allow_auto_create_topics,
         allow_auto_create_topics=options.allow_auto_create_topics,
+        metadata_max_age_ms=member.metadata_max_age_ms,
         isolation_level=options.read.isolation,
         properties=options.read.properties,
     )

@@ -100,8 +100,7 @@ class RevocationBarrier(RebalanceListener):
 class RoundGate:
     """One membership in a group, and the rounds that it reads. `join` makes one; `cluster` is started.
 
-    `listener` is called for rebalances, after the gate. With a `policy`, the offsets that it chooses are committed at
-    once.
+    `listener` is called for rebalances, after the gate. Without a `policy`, `auto_offset_reset` is applied.
     """
 
     def __init__(
@@ -117,8 +116,10 @@ class RoundGate:
         self.starting = StartingOffsets(
             cluster,
             settings.group_id,
-            policy or ResetPolicy(settings.auto_offset_reset, settings.isolation),
-            is_marking=policy is not None,
+            policy
+            or ResetPolicy(
+                settings.auto_offset_reset, settings.isolation, fails_on_data_loss=settings.fail_on_data_loss
+            ),
         )
         self.owned = OwnedPartitions(cluster, self.starting, settings.isolation)
         self.barrier = RevocationBarrier(self.owned, settings, listener or RebalanceListener())
@@ -139,7 +140,7 @@ class RoundGate:
             await settings.follow(cluster)
             gate = cls(settings, cluster, listener, policy)
             cluster.watch(settings.subscriber(gate.member))
-            gate.starting.see(await gate.existing())
+            await gate.starting.see(await gate.existing(), is_pattern=settings.pattern is not None)
             if gate.missing:
                 gate._report_missing()
             await gate.member.start()
@@ -163,8 +164,10 @@ class RoundGate:
         self._is_stopping = True
         self.barrier.changed.set()
 
-    def use_store(self, store: OffsetStore | None) -> None:
-        """Take offsets from `store` from the next round on; None: from the group."""
+    def use_store(self, store: OffsetStore | None, *, is_exact: bool = False) -> None:
+        """Take offsets from `store` from the next round on; None: from the group. `is_exact`: no row may be missing."""
+        if isinstance(policy := self.starting.policy, ResetPolicy):
+            policy.is_exact = is_exact
         if store is not self.starting.store:
             self.starting.store = store
             self.owned.forget()

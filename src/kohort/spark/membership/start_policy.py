@@ -80,8 +80,19 @@ class Log:
 class StartPolicy(ABC):
     """Chooses offsets for partitions without a committed offset, or with one that the log does not hold."""
 
-    def see(self, partitions: Iterable[TopicPartition]) -> None:  # noqa: B027  # not every policy needs to know
-        """Learn which partitions exist when the job starts."""
+    @property
+    def is_marking(self) -> bool:
+        """Whether what it chooses is committed at once."""
+        return True
+
+    @property
+    @abstractmethod
+    def fails_on_data_loss(self) -> bool:
+        """Whether an offset that the log does not hold ends the job."""
+
+    @abstractmethod
+    def see(self, partitions: Iterable[TopicPartition]) -> None:
+        """Remember which partitions exist when the job starts."""
 
     @abstractmethod
     async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
@@ -103,30 +114,66 @@ class StartPolicy(ABC):
         log.warning("%s: %s", _names(partitions), _RECREATED)
 
 
-@dataclass(frozen=True, slots=True)
 class ResetPolicy(StartPolicy):
-    """The consumer's `auto_offset_reset`; the latest offset is what `isolation` lets be read."""
+    """The consumer's `auto_offset_reset` for partitions that exist when a group begins; later ones are read whole.
 
-    reset: Reset
-    isolation: int = READ_UNCOMMITTED
+    The latest offset is what `isolation` lets be read. While `is_exact`, each row is promised once: then the default of
+    `reset` is "earliest" instead of "latest", and that of `fails_on_data_loss` is true.
+    """
+
+    def __init__(
+        self, reset: Reset | None, isolation: int = READ_UNCOMMITTED, *, fails_on_data_loss: bool | None = None
+    ) -> None:
+        self.is_exact = False
+        self._reset = reset
+        self._isolation = isolation
+        self._fails_on_data_loss = fails_on_data_loss
+        self._old: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def reset(self) -> Reset:
+        """Where a partition begins that exists when the group begins."""
+        return self._reset or ("earliest" if self.is_exact else "latest")
+
+    @property
+    def fails_on_data_loss(self) -> bool:
+        """Whether an offset that the log does not hold ends the job."""
+        given = self._fails_on_data_loss
+        return self.reset == "none" or (self.is_exact if given is None else given)
+
+    @property
+    def is_marking(self) -> bool:
+        """Whether a choice is committed at once: the latest offset would be another one after a restart."""
+        return self.reset == "latest"
+
+    def see(self, partitions: Iterable[TopicPartition]) -> None:
+        """Apply the reset to these alone."""
+        self._old = frozenset(partitions)
 
     async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
-        """Return the first or last offsets."""
-        chosen = {partition: self._reset(partition, None, found) for partition, found in logs.items()}
-        if self.reset == "latest" and self.isolation != READ_UNCOMMITTED:
+        """Return the first or last offsets; the first for partitions that came later."""
+        if self.reset == "none":
+            advice = 'auto_offset_reset is "none": reset the group\'s offsets, or choose earliest or latest'
+            raise NoOffset(min(logs), None, logs[min(logs)], advice)
+        latest = logs.keys() & self._old if self.reset == "latest" else set()
+        chosen = {each: found.last if each in latest else found.first for each, found in logs.items()}
+        if latest and self._isolation != READ_UNCOMMITTED:
             # The records of an open transaction are read when it is committed.
-            chosen |= await list_ends(cluster, logs, LATEST, self.isolation, gone=set())
+            chosen |= await list_ends(cluster, latest, LATEST, self._isolation, gone=set())
         return chosen
 
     def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
-        """Return the first or last offset."""
-        return self._reset(partition, offset, found)
-
-    def _reset(self, partition: TopicPartition, offset: int | None, found: Log) -> int:
+        """Return the first offset, or raise NoOffset where rows may not be lost."""
+        if not self.fails_on_data_loss:
+            return _first(partition, offset, found)
         if self.reset == "none":
             advice = 'auto_offset_reset is "none": reset the group\'s offsets, or choose earliest or latest'
-            raise NoOffset(partition, offset, found, advice)
-        return found.first if self.reset == "earliest" else found.last
+        else:
+            advice = (
+                "fail_on_data_loss is true: rows are lost; reset the group's offsets, or pass fail_on_data_loss=False"
+                " to continue at the first offset of the log"
+            )
+        raise NoOffset(partition, offset, found, advice)
 
 
 class ChoicePolicy(StartPolicy):
@@ -137,6 +184,11 @@ class ChoicePolicy(StartPolicy):
         self._isolation = isolation
         self._fails_on_data_loss = fails_on_data_loss
         self._old: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def fails_on_data_loss(self) -> bool:
+        """The option `failOnDataLoss`."""
+        return self._fails_on_data_loss
 
     def see(self, partitions: Iterable[TopicPartition]) -> None:
         """Apply the choice to these alone; a partition that is created later begins at its first record."""
@@ -169,8 +221,7 @@ class ChoicePolicy(StartPolicy):
                 "failOnDataLoss is true: rows are lost; reset the group's offsets, or set failOnDataLoss=false to read"
                 " on at the first offset of the log",
             )
-        log.warning("%s: the log no longer holds offset %d: it is read from %d on", partition, offset, found.first)
-        return found.first
+        return _first(partition, offset, found)
 
     def deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Read the other partitions on, or raise TopicDeleted where rows may not be lost."""
@@ -183,6 +234,18 @@ class ChoicePolicy(StartPolicy):
         if self._fails_on_data_loss:
             raise TopicRecreated(partitions)
         super().recreated(partitions)
+
+
+def _first(partition: TopicPartition, offset: int, found: Log) -> int:
+    """Return the first offset of a log that does not hold `offset`, and log what is lost."""
+    if offset < found.first:
+        lost = found.first - offset
+        text = "%s: %d offsets are lost, %d to %d: the log begins at %d, where reading continues"
+        log.warning(text, partition, lost, offset, found.first - 1, found.first)
+    else:
+        text = "%s: the log ends at %d, before offset %d: it is read from its first offset on, %d"
+        log.warning(text, partition, found.last, offset, found.first)
+    return found.first
 
 
 def _names(partitions: Iterable[TopicPartition]) -> str:

@@ -23,7 +23,7 @@ from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.spark.membership.checkpoint import Checkpoint, NewCheckpoint
 from kohort.spark.membership.commit_mark import JOB, CommitMark
 from kohort.spark.membership.offset_store import OffsetStore, require_in_log, settle
-from kohort.spark.membership.start_policy import Log, StartPolicy
+from kohort.spark.membership.start_policy import Log, ResetPolicy, StartPolicy
 from kohort.spark.options.member_options import OnNewCheckpoint
 from kohort.spark.options.offset_choice import OffsetChoice
 from kohort.spark.tables.table import Positions
@@ -32,14 +32,13 @@ log = logging.getLogger(__name__)
 
 
 class StartingOffsets:
-    """The starting offsets of one member. With `is_marking` they are committed at once, with `mark` as metadata."""
+    """The starting offsets of one member. Where its policy is marking, they are committed with `mark` as metadata."""
 
-    def __init__(self, cluster: Cluster, group_id: str, policy: StartPolicy, *, is_marking: bool) -> None:
+    def __init__(self, cluster: Cluster, group_id: str, policy: StartPolicy) -> None:
         self.store: OffsetStore | None = None
         self.policy = policy
         self._cluster = cluster
         self._group_id = group_id
-        self._is_marking = is_marking
         self.mark = JOB
         self._existing: frozenset[TopicPartition] = frozenset()
         self._checkpoint: Checkpoint | None = None
@@ -60,10 +59,20 @@ class StartingOffsets:
         elif checkpoint.last.places and checkpoint.is_followed:
             self.policy.see(())
 
-    def see(self, partitions: Iterable[TopicPartition]) -> None:
-        """Learn which partitions exist when the job starts."""
-        self._existing = frozenset(partitions)
-        self.policy.see(self._existing)
+    async def see(self, partitions: Iterable[TopicPartition], *, is_pattern: bool) -> None:
+        """Remember which partitions exist when the job starts. Raises KafkaError.
+
+        A ResetPolicy has no checkpoint, so the group's commits show what came later (KIP-1327): it has committed
+        other partitions of the topic, or, with a pattern, of any topic.
+        """
+        self._existing = old = frozenset(partitions)
+        if isinstance(self.policy, ResetPolicy) and self.policy.reset == "latest":
+            committed = await fetch_committed(self._cluster, self._group_id, sorted(old))
+            topics = {each.topic for each in committed}
+            old = frozenset(
+                each for each in old if each in committed or (not committed if is_pattern else each.topic not in topics)
+            )
+        self.policy.see(old)
 
     async def find(
         self,
@@ -93,7 +102,7 @@ class StartingOffsets:
         found = await self._readable(logs, found, recreated)
         if self.store is not None:
             await settle(member, committed, found)
-        if self._is_marking:
+        if self.policy.is_marking:
             begun = {each: at for each, at in found.items() if not _is_marked(committed.get(each), at)}
             await member.commit({each: OffsetAndMetadata(at, self.mark.text) for each, at in begun.items()})
         self._forget_checkpoint(partitions)

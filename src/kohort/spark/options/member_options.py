@@ -26,6 +26,9 @@ Protocol = Literal["eager", "cooperative", "consumer", "auto"]
 Mismatch = Literal["fail", "group", "checkpoint"]
 OnNewCheckpoint = Literal["fail", "group", "startingOffsets"]
 
+METADATA_MAX_AGE_MS = 30_000
+"""How often new partitions and topics are looked for by default. Kafka's clients do it every five minutes."""
+
 PROTOCOLS: tuple[Protocol, ...] = ("auto", "eager", "cooperative", "consumer")
 MISMATCHES: tuple[Mismatch, ...] = ("fail", "group", "checkpoint")
 ON_NEW_CHECKPOINT: tuple[OnNewCheckpoint, ...] = ("fail", "group", "startingOffsets")
@@ -63,6 +66,7 @@ class MemberOptions:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 300_000
+    metadata_max_age_ms: int = METADATA_MAX_AGE_MS
 
     @property
     def group_protocol(self) -> GroupProtocol:
@@ -106,6 +110,7 @@ def member_options(given: Given) -> MemberOptions:
         session_timeout_ms or defaults.session_timeout_ms,
         heartbeat_interval_ms or defaults.heartbeat_interval_ms,
         given.number("kafka.max.poll.interval.ms", least=1) or defaults.rebalance_timeout_ms,
+        given.number("kafka.metadata.max.age.ms", least=1) or defaults.metadata_max_age_ms,
     )
     if found.heartbeat_interval_ms >= found.session_timeout_ms:
         raise ValueError(
