@@ -11,7 +11,7 @@ from tests.integration.client_scenarios import PATIENCE_MS, create, member, prod
 from tests.integration.scripted_broker import ScriptedBroker
 
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.client import Admin, BrokerUnreachable, Cluster, Consumer, Producer, read_ranges
+from kohort.client import Admin, BrokerUnreachable, Cluster, Consumer, Producer, UnknownPartition, read_ranges
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.net.blocking_connection import BlockingConnection
@@ -184,5 +184,32 @@ def test_an_admin_that_lost_its_broker_reports_it(broker: EmbeddedBroker) -> Non
             await asyncio.to_thread(broker.kill)
             with pytest.raises(BrokerUnreachable):
                 await admin.list_topics()
+
+    run(scenario, broker.bootstrap_servers, "t")
+
+
+def test_a_topic_that_a_producer_makes_anew_is_warned_of(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        await create(bootstrap, "t", 3)
+        async with Producer(bootstrap) as producer, Admin(bootstrap) as admin:
+            await (await producer.send("t", b"1"))
+            await admin.delete_topic("t")
+            await (await producer.send("t", b"2", partition=0))
+
+    run(scenario, broker.bootstrap_servers, "t")
+    assert "topic 't' was deleted and exists again, with another id and 1 partitions" in caplog.text
+
+
+def test_the_end_of_a_partition_that_does_not_exist_is_an_error_that_names_it(broker: EmbeddedBroker) -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        await create(bootstrap, "t", 1)
+        async with Consumer(bootstrap_servers=bootstrap) as consumer:
+            with pytest.raises(TimeoutError):
+                await consumer.end_offsets([TopicPartition("t", 7)], timeout_ms=1)
+            async with asyncio.timeout(30):
+                with pytest.raises(UnknownPartition, match="has partitions 0 to 0, so there is no 7"):
+                    await consumer.end_offsets([TopicPartition("t", 7)])
 
     run(scenario, broker.bootstrap_servers, "t")

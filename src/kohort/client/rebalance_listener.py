@@ -7,6 +7,7 @@ rebalance timeout; offsets may be committed in `on_partitions_revoked`, and no l
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 
 from kohort.model.assignment import Partitions
 
@@ -31,9 +32,9 @@ class RebalanceListener:
         return self.on_partitions_revoked(partitions)
 
 
-async def finished(outcome: Awaitable[None] | None) -> None:
-    """Wait for what a listener's method returned."""
-    if outcome is not None:
+async def finished(outcome: object) -> None:
+    """Wait for what a listener's method returned, if it can be awaited: a plain function may return any value."""
+    if isawaitable(outcome):
         await outcome
 
 

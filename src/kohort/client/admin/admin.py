@@ -32,7 +32,7 @@ from kohort.client.arguments import (
 )
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, committable, fetch_committed
-from kohort.client.cluster.list_offsets import OffsetAndTimestamp, list_offsets
+from kohort.client.cluster.list_offsets import UNKNOWN_MS, OffsetAndTimestamp, list_offsets
 from kohort.client.cluster.metadata import Broker, ClusterView, TopicView
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST, MAX_TIMESTAMP
 from kohort.client.cluster.retry import retry
@@ -219,7 +219,7 @@ class Admin:
         None stands for a time after the last record. Raises `UnknownTopic`, `UnknownPartition`.
         """
         times = {partition: _time(at) for partition, at in by_partition("wanted", wanted).items()}
-        return await list_offsets(self._cluster, times)
+        return await list_offsets(self._cluster, times, unknown_ms=UNKNOWN_MS)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records before these offsets (-1: all); return the new first offsets. Raises `PartitionErrors`."""

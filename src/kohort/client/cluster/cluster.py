@@ -19,7 +19,7 @@ from kohort.client.cluster.metadata import Broker, ClusterView, TopicView, read_
 from kohort.client.cluster.retry import Waits, is_worth_a_retry, retry
 from kohort.client.errors import BrokerUnreachable, ClientStopped, UnknownPartition, UnknownTopic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.net.api_versions import BrokerVersions
 from kohort.net.connection import Connection
 from kohort.net.environment import random as random_number
@@ -87,6 +87,7 @@ class Cluster:
         self._metadata_max_age_s = metadata_max_age_ms / 1000
         self._start_timeout_ms = start_timeout_ms
         self._is_auto_creating = allow_auto_create_topics
+        self._topic_ids: dict[str, bytes] = {}
         self._tracked: set[str] = set()
         self._is_tracking_all = False
         self._nameless: frozenset[bytes] = frozenset()
@@ -354,9 +355,22 @@ class Cluster:
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._is_auto_creating)
         response = await self.call_any(request)
         self.view = (read_whole if names is None else read_view)(response, self.view)
+        if self._is_auto_creating:
+            self._warn_of_topics_made_anew()
         await self._find_names()
         for seen in tuple(self._watchers):
             seen(self.view)
+
+    def _warn_of_topics_made_anew(self) -> None:
+        """Log topics that have another id than before: where one is deleted, this client's requests make it anew."""
+        for name, topic in self.view.topics.items():
+            if topic.topic_id == NO_TOPIC_ID:
+                continue
+            if self._topic_ids.setdefault(name, topic.topic_id) != topic.topic_id:
+                self._topic_ids[name] = topic.topic_id
+                text = "topic %r was deleted and exists again, with another id and %d partitions: a broker makes topics"
+                text += " that a producer names, unless it has allow_auto_create_topics=False"
+                log.warning(text, name, len(topic.partitions))
 
     async def _find_names(self) -> None:
         """Request topics by id: a request that names any id is answered for ids alone (KIP-516)."""

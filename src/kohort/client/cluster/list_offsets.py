@@ -18,6 +18,9 @@ from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.wire.messages import ListOffsetsRequest
 
+UNKNOWN_MS = 5_000
+"""How long a program that names a partition waits for one that the cluster does not have: it may be a moment old."""
+
 
 class OffsetAndTimestamp(NamedTuple):
     """An offset found; `timestamp_ms` is -1 for the first and last offsets, `leader_epoch` -1 where not known."""
@@ -33,15 +36,19 @@ async def list_offsets(
     *,
     isolation: int = READ_UNCOMMITTED,
     gone: set[TopicPartition] | None = None,
+    unknown_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """Return the offset of each partition for a timestamp in milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP.
 
     None stands for a timestamp after the last record. With `gone`, partitions that the cluster does not have are put
-    there and left out. Raises `UnknownTopic`, `UnknownPartition`, `PartitionErrors`, or the `KafkaError` that lasted
-    until the time was up.
+    there and left out. For `unknown_ms`, by default as long as for everything else, one that it does not have may still
+    be made. Raises `UnknownTopic`, `UnknownPartition`, `PartitionErrors`, or the `KafkaError` that lasted until time
+    was up.
     """
     deleted: set[TopicPartition] = set() if gone is None else gone
-    deadline_s = asyncio.get_running_loop().time() + 2 * cluster.request_timeout_ms / 1000
+    began_s = asyncio.get_running_loop().time()
+    deadline_s = began_s + 2 * cluster.request_timeout_ms / 1000
+    unknown_s = deadline_s if unknown_ms is None else began_s + unknown_ms / 1000
     waits = cluster.waits()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
     while left := {each: time_ms for each, time_ms in wanted.items() if each not in found and each not in deleted}:
@@ -57,7 +64,8 @@ async def list_offsets(
                 if gone is not None and isinstance(error, UnknownTopic | UnknownPartition):
                     deleted.add(partition)
                     continue
-                if not _may_pass(error.code, deadline_s):
+                is_unknown = isinstance(error, UnknownTopic | UnknownPartition)
+                if not _may_pass(error.code, unknown_s if is_unknown else deadline_s):
                     raise
                 failed[partition] = error.code
             else:
@@ -83,9 +91,12 @@ async def list_ends(
     which: int,
     isolation: int = 0,
     gone: set[TopicPartition] | None = None,
+    unknown_ms: int | None = None,
 ) -> dict[TopicPartition, int]:
     """Return the first (EARLIEST) or next (LATEST) offset of each partition. Raises as `list_offsets` does."""
-    found = await list_offsets(cluster, dict.fromkeys(partitions, which), isolation=isolation, gone=gone)
+    found = await list_offsets(
+        cluster, dict.fromkeys(partitions, which), isolation=isolation, gone=gone, unknown_ms=unknown_ms
+    )
     return {partition: entry.offset for partition, entry in found.items() if entry is not None}
 
 

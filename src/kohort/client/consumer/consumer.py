@@ -14,7 +14,7 @@ from typing import Unpack
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, committable
-from kohort.client.cluster.list_offsets import OffsetAndTimestamp, list_ends, list_offsets
+from kohort.client.cluster.list_offsets import UNKNOWN_MS, OffsetAndTimestamp, list_ends, list_offsets
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_membership import ConsumerMembership
@@ -268,8 +268,7 @@ class Consumer:
         Raises KeyError where the partition is not assigned, TimeoutError, the `KafkaError` that stands in the way.
         """
         partition = topic_partition("partition", partition)
-        limit_s = None if timeout_ms is None else whole_number("timeout_ms", timeout_ms, 0) / 1000
-        async with asyncio.timeout(limit_s):
+        async with _limit(timeout_ms):
             while True:
                 state = self._partitions[partition]
                 if (error := state.take_error()) is not None:
@@ -325,24 +324,38 @@ class Consumer:
         """Return the partitions that are paused."""
         return frozenset(state.partition for state in self._partitions if state.is_paused)
 
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offset that each partition holds. Raises `KafkaError`."""
-        return await list_ends(self._cluster, topic_partitions("partitions", partitions), EARLIEST)
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset that each partition holds.
 
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each partition that may be read. Raises `KafkaError`."""
+        Raises `UnknownTopic` and `UnknownPartition` after five seconds, TimeoutError, `KafkaError`.
+        """
         wanted = topic_partitions("partitions", partitions)
-        return await list_ends(self._cluster, wanted, LATEST, self._config.isolation)
+        async with _limit(timeout_ms):
+            return await list_ends(self._cluster, wanted, EARLIEST, unknown_ms=UNKNOWN_MS)
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offset after the last record of each partition that may be read. Raises as `beginning_offsets`."""
+        wanted = topic_partitions("partitions", partitions)
+        async with _limit(timeout_ms):
+            return await list_ends(self._cluster, wanted, LATEST, self._config.isolation, unknown_ms=UNKNOWN_MS)
 
     async def offsets_for_times(
-        self, times_ms: Mapping[TopicPartition, int]
+        self, times_ms: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return each partition's first offset at or after a time, None where there is none. Raises `KafkaError`."""
+        """Return each partition's first offset at or after a time, None where there is none.
+
+        Raises as `beginning_offsets`.
+        """
         times = {
             partition: whole_number("a time in milliseconds", at, 0, 2**63 - 1)
             for partition, at in by_partition("times_ms", times_ms).items()
         }
-        return await list_offsets(self._cluster, times, isolation=self._config.isolation)
+        async with _limit(timeout_ms):
+            return await list_offsets(self._cluster, times, isolation=self._config.isolation, unknown_ms=UNKNOWN_MS)
 
     # The group
 
@@ -410,3 +423,7 @@ class Consumer:
     def lag(self) -> dict[TopicPartition, int]:
         """Return how many offsets each partition is behind its end, as the last fetches showed it."""
         return self._partitions.lags()
+
+
+def _limit(timeout_ms: int | None) -> asyncio.Timeout:
+    return asyncio.timeout(None if timeout_ms is None else whole_number("timeout_ms", timeout_ms, 0) / 1000)

@@ -6,6 +6,9 @@ are read. Partitions that the program assigns itself exclude a subscription.
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +23,8 @@ from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(eq=False)
 class SubscriptionFollower:
@@ -33,6 +38,7 @@ class SubscriptionFollower:
     _commits: OffsetCommits
     _callbacks: RebalanceCallbacks
     _unwatch: Callable[[], None] | None = None
+    _warn_at_s: float = math.inf
 
     def __post_init__(self) -> None:
         self.change(self.subscription)
@@ -91,6 +97,7 @@ class SubscriptionFollower:
         if not self.subscription:
             return
         before, self.topics = self.topics, self.subscription.topics(view)
+        self._warn_of_missing(view)
         if self._group.group_id is None:
             there = {
                 TopicPartition(topic, number)
@@ -101,3 +108,16 @@ class SubscriptionFollower:
             self._partitions.keep(there | {each for each in self._partitions.partitions if each.topic in self.topics})
         elif self._group.membership is not None and self.topics != before:
             self._group.subscribe(self.subscription, self._callbacks, self._commits.before_join)
+
+    def _warn_of_missing(self, view: ClusterView) -> None:
+        """Log which topics do not exist after five seconds, and then every minute: nothing is read from them."""
+        missing = [name for name in self.subscription.names if view.is_gone(name)]
+        now_s = asyncio.get_running_loop().time()
+        if not missing:
+            self._warn_at_s = math.inf
+        elif self._warn_at_s == math.inf:
+            self._warn_at_s = now_s + 5
+        elif now_s >= self._warn_at_s:
+            self._warn_at_s = now_s + 60
+            text = "%s subscribes to topics that do not exist, and reads nothing from them: %s: create them, or check"
+            log.warning(text + " their names", self._config.client_id, ", ".join(missing))

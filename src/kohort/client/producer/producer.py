@@ -158,6 +158,9 @@ class Producer:
     ) -> Delivery:
         """Put a record into a batch; await the `Delivery` returned for where it was written.
 
+        A topic that does not exist is made by the broker where it has `auto.create.topics.enable`, also one that was
+        deleted meanwhile, unless the producer has `allow_auto_create_topics=False`.
+
         Key and value are bytes or None, or what the serializers take. Without `partition` the key decides, without a
         key one partition is filled after another. `timestamp_ms` is now by default. Raises TypeError and ValueError
         that name the argument, `UnknownTopic`, `UnknownPartition`, MESSAGE_TOO_LARGE, REQUEST_TIMED_OUT where the
