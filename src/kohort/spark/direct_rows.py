@@ -6,7 +6,9 @@ of a round also has its rows attached as they are; any transformation makes anot
 
 from __future__ import annotations
 
+import json
 import pickle
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -64,7 +66,7 @@ def attach_parts(frame: DataFrame, read: Read, count: int) -> DataFrame:
 def table_of(frame: DataFrame) -> pa.Table:
     """Return the rows of a frame in this process, as one table."""
     rows = getattr(frame, _ATTRIBUTE, None)
-    return rows if isinstance(rows, pa.Table) else frame.toArrow()
+    return rows if isinstance(rows, pa.Table) else _loose(frame).toArrow()
 
 
 def batches_of(frame: DataFrame) -> Sequence[pa.RecordBatch]:
@@ -88,5 +90,15 @@ def in_tasks(frame: MapsInArrow, work: Callable[[Iterator[pa.RecordBatch]], Any]
         yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(work(batches))]})
 
     parts = getattr(frame, _ATTRIBUTE, None)
-    results = (parts if isinstance(parts, _Parts) else frame).mapInArrow(run, _RESULT)
+    results = (parts if isinstance(parts, _Parts) else _loose(frame)).mapInArrow(run, _RESULT)
     return [pickle.loads(row.result) for row in results.collect()]
+
+
+def _loose(frame: Any) -> Any:
+    """Return a frame whose nested fields may be null: Arrow has nulls in the required ones of a struct that is null."""
+    schema = getattr(frame, "schema", None)
+    if schema is None:
+        return frame
+    text = json.dumps(schema.jsonValue())
+    loose = re.sub(r'"(nullable|containsNull|valueContainsNull)": false', r'"\1": true', text)
+    return frame if loose == text else frame.to(type(schema).fromJson(json.loads(loose)))

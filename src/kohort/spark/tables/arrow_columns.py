@@ -6,22 +6,68 @@ into a bigint.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import types
 
 from kohort.spark.tables.table import SchemaMismatch
 
+_STORED = {
+    *("byte", "short", "integer", "long", "float", "double", "decimal", "boolean", "string", "char", "varchar"),
+    *("binary", "date", "timestamp", "timestamp_ntz"),
+}
+"""Types of Spark that tables have, as its JSON names them."""
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def schema_of(frame: DataFrame) -> pa.Schema:
-    """Return the columns of a frame, each of which may be null."""
+    """Return the columns of a frame, each of which may be null. Raises SchemaMismatch for a type that no table has."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return pa.schema([pa.field(each.name, each.type) for each in to_arrow_schema(frame.schema, timezone="UTC")])
+    for each in frame.schema.fields:
+        if (unknown := _unstored(each.dataType.jsonValue())) is not None:
+            raise SchemaMismatch(
+                f"the column {each.name} is {each.dataType.simpleString()}: no table has a type for {unknown}. Cast it,"
+                f" such as with CAST({each.name} AS string)"
+            )
+    return loosened(
+        pa.schema([pa.field(each.name, each.type) for each in to_arrow_schema(frame.schema, timezone="UTC")])
+    )
+
+
+def _unstored(kind: Any) -> str | None:
+    """Return the first type that no table has, of a type of Spark as JSON: intervals, variants, users' own types."""
+    if isinstance(kind, str):
+        return None if kind.partition("(")[0] in _STORED else kind
+    if kind["type"] == "struct":
+        inner = [each["type"] for each in kind["fields"]]
+    elif kind["type"] in ("array", "map"):
+        inner = [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
+    else:
+        return str(kind["type"])
+    return next((found for each in inner if (found := _unstored(each)) is not None), None)
+
+
+def loosened(schema: pa.Schema) -> pa.Schema:
+    """Return columns whose nested fields may be null: those of a struct that is null are, required or not."""
+    return pa.schema([each.with_type(_loose(each.type)) for each in schema])
+
+
+def _loose(kind: pa.DataType) -> pa.DataType:
+    def loose(field: pa.Field) -> pa.Field:
+        return field.with_type(_loose(field.type)).with_nullable(True)
+
+    if types.is_struct(kind):
+        return pa.struct([loose(each) for each in kind])
+    if types.is_map(kind):
+        return pa.map_(kind.key_field.with_type(_loose(kind.key_type)), loose(kind.item_field))
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(loose(kind.value_field))
+    plain = _plain(kind)
+    return kind if types.is_timestamp(kind) else plain
 
 
 def changed_columns(
@@ -58,15 +104,38 @@ def changed_columns(
 
 
 def fitted(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows with the columns of a table, in its order."""
+    """Return rows with the columns of a table, in its order; fields of theirs may be null.
+
+    Raises SchemaMismatch where a required column, or a required field of a struct that is there, is null.
+    """
     columns = []
+    required, schema = schema, loosened(schema)
     for field in schema:
         if field.name in batch.schema.names:
             column = batch.column(field.name)
             columns.append(column if column.type == field.type else column.cast(field.type))
         else:
             columns.append(pa.nulls(batch.num_rows, field.type))
+    for field, column in zip(required, columns, strict=True):
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+            _require_values(field, chunk, field.name)
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _require_values(field: pa.Field, values: pa.Array, name: str) -> None:
+    """Raise SchemaMismatch where a required field is null, and what it is in is not."""
+    if not field.nullable and values.null_count:
+        raise SchemaMismatch(f"the column {name} is null in some rows, and the table requires it: fill it, or filter")
+    if not types.is_nested(field.type) or field.type.equals(_loose(field.type)):
+        return
+    if types.is_struct(field.type):
+        there = values.filter(values.is_valid())
+        for each, inner in zip(field.type, there.flatten(), strict=True):
+            _require_values(each, inner, f"{name}.{each.name}")
+    elif types.is_map(field.type):
+        _require_values(field.type.item_field, values.items, f"{name}.value")
+    else:
+        _require_values(field.type.value_field, values.flatten(), f"{name}.element")
 
 
 def has_null_type(kind: pa.DataType) -> bool:

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import isfinite
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import fs
 
-from kohort.spark.tables.arrow_columns import fitted
+from kohort.spark.tables.arrow_columns import fitted, loosened
 from kohort.spark.tables.table import SchemaMismatch, TableBroken
 
 BUFFERED_BYTES = 64 << 20
@@ -71,15 +70,57 @@ class FilePlan:
     target_bytes: int
     compression: str = "snappy"
 
+    @property
+    def stored(self) -> pa.Schema:
+        """What a file has: all columns but those whose values its directory has."""
+        return loosened(pa.schema([each for each in self.schema if each.name not in self.partition_by]))
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """How Parquet is written."""
+        return {"compression": self.compression}
+
+    def parts(self, rows: pa.Table) -> Iterator[tuple[Values, pa.Table]]:
+        """Yield the rows of each combination of partition values. Raises TableBroken."""
+        return by_partition(rows, self.partition_by)
+
+    def path(self, values: Values) -> str:
+        """Return the place of a new file, below the table."""
+        return f"{directory(self._named(values))}part-{uuid.uuid4()}.{self.compression}.parquet"
+
+    def described(self, path: str, values: Values, size: int, footer: Any) -> DeltaFile:
+        """Return what the table's log has of a file."""
+        stats = json.dumps(statistics(footer, self.stored))
+        return DeltaFile(path, size, self._named(values), time.time_ns() // 1_000_000, stats)
+
+    def _named(self, values: Values) -> dict[str, str | None]:
+        return dict(zip(self.partition_by, values, strict=True))
+
+
+class Files(Protocol):
+    """How the files of a table are written, whatever its format: those of Delta, and those of Iceberg."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+    @property
+    def stored(self) -> pa.Schema: ...
+    @property
+    def target_bytes(self) -> int: ...
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+    def parts(self, rows: pa.Table) -> Iterator[tuple[Any, pa.Table]]: ...
+    def path(self, values: Any) -> str: ...
+    def described(self, path: str, values: Any, size: int, footer: Any) -> Any: ...
+
 
 class FileWriter:
     """The files of one table that one task writes; a block that fails removes them as far as possible."""
 
-    def __init__(self, plan: FilePlan, places: fs.FileSystem) -> None:
+    def __init__(self, plan: Files, places: Any) -> None:
         self._plan = plan
         self._places = places
-        self._open: dict[Values, _File] = {}
-        self._done: list[DeltaFile] = []
+        self._open: dict[Any, _File] = {}
+        self._done: list[Any] = []
         self._buffered = 0
 
     def __enter__(self) -> Self:
@@ -93,7 +134,7 @@ class FileWriter:
         """Add rows, which are written when enough are there."""
         if not batch.num_rows:
             return
-        for values, part in by_partition(fitted(batch, self._plan.schema), self._plan.partition_by):
+        for values, part in self._plan.parts(fitted(batch, self._plan.schema)):
             if values not in self._open:
                 self._open[values] = _File(self._plan, self._places, values)
             self._open[values].buffer(part)
@@ -105,14 +146,14 @@ class FileWriter:
                 self._done.append(largest.close())
                 del self._open[values]
 
-    def close(self) -> list[DeltaFile]:
+    def close(self) -> list[Any]:
         """Write what is left, and return the files."""
         self._done += [each.close() for each in self._open.values()]
         self._open.clear()
         return self._done
 
     def _abandon(self) -> None:
-        for path in [each.path for each in self._done] + [each.abandoned() for each in self._open.values()]:
+        for path in [_path_of(each) for each in self._done] + [each.abandoned() for each in self._open.values()]:
             with suppress(Exception):  # what made the block fail is the error to raise
                 self._places.delete_file(path)
 
@@ -120,13 +161,12 @@ class FileWriter:
 class _File:
     """One file that is being written."""
 
-    def __init__(self, plan: FilePlan, places: fs.FileSystem, values: Values) -> None:
+    def __init__(self, plan: Files, places: Any, values: Any) -> None:
         self.buffered = 0
-        self._values = dict(zip(plan.partition_by, values, strict=True))
-        self._schema = pa.schema([each for each in plan.schema if each.name not in plan.partition_by])
-        self._path = f"{directory(self._values)}part-{uuid.uuid4()}.{plan.compression}.parquet"
+        self._plan, self._values = plan, values
+        self._schema = plan.stored
+        self._path = plan.path(values)
         self._stream = places.open_output_stream(self._path)
-        self._compression = plan.compression
         self._footers: list[Any] = []
         self._writer: Any = None
         self._held: list[pa.Table] = []
@@ -142,7 +182,7 @@ class _File:
             self._writer = self._writer or pq.ParquetWriter(
                 self._stream,
                 self._schema,
-                compression=self._compression,
+                **self._plan.options,
                 use_dictionary=repetitive(rows),
                 metadata_collector=self._footers,
             )
@@ -150,13 +190,12 @@ class _File:
             self._held, self.buffered = [], 0
         return int(self._stream.tell())
 
-    def close(self) -> DeltaFile:
+    def close(self) -> Any:
         self.flush()
         self._writer.close()
         size = self._stream.tell()
         self._stream.close()
-        stats = json.dumps(statistics(self._footers[0], self._schema))
-        return DeltaFile(self._path, size, self._values, time.time_ns() // 1_000_000, stats)
+        return self._plan.described(self._path, self._values, size, self._footers[0])
 
     def abandoned(self) -> str:
         with suppress(Exception):  # a writer that failed raises anything, also RuntimeError
@@ -165,6 +204,10 @@ class _File:
         with suppress(Exception):
             self._stream.close()
         return self._path
+
+
+def _path_of(file: Any) -> str:
+    return str(file.path if isinstance(file, DeltaFile) else file.file_path)
 
 
 def repetitive(rows: pa.Table) -> bool | list[str]:
@@ -182,14 +225,21 @@ def repetitive(rows: pa.Table) -> bool | list[str]:
 
 
 def by_partition(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Values, pa.Table]]:
-    """Yield the rows of each combination of partition values."""
-    if not columns:
+    """Yield the rows of each combination of partition values. Raises TableBroken."""
+    for values, part in grouped(rows, [rows[name] for name in columns]):
+        yield tuple(map(_partition_text, values)), part
+
+
+def grouped(rows: pa.Table, keys: Sequence[Any]) -> Iterator[tuple[tuple[pa.Scalar, ...], pa.Table]]:
+    """Yield the rows of each combination of the values that columns of keys have, NaN and null among them."""
+    if not keys:
         yield (), rows
         return
-    numbered = rows.select(columns).append_column("", pa.array(range(rows.num_rows), pa.int64()))
-    found = numbered.group_by(columns, use_threads=False).aggregate([("", "list")])
-    texts = [partition_texts(found[name]) for name in columns]
-    for at, values in enumerate(zip(*texts, strict=True)):
+    names = [str(at) for at in range(len(keys))]
+    numbered = pa.table([*keys, pa.array(range(rows.num_rows), pa.int64())], [*names, ""])
+    found = numbered.group_by(names, use_threads=False).aggregate([("", "list")])
+    for at in range(found.num_rows):
+        values = tuple(found[name][at] for name in names)
         yield values, rows if found.num_rows == 1 else rows.take(found["_list"][at].values)
 
 
@@ -208,26 +258,27 @@ def partition_texts(values: pa.ChunkedArray) -> list[str | None]:
 
     Raises TableBroken for a year that readers do not take.
     """
-    if not pa.types.is_temporal(values.type):
-        return [_partition_text(each) for each in values.to_pylist()]
-    texts: list[str | None] = values.cast(pa.string()).to_pylist()
-    if wrong := next((each for each in texts if each and not _YEARS.match(each)), None):
-        raise TableBroken(
-            f"the partition value {wrong} was refused: readers of Delta take the years 1 to 9999 there. Correct it, or"
-            " partition by another column"
-        )
-    # With a time zone as ISO 8601, so that no reader takes it for a time of its own zone.
-    return [each.replace(" ", "T") if each and each.endswith("Z") else each for each in texts]
+    return [_partition_text(each) for each in values]
 
 
-def _partition_text(value: Any) -> str | None:
+def _partition_text(scalar: pa.Scalar) -> str | None:
+    if not scalar.is_valid:
+        return None
+    if pa.types.is_temporal(scalar.type):
+        text = str(scalar.cast(pa.string()).as_py())  # Python has no year 10000
+        if not _YEARS.match(text):
+            raise TableBroken(
+                f"the partition value {text} was refused: readers of Delta take the years 1 to 9999 there. Correct it,"
+                " or partition by another column"
+            )
+        # With a time zone as ISO 8601, so that no reader takes it for a time of its own zone.
+        return text.replace(" ", "T") if text.endswith("Z") else text
+    value = scalar.as_py()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return str(value).replace("nan", "NaN").replace("inf", "Infinity")
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    return None if value in (None, "") else str(value)
+    return f"{value:f}" if isinstance(value, Decimal) else str(value) or None
 
 
 def directory(values: Mapping[str, str | None]) -> str:

@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -22,9 +20,10 @@ import pyarrow.compute as pc
 
 from kohort.extras import install_command
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.arrow_columns import fitted
+from kohort.spark.tables.arrow_columns import has_null_type
 from kohort.spark.tables.changes.key_match import DELETED, changed_rows, matched
 from kohort.spark.tables.changes.row_change import Change
+from kohort.spark.tables.iceberg_files import IcebergPlan
 from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable
 from kohort.spark.tables.table import Position, Positions, SchemaMismatch, TableBroken
 
@@ -33,8 +32,7 @@ try:
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
     from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual, Reference
-    from pyiceberg.io import load_file_io
-    from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
+    from pyiceberg.io.pyarrow import ArrowScan
     from pyiceberg.transforms import parse_transform
 except ImportError:
     pyiceberg = None
@@ -44,9 +42,6 @@ OFFSETS, MARK = "kohort.offsets", "kohort.mark"
 
 GROUP = "kohort.group."
 """How the property of a table begins that says that a group has written it."""
-
-PART_BYTES = 256 << 20
-"""How much of its rows a task holds in memory where the table is partitioned."""
 
 _FIELD = re.compile(r"(?:(?P<transform>[a-z]+(?:\[\d+\])?)\((?P<of>[^()]+)\))|(?P<plain>[^()]+)")
 
@@ -58,47 +53,6 @@ AllOffsets = dict[str, dict[str, dict[str, Any]]]
 
 class PyicebergMissing(ImportError):
     """pyiceberg is not installed; the text has the command that installs it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """How data files are written. `properties` are those of the storage, which may hold secrets."""
-
-    metadata: Any
-    properties: Mapping[str, str]
-    location: str
-    schema: pa.Schema
-
-    def write(self, batches: Iterable[pa.RecordBatch]) -> list[Any]:
-        """Write rows into new data files, and return them. If that fails, its files are removed as far as possible."""
-        storage = load_file_io(dict(self.properties), self.location)
-        written: list[Any] = []
-        try:
-            for part in self._parts(batches):
-                written += _dataframe_to_data_files(self.metadata, part, storage)
-        except BaseException:
-            for each in written:
-                with suppress(OSError):
-                    storage.delete(each.file_path)
-            raise
-        return written
-
-    def _parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table | pa.RecordBatchReader]:
-        """Yield what the library takes: a stream, or whole tables where it has to sort rows into partitions."""
-        rows = (fitted(each, self.schema) for each in batches if each.num_rows)
-        if self.metadata.spec().is_unpartitioned():
-            if (first := next(rows, None)) is not None:
-                stream = (batch for table in chain([first], rows) for batch in table.to_batches())
-                yield pa.RecordBatchReader.from_batches(self.schema, stream)
-            return
-        held: list[pa.Table] = []
-        for table in rows:
-            held.append(table)
-            if sum(each.nbytes for each in held) >= PART_BYTES:
-                yield pa.concat_tables(held)
-                held = []
-        if held:
-            yield pa.concat_tables(held)
 
 
 class IcebergTable(LakeTable):
@@ -167,8 +121,9 @@ class IcebergTable(LakeTable):
         return int(self._table.metadata.default_spec_id)
 
     def _create(self, rows: pa.Schema) -> None:
+        columns = _storable(rows)
         try:
-            made = self.catalog.create_table_transaction(self.name, _storable(rows), properties=self._table_properties)
+            made = self.catalog.create_table_transaction(self.name, columns, properties=self._table_properties)
             with made as transaction, transaction.update_spec() as update:
                 for column, transform in self._partition_by:
                     update.add_field(column, parse_transform(transform))
@@ -212,9 +167,9 @@ class IcebergTable(LakeTable):
 
     # Writing
 
-    def _plan(self) -> _Plan:
+    def _plan(self) -> IcebergPlan:
         table = self._table
-        return _Plan(table.metadata, table.io.properties, table.location(), self._schema())
+        return IcebergPlan(table.metadata, table.io.properties, table.location(), self._schema())
 
     def _commit_once(
         self, files: Sequence[Any], group: str, positions: Mapping[TopicPartition, Position], mark: str
@@ -344,7 +299,9 @@ def _partition_field(entry: str) -> tuple[str, str]:
     return (found["plain"], "identity") if found["plain"] else (found["of"].strip(), found["transform"])
 
 
-def _storable(columns: Iterable[pa.Field]) -> pa.Schema:
+def _storable(columns: Sequence[pa.Field] | pa.Schema) -> pa.Schema:
     """Return columns as Iceberg has them: its shortest integer has 32 bits."""
+    if nulls := [each.name for each in columns if has_null_type(each.type)]:
+        raise SchemaMismatch(f"a column of nulls alone has no type: cast {nulls[0]}")
     small = {pa.int8(), pa.int16()}
     return pa.schema([pa.field(each.name, pa.int32() if each.type in small else each.type) for each in columns])

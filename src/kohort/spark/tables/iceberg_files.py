@@ -1,0 +1,162 @@
+"""Parquet files of an Iceberg table, as tasks write them: with the field ids and the metrics of its metadata.
+
+pyiceberg's own writer makes null arrays and maps of structs empty ones, and filters rows into partitions by equality,
+which loses those of NaN. Of it are taken the transforms, the places of files, and the metrics out of a footer.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from kohort.spark.tables.arrow_columns import loosened
+from kohort.spark.tables.delta_files import FileWriter, directory, grouped
+from kohort.spark.tables.table import TableBroken
+
+try:
+    from pyiceberg.io import FileIO, load_file_io
+    from pyiceberg.io import pyarrow as parquet
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.table import TableProperties
+    from pyiceberg.table.locations import load_location_provider
+    from pyiceberg.typedef import Record
+    from pyiceberg.utils.properties import property_as_int
+except ImportError:
+    FileIO = Any
+
+Values = tuple[Any, ...]
+"""The partition values of a file, as Iceberg stores them: dates and times are whole numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergPlan:
+    """How data files are written. `properties` are those of the storage, which may hold secrets."""
+
+    metadata: Any
+    properties: Mapping[str, str]
+    location: str
+    schema: pa.Schema
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[Any]:
+        """Write rows into new data files, and return them. If that fails, its files are removed as far as possible."""
+        places = _Places(load_file_io(dict(self.properties), self.location))
+        with FileWriter(_Files(self.metadata, self.schema), places) as files:
+            for batch in batches:
+                files.add(batch)
+            return files.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The storage of a table, with the two names by which a writer knows one."""
+
+    storage: FileIO
+
+    def open_output_stream(self, path: str) -> Any:
+        return self.storage.new_output(path).create()
+
+    def delete_file(self, path: str) -> None:
+        self.storage.delete(path)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of a table by its metadata."""
+
+    metadata: Any
+    schema: pa.Schema
+
+    @cached_property
+    def stored(self) -> pa.Schema:
+        """What a file has: all columns, with their ids."""
+        return loosened(parquet.schema_to_pyarrow(self.metadata.schema(), include_field_ids=True))
+
+    @cached_property
+    def target_bytes(self) -> int:
+        return int(
+            property_as_int(
+                self.metadata.properties,
+                TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
+                TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
+            )
+            or TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+        )
+
+    @cached_property
+    def options(self) -> Mapping[str, Any]:
+        return {**parquet._get_parquet_writer_kwargs(self.metadata.properties), "store_decimal_as_integer": True}
+
+    def parts(self, rows: pa.Table) -> Iterator[tuple[Values, pa.Table]]:
+        """Yield the rows of each combination of partition values."""
+        schema, keys = self.metadata.schema(), []
+        for field in self.metadata.spec().fields:
+            column = parquet._get_field_from_arrow_table(rows, schema.find_column_name(field.source_id))
+            key = field.transform.pyarrow_transform(schema.find_field(field.source_id).field_type)(column)
+            if pa.types.is_temporal(key.type):  # Python has no year 10000
+                key = key.cast(pa.int32() if pa.types.is_date32(key.type) else pa.int64())
+            keys.append(key)
+        for scalars, part in grouped(rows, keys):
+            values = tuple(each.as_py() for each in scalars)
+            self._require_readable(values)
+            yield values, part
+
+    def _require_readable(self, values: Values) -> None:
+        """Raise TableBroken for a partition value that the library can put into no manifest."""
+        spec = self.metadata.spec()
+        for field, kind, value in zip(
+            spec.fields, spec.partition_type(self.metadata.schema()).fields, values, strict=True
+        ):
+            try:
+                field.transform.to_human_string(kind.field_type, value)
+            except OverflowError as error:
+                raise TableBroken(
+                    f"the partition value {value} of {field.name} was refused: readers of Iceberg take the years 1 to"
+                    " 9999 there. Correct it, or partition by another column"
+                ) from error
+
+    def path(self, values: Values) -> str:
+        """Return the place of a new file."""
+        named = {field.name: at for field, at in zip(self.metadata.spec().fields, values, strict=True)}
+        places = load_location_provider(self.metadata.location, self.metadata.properties)
+        return str(places.new_data_location(f"{uuid.uuid4()}.parquet", _Directory(named) if named else None))
+
+    def described(self, path: str, values: Values, size: int, footer: Any) -> DataFile:
+        """Return what the table's metadata have of a file."""
+        schema = self.metadata.schema()
+        ids = parquet.parquet_path_to_id_mapping(schema)
+        metrics = parquet.compute_statistics_plan(schema, self.metadata.properties)
+        for group in map(footer.row_group, range(footer.num_row_groups)):
+            for column in map(group.column, range(footer.num_columns)):
+                try:
+                    if column.is_stats_set:
+                        _ = column.statistics.min, column.statistics.max
+                except OverflowError:  # a year that Python has not: counts only
+                    at = ids[column.path_in_schema]
+                    metrics[at] = replace(metrics[at], mode=parquet.MetricsMode(parquet.MetricModeTypes.COUNTS))
+        return DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=path,
+            file_format=FileFormat.PARQUET,
+            partition=Record(*values),
+            file_size_in_bytes=size,
+            sort_order_id=None,
+            spec_id=self.metadata.default_spec_id,
+            equality_ids=None,
+            key_metadata=None,
+            **parquet.data_file_statistics_from_parquet_metadata(footer, metrics, ids).to_serialized_dict(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """The directory of a partition, as the library asks for one; no reader takes values from it."""
+
+    values: Mapping[str, Any]
+
+    def to_path(self) -> str:
+        return directory({name: None if at is None else str(at) for name, at in self.values.items()}).rstrip("/")
