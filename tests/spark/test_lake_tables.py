@@ -91,7 +91,7 @@ def test_nulls_stay_null_also_where_their_fields_are_required(spark, kind, tmp_p
     steps = {P: step(None, 3)}
     frame = spark.createDataFrame(rows, ENVELOPE)
     table.append(frame.mapInArrow(lambda batches: batches, frame.schema), "g", steps)
-    if kind == "iceberg":  # pyiceberg 0.12 reads null arrays of structs as empty ones, whoever wrote them
+    if kind == "iceberg":  # pyiceberg 0.12 reads null arrays of structs as empty ones
         found = polars.scan_iceberg(table.catalog.load_table(table.name)).collect().to_arrow().to_pylist()
     else:
         found = rows_in(table)

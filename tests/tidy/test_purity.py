@@ -27,7 +27,7 @@ OPTIONAL_HOMES = {
     "rich": "src/kohort/cli/terminal/output.py",
     "shtab": "src/kohort/cli/completion.py",
     "deltalake": "src/kohort/spark/tables/delta_storage.py",
-    "pyiceberg": "src/kohort/spark/tables/iceberg.py",
+    "pyiceberg": "src/kohort/spark/tables/iceberg_files.py",
     "urllib3": "src/kohort/spark/schemas/registry.py",
     "psycopg": "src/kohort/spark/tables/postgres_connection.py",
     "prometheus_client": "src/kohort/client/prometheus.py",

@@ -18,24 +18,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.extras import install_command
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables.arrow_columns import has_null_type
 from kohort.spark.tables.changes.key_match import DELETED, changed_rows, matched
 from kohort.spark.tables.changes.row_change import Change
-from kohort.spark.tables.iceberg_files import IcebergPlan
+from kohort.spark.tables.iceberg_files import (
+    AlwaysTrue,
+    And,
+    ArrowScan,
+    Catalog,
+    CommitFailedException,
+    GreaterThanOrEqual,
+    IcebergPlan,
+    LessThanOrEqual,
+    NoSuchTableError,
+    Reference,
+    TableAlreadyExistsError,
+    load_catalog,
+    parse_transform,
+    require_pyiceberg,
+)
 from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable
 from kohort.spark.tables.table import Position, Positions, SchemaMismatch, TableBroken
-
-try:
-    import pyiceberg
-    from pyiceberg.catalog import Catalog, load_catalog
-    from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
-    from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual, Reference
-    from pyiceberg.io.pyarrow import ArrowScan
-    from pyiceberg.transforms import parse_transform
-except ImportError:
-    pyiceberg = None
 
 OFFSETS, MARK = "kohort.offsets", "kohort.mark"
 """What the summary of our snapshots has: all offsets as JSON, by group, topic and partition; and what is its own."""
@@ -49,10 +53,6 @@ IDS = "/ids"
 """What follows a topic's name where its ids are: for each id the partitions whose rows are of that topic."""
 
 AllOffsets = dict[str, dict[str, dict[str, Any]]]
-
-
-class PyicebergMissing(ImportError):
-    """pyiceberg is not installed; the text has the command that installs it."""
 
 
 class IcebergTable(LakeTable):
@@ -78,8 +78,7 @@ class IcebergTable(LakeTable):
         merge_schema: bool = False,
         rows_on_driver: int = ROWS_ON_DRIVER,
     ) -> None:
-        if pyiceberg is None:
-            raise PyicebergMissing(f"pyiceberg is not installed: {install_command('iceberg')}")
+        require_pyiceberg()
         super().__init__(CommitFailedException, merge_schema=merge_schema, rows_on_driver=rows_on_driver)
         self.name = name
         self.catalog = load_catalog(catalog, **(properties or {})) if isinstance(catalog, str) else catalog
