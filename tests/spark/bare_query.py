@@ -15,7 +15,13 @@ from kohort.spark.options.source_options import SourceOptions
 class Job:
     """A query that reads nothing: it takes the ends of batches, as Spark does, and keeps the last as its checkpoint."""
 
-    def __init__(self, topic: Topic, checkpoint: StreamOffset | None = None, **options: str) -> None:
+    def __init__(
+        self,
+        topic: Topic,
+        checkpoint: StreamOffset | None = None,
+        operators: frozenset[str] | None = frozenset(),
+        **options: str,
+    ) -> None:
         given = {
             "kafka.bootstrap.servers": topic.bootstrap_servers,
             "subscribe": topic.name,
@@ -26,12 +32,13 @@ class Job:
         if options.get("protocol") == "consumer":
             del given["kafka.heartbeat.interval.ms"]
         self.options = SourceOptions.parse({name: value for name, value in (given | options).items() if value})
+        self.operators = operators
         self.member: StreamMember
         self.checkpoint = checkpoint or StreamOffset(topic.group_id)
         self.read: list[tuple[int, int, int]] = []
 
     async def __aenter__(self) -> Job:
-        self.member = await StreamMember.join(self.options, cores=2)
+        self.member = await StreamMember.join(self.options, 2, last=self.checkpoint, operators=self.operators)
         return self
 
     async def __aexit__(self, *exc: object) -> None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from kohort.spark.schemas.decoded_column import decode
     from kohort.spark.schemas.registry import RegistryUnavailable, SchemaUnknown
     from kohort.spark.source.data_source import register
-    from kohort.spark.spark_session import SparkMissing, build
+    from kohort.spark.source.session import build
+    from kohort.spark.spark_session import SparkMissing
     from kohort.spark.topics.transactional_topic import TransactionalTopic
 
 __all__ = [
@@ -54,7 +55,8 @@ _NAMES_IN = {
     "kohort.spark.schemas.decoded_column": "decode",
     "kohort.spark.schemas.registry": "RegistryUnavailable SchemaUnknown",
     "kohort.spark.source.data_source": "register",
-    "kohort.spark.spark_session": "SparkMissing build",
+    "kohort.spark.source.session": "build",
+    "kohort.spark.spark_session": "SparkMissing",
     "kohort.spark.topics.transactional_topic": "TransactionalTopic",
 }
 

@@ -18,6 +18,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import CommitMark
+from kohort.spark.membership.shared_state import NO_STATE, SharedState, StateGuard
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.member_options import Mismatch, OnNewCheckpoint
 from kohort.spark.rows.rounds import OffsetRange
@@ -38,11 +39,12 @@ class OffsetMismatch(KafkaError):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The last batch of a query, which Spark has finished."""
+    """The last batch of a query, which Spark has finished. With a strict `guard` it decides, and the group follows."""
 
     last: StreamOffset
     group: str
     on_mismatch: Mismatch = "fail"
+    guard: StateGuard = NO_STATE
 
     @property
     def is_followed(self) -> bool:
@@ -61,7 +63,10 @@ class Checkpoint:
         found: dict[TopicPartition, int] = {}
         for place in self._among(partitions):
             entry = committed.get(place.partition)
-            position = _agreed(place, entry, is_shared=is_shared)
+            if self.guard.is_strict:
+                position = place.stop if self._is_own(place, entry) else None
+            else:
+                position = _agreed(place, entry, is_shared=is_shared)
             if position is None:
                 assert entry is not None, "nothing committed is no disagreement"
                 position = self._chosen(place, entry)
@@ -84,6 +89,14 @@ class Checkpoint:
     def _among(self, partitions: Partitions) -> list[OffsetRange]:
         return [each for each in self.last.places if each.partition in partitions]
 
+    def _is_own(self, place: OffsetRange, entry: OffsetAndMetadata | None) -> bool:
+        """Return whether the group is where this query has committed, or not yet: no one else has moved its offset."""
+        if entry is None or entry.offset == place.stop:
+            return True
+        mark = CommitMark.parse(entry.metadata)
+        is_ours = mark is not None and mark.query == self.last.query
+        return is_ours and mark is not None and mark.batch <= self.last.batch and entry.offset <= place.stop
+
     def _of_another_group(self, partitions: Partitions) -> dict[TopicPartition, int]:
         if self.on_mismatch == "fail":
             raise OffsetMismatch(
@@ -94,6 +107,21 @@ class Checkpoint:
         return {each.partition: each.stop for each in self._among(partitions)} if self.is_followed else {}
 
     def _chosen(self, place: OffsetRange, entry: OffsetAndMetadata) -> int:
+        if self.guard.bound is not None:
+            log.warning(
+                "group %s: %s is at offset %d, which this query did not commit: it continues at %d, where the state of"
+                " its checkpoint ends, and sets the group's offset to that",
+                *(self.group, place.partition, entry.offset, place.stop),
+            )
+            return place.stop
+        if self.guard.is_strict and self.on_mismatch != "checkpoint":
+            raise SharedState(
+                f"{place.partition}: the group {self.group!r} is at offset {entry.offset}, which this query did not"
+                f" commit, and the state of its checkpoint ends at {place.stop}: rows between them would be counted"
+                " twice or never. Set onOffsetMismatch=checkpoint to continue where the state ends; or delete the"
+                " checkpoint and set onNewCheckpoint, to build the state anew from startingOffsets (startingOffsets) or"
+                " from the group's offset (group). allowSharedState=true lets onOffsetMismatch decide alone"
+            )
         if self.on_mismatch == "fail":
             raise OffsetMismatch(
                 f"{place.partition}: the group {self.group!r} is at offset {entry.offset}, which no Spark job of it"

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from kohort.spark.membership.control_socket import report_ended, report_finished
 from kohort.spark.membership.group_progress import group_progress
+from kohort.spark.membership.query_plan import publish, stateful_operators, withdraw
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,13 +36,22 @@ class MemberListener(StreamingQueryListener):  # type: ignore[misc]
         self,
         finished: Callable[[str, dict[str, Any]], bool] = report_finished,
         ended: Callable[[str], bool] = report_ended,
+        session: SparkSession | None = None,
     ) -> None:
+        self._session = session
+        # Java is not called when a query ends: that call may wait for the one that stops the query.
+        self._application = int(session._jvm.java.lang.ProcessHandle.current().pid()) if session is not None else 0
         self._finished = finished
         self._ended = ended
         self._readers: dict[str, set[str]] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Do nothing: no reader is a member yet."""
+        """Publish which operators of the query keep state: Spark calls this before it makes the sources."""
+        if self._session is None:
+            return
+        query = self._session._jsparkSession.streams().get(str(event.id))
+        if operators := stateful_operators(query.streamingQuery().analyzedPlan()):
+            publish(self._application, str(event.runId), operators)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Report the batches of this trigger: Spark calls this after it has logged them as finished."""
@@ -57,12 +67,14 @@ class MemberListener(StreamingQueryListener):  # type: ignore[misc]
         """Make the readers of the query leave, unless they have left."""
         for reader in self._readers.pop(str(event.runId), ()):
             self._ended(reader)
+        if self._session is not None:
+            withdraw(self._application, str(event.runId))
 
 
 def listen(spark: SparkSession) -> None:
     """Listen to a session's queries; a second time does nothing."""
     if spark not in _with_listener:
-        spark.streams.addListener(MemberListener())
+        spark.streams.addListener(MemberListener(session=spark))
         _with_listener.add(spark)
 
 

@@ -28,6 +28,7 @@ from kohort.spark.membership.commit_mark import JOB, CommitMark
 from kohort.spark.membership.member_settings import MemberSettings
 from kohort.spark.membership.offset_store import OffsetStore
 from kohort.spark.membership.owned_partitions import Available, OwnedPartitions
+from kohort.spark.membership.shared_state import NO_STATE, StateGuard
 from kohort.spark.membership.start_policy import ResetPolicy, StartPolicy
 from kohort.spark.membership.starting_offsets import StartingOffsets
 from kohort.spark.rows.rounds import OffsetRange, Round
@@ -109,6 +110,7 @@ class RoundGate:
         cluster: Cluster,
         listener: RebalanceListener | None = None,
         policy: StartPolicy | None = None,
+        guard: StateGuard = NO_STATE,
     ) -> None:
         self.settings = settings
         self.missing: frozenset[str] = frozenset()
@@ -121,6 +123,7 @@ class RoundGate:
                 settings.auto_offset_reset, settings.isolation, fails_on_data_loss=settings.fail_on_data_loss
             ),
         )
+        self.starting.guard = guard
         self.owned = OwnedPartitions(cluster, self.starting, settings.isolation)
         self.barrier = RevocationBarrier(self.owned, settings, listener or RebalanceListener())
         self.member = settings.membership(cluster, self.barrier)
@@ -131,31 +134,37 @@ class RoundGate:
 
     @classmethod
     async def join(
-        cls, settings: MemberSettings, listener: RebalanceListener | None = None, policy: StartPolicy | None = None
+        cls,
+        settings: MemberSettings,
+        listener: RebalanceListener | None = None,
+        policy: StartPolicy | None = None,
+        guard: StateGuard = NO_STATE,
     ) -> RoundGate:
-        """Connect to the cluster and begin to join the group. Raises KafkaError."""
+        """Connect to the cluster and begin to join the group, unless `guard` forbids it. Raises KafkaError."""
         cluster = settings.cluster()
         try:
             await cluster.start()
             await settings.follow(cluster)
-            gate = cls(settings, cluster, listener, policy)
+            gate = cls(settings, cluster, listener, policy, guard)
             cluster.watch(settings.subscriber(gate.member))
-            await gate.starting.see(await gate.existing(), is_pattern=settings.pattern is not None)
+            existing = await gate.existing()
+            await gate.starting.see(existing, is_pattern=settings.pattern is not None)
             if gate.missing:
                 gate._report_missing()
+            await guard.before_join(cluster, settings.group_id, existing)
             await gate.member.start()
         except BaseException:
             await cluster.close()
             raise
         return gate
 
-    async def stop(self, reason: str) -> None:
+    async def stop(self, reason: str, *, leave: bool | None = None) -> None:
         """Leave the group and close every connection. An open round is not committed."""
         self.interrupt()
         if self.barrier.open is not None:
             self.close(self.barrier.open.round, is_committed=False)
         try:
-            await self.member.stop(reason)
+            await self.member.stop(reason, leave=leave)
         finally:
             await self._cluster.close()
 
@@ -186,6 +195,18 @@ class RoundGate:
         if not self.member.is_stable or self.barrier.revoking or self.member.assignment != self.owned.partitions:
             return False
         return self.owned.is_read_to_the_end
+
+    @property
+    def missing_for_state(self) -> Partitions:
+        """The partitions that a query with state needs to read anything, and does not own."""
+        view = self._cluster.view
+        topics = {name: view.topics[name] for name in self.member.topics if name in view.topics}
+        there = (TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions)
+        return self.starting.guard.needed(there) - (self.owned.partitions - self.barrier.revoking)
+
+    async def check_state(self) -> None:
+        """Raise SharedState where another member is assigned partitions that a query with state needs."""
+        await self.starting.guard.check_owned(self._cluster, self.member, self.missing_for_state)
 
     # Rounds
 

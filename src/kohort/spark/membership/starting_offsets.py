@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
-from kohort.client.admin.group_descriptions import MemberDescription, describe_group
+from kohort.client.admin.group_descriptions import describe_group
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, fetch_committed
 from kohort.client.cluster.list_offsets import list_ends
@@ -23,6 +23,7 @@ from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.spark.membership.checkpoint import Checkpoint, NewCheckpoint
 from kohort.spark.membership.commit_mark import JOB, CommitMark
 from kohort.spark.membership.offset_store import OffsetStore, require_in_log, settle
+from kohort.spark.membership.shared_state import NO_STATE, StateGuard, may_read
 from kohort.spark.membership.start_policy import Log, ResetPolicy, StartPolicy
 from kohort.spark.options.member_options import OnNewCheckpoint
 from kohort.spark.options.offset_choice import OffsetChoice
@@ -40,6 +41,7 @@ class StartingOffsets:
         self._cluster = cluster
         self._group_id = group_id
         self.mark = JOB
+        self.guard: StateGuard = NO_STATE
         self._existing: frozenset[TopicPartition] = frozenset()
         self._checkpoint: Checkpoint | None = None
         self._new: NewCheckpoint | None = None
@@ -58,6 +60,11 @@ class StartingOffsets:
             self._is_latest = choice.end == LATEST
         elif checkpoint.last.places and checkpoint.is_followed:
             self.policy.see(())
+
+    def follow(self, checkpoint: Checkpoint) -> None:
+        """Continue after this batch in partitions that return: the state of a query has the rows up to its end."""
+        if self.guard.is_strict:
+            self._checkpoint = checkpoint
 
     async def see(self, partitions: Iterable[TopicPartition], *, is_pattern: bool) -> None:
         """Remember which partitions exist when the job starts. Raises KafkaError.
@@ -90,6 +97,10 @@ class StartingOffsets:
         if self.store is not None:
             stored = await asyncio.to_thread(self.store.offsets, self._group_id, sorted(partitions))
         committed = {each: at for each, at in (await member.committed(partitions)).items() if each not in recreated}
+        if not self.guard.is_anew:
+            self.guard.check_commits(self._group_id, committed)
+        if self.guard.bound is not None:  # only where this query began, or another that finished nothing
+            committed = {each: entry for each, entry in committed.items() if _is_marked(entry, entry.offset)}
         # A recreated topic has no commits: where it was being read, it does not begin at the latest offset.
         found = dict(read_to) | {partition: entry.offset for partition, entry in committed.items()}
         found |= await self._by_checkpoint(member, partitions, committed)
@@ -103,7 +114,7 @@ class StartingOffsets:
         if self.store is not None:
             await settle(member, committed, found)
         if self.policy.is_marking:
-            begun = {each: at for each, at in found.items() if not _is_marked(committed.get(each), at)}
+            begun = {each: at for each, at in found.items() if not self._is_committed(committed.get(each), at)}
             await member.commit({each: OffsetAndMetadata(at, self.mark.text) for each, at in begun.items()})
         self._forget_checkpoint(partitions)
         return found
@@ -155,7 +166,7 @@ class StartingOffsets:
             log.warning("group %s: cannot find out whether it has other members: %s", self._group_id, error.text)
             return False
         others = [each for each in group.members if each.member_id != member.member_id]
-        return any(_may_read(each, frozenset(member.topics)) for each in others)
+        return any(may_read(each, frozenset(member.topics)) for each in others)
 
     async def _logs(self, partitions: Partitions) -> dict[TopicPartition, Log]:
         """Return the first and last offsets of the partitions that exist."""
@@ -177,6 +188,11 @@ class StartingOffsets:
         new = {partition: entry for partition, entry in logs.items() if partition not in found.keys() | recreated}
         return readable | (await self.policy.begin(self._cluster, new) if new else {})
 
+    def _is_committed(self, committed: OffsetAndMetadata | None, offset: int) -> bool:
+        """Return whether a job has committed this offset; with state, whether this query did."""
+        mark = CommitMark.parse(committed.metadata) if committed is not None else None
+        return _is_marked(committed, offset) and (mark == self.mark or not self.guard.is_strict)
+
     def _forget_checkpoint(self, partitions: Partitions) -> None:
         """Use the checkpoint once: a partition that returns later had another owner, so the group's offset counts."""
         self._is_first = False
@@ -187,11 +203,3 @@ class StartingOffsets:
 def _is_marked(committed: OffsetAndMetadata | None, offset: int) -> bool:
     """Return whether a Spark job has committed just this offset."""
     return committed is not None and committed.offset == offset and CommitMark.parse(committed.metadata) is not None
-
-
-def _may_read(member: MemberDescription, topics: frozenset[str]) -> bool:
-    """Return whether a member may read some of these topics, as far as the coordinator describes it."""
-    named = {*member.topics, *(each.topic for each in member.assignment)}
-    if member.subscription is not None:
-        named |= {*member.subscription.topics}
-    return bool(member.regex or not named or named & topics)

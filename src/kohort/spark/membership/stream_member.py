@@ -16,7 +16,6 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from kohort.client.cluster.offset_specs import ISOLATION
@@ -31,6 +30,7 @@ from kohort.spark.membership.member_settings import settings_from_options
 from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.reader_calls import Calls
 from kohort.spark.membership.round_gate import RoundGate
+from kohort.spark.membership.shared_state import SharedState, StateGuard
 from kohort.spark.membership.sibling_readers import Reader, Siblings
 from kohort.spark.membership.start_policy import ChoicePolicy
 from kohort.spark.membership.stream_offset import StreamOffset
@@ -112,7 +112,7 @@ class StreamMember:
         self._finished = finished
         self._calls = calls or Calls()
         self._siblings = Siblings()
-        self._query = secrets.token_hex(8)
+        self._query = gate.starting.guard.mark.query or secrets.token_hex(8)
         self._batch: _Batch | None = None
         self._has_targets = False
         self._is_first = True
@@ -131,11 +131,18 @@ class StreamMember:
         listener: RebalanceListener | None = None,
         finished: Finished | None = None,
         calls: Calls | None = None,
+        last: StreamOffset | None = None,
+        operators: frozenset[str] | None = None,
     ) -> StreamMember:
-        """Connect to the cluster and begin to join; `cores` are the query's, for `capacity`. Raises KafkaError."""
+        """Connect to the cluster and begin to join; `cores` are the query's, for `capacity`.
+
+        `last` is the last batch of the checkpoint; `operators` those of the plan that keep state, None if not known.
+        Raises KafkaError.
+        """
         isolation, is_strict = ISOLATION[options.read.isolation], options.read.fail_on_data_loss
         policy = ChoicePolicy(options.starting, isolation, fails_on_data_loss=is_strict)
-        gate = await RoundGate.join(settings_from_options(options, cores), listener, policy)
+        guard = _guard(options, last, operators)
+        gate = await RoundGate.join(settings_from_options(options, cores), listener, policy, guard)
         member = cls(options, gate, finished, calls)
         await member.socket.open(member)
         return member
@@ -155,13 +162,15 @@ class StreamMember:
             return start
         if self._is_first:
             self._query = start.query or self._query
-            self.gate.starting.mark = CommitMark(self._query, start.batch)
+            self.gate.starting.mark = CommitMark(self._query, start.batch, self._guard.state)
             self._refuse_misspelled(start)
-            checkpoint = Checkpoint(start, self._member.group_id, self._member.on_offset_mismatch)
+            checkpoint = self._checkpoint(start)
             await self.gate.starting.restart_from(checkpoint, self._member.on_new_checkpoint, self._options.starting)
         if self._batch is not None and self._batch.end != start:
             return self._batch.end
         await self.finish(start)
+        if not self._is_first:
+            self.gate.starting.follow(self._checkpoint(start))
         begun = await self._begin(limits)
         self._is_first = False
         if begun is None:
@@ -180,7 +189,7 @@ class StreamMember:
             if batch is None or batch.end != end:
                 return
             try:
-                await self.gate.commit(batch.round, CommitMark(self._query, end.batch))
+                await self.gate.commit(batch.round, CommitMark(self._query, end.batch, self._guard.state))
                 is_committed = True
             except CommitFailed as refusal:
                 is_committed = False
@@ -193,6 +202,13 @@ class StreamMember:
             self.gate.close(batch.round, is_committed=is_committed)
             if self._finished is not None:
                 self._finished(batch.round, is_committed)
+
+    @property
+    def _guard(self) -> StateGuard:
+        return self.gate.starting.guard
+
+    def _checkpoint(self, last: StreamOffset) -> Checkpoint:
+        return Checkpoint(last, self._member.group_id, self._member.on_offset_mismatch, self._guard)
 
     async def check_siblings(self) -> None:
         """Log readers of this application that share topics and group. Raises KafkaError for one of the same query."""
@@ -247,7 +263,8 @@ class StreamMember:
 
     async def _leave(self, reason: str) -> None:
         try:
-            await self.gate.stop(reason)
+            # The instance id of bound partitions is not the user's: a query that has ended leaves at once.
+            await self.gate.stop(reason, leave=True if self._guard.bound is not None else None)
         finally:
             self.socket.close()
 
@@ -256,20 +273,27 @@ class StreamMember:
         began = loop.time()
         patience_s = _FIRST_WAIT_S if self._is_first else _WAIT_S
         wait_s = 0.0 if self._has_targets else _WAIT_S  # nothing new is waited for
-        planner = partial(self._planner.ranges, limits=limits, is_last=self._has_targets)
+
+        async def planner(available: Available) -> tuple[OffsetRange, ...]:
+            if self.gate.missing_for_state:
+                return ()
+            return await self._planner.ranges(available, limits, is_last=self._has_targets)
+
         while True:
             if (begun := await self.gate.begin(planner, timeout_s=wait_s)) is not None:
                 return begun
             wait_s = _WAIT_S
             if self.is_over:
                 return None
+            await self.gate.check_state()
             waited_s = loop.time() - began
             is_assigned = bool(self.gate.owned.partitions)
+            is_caught_up = self.gate.is_caught_up and not self.gate.missing_for_state
             if self._has_targets:
-                if self.gate.is_caught_up and (is_assigned or waited_s >= _FIRST_WAIT_S):
+                if is_caught_up and (is_assigned or waited_s >= _FIRST_WAIT_S):
                     return None
                 self._check_patience(waited_s)
-            elif waited_s >= patience_s or (is_assigned and self.gate.is_caught_up):
+            elif waited_s >= patience_s or (is_assigned and is_caught_up):
                 return None
 
     def _refuse_misspelled(self, last: StreamOffset) -> None:
@@ -294,6 +318,32 @@ class StreamMember:
         number, group_id = start.batch + 1, self._member.group_id
         topics = {each.partition.topic for each in places}
         ids = {name: each for name, each in self.gate.owned.topic_ids.items() if name in topics}
-        end = StreamOffset(group_id, number, begun.generation, places, self.socket.name, self._query, ids)
+        reader, bound = self.socket.name, self._guard.state
+        end = StreamOffset(group_id, number, begun.generation, places, reader, self._query, ids, bound)
         self._batch = _Batch(begun, end)
         return self._batch.end
+
+
+def _guard(options: SourceOptions, last: StreamOffset | None, operators: frozenset[str] | None) -> StateGuard:
+    """Return what the options, the plan and the checkpoint allow. Raises SharedState."""
+    member = options.member
+    assert member is not None, "a stream is a member of a group"
+    last = last or StreamOffset(member.group_id)
+    is_new = last.batch < 0
+    part = str(member.bound or "all")
+    if not is_new and (last.bound or "all") != part and not member.allow_shared_state:
+        raise SharedState(
+            f"boundPartitions is {part}, and this checkpoint has the state of the part {last.bound or 'all'}: set"
+            f" boundPartitions={last.bound or 'all'}; another division needs new checkpoints"
+        )
+    if operators is None and last.bound:
+        operators = frozenset({"as its checkpoint shows"})
+    return StateGuard(
+        CommitMark(last.query or secrets.token_hex(8), last.batch),
+        operators,
+        member.bound,
+        member.allow_shared_state,
+        is_new and member.on_new_checkpoint == "startingOffsets",
+        # Of the consumer protocol the broker has the session timeout: 45 s by default.
+        max(member.session_timeout_ms, 0 if member.group_protocol == "classic" else 45_000) / 1000,
+    )

@@ -24,6 +24,7 @@ class StreamOffset:
     `places` has a range for every partition that the job owned; those without new records are empty. `reader` names the
     control socket of the process that planned it, `query` is the name of the query, the
     same after restarts. `topic_ids` are those of the topics, in Kafka's text: a recreated topic has another one.
+    `bound` is the part of the partitions that is bound to the checkpoint, or empty.
     """
 
     group: str
@@ -33,6 +34,7 @@ class StreamOffset:
     reader: str = ""
     query: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    bound: str = ""
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
@@ -50,6 +52,7 @@ class StreamOffset:
             "topics": _nested((each.partition, each.stop) for each in self.places),
         }
         later = {"reader": self.reader, "query": self.query, "ids": dict(sorted(self.topic_ids.items()))}
+        later["bound"] = self.bound
         return found | {name: value for name, value in later.items() if value}
 
     @classmethod
@@ -75,6 +78,7 @@ class StreamOffset:
                 str(found.get("reader", "")),
                 str(found.get("query", "")),
                 {str(topic): str(each) for topic, each in found.get("ids", {}).items()},
+                str(found.get("bound", "")),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ValueError(

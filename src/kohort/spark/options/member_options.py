@@ -17,6 +17,7 @@ from kohort.assign import (
     StickyAssignor,
 )
 from kohort.assign.server.catalog import BUILT_IN
+from kohort.spark.options.bound_partitions import BoundAssignor, BoundPartitions
 from kohort.spark.options.option_values import Given, listed
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ _ELSEWHERE = {
 class MemberOptions:
     """The options of a member. `assignor` None stands for the protocol's default.
 
+    `bound` are the partitions that belong to the query's checkpoint; `allow_shared_state` lets a query with state share
+    and take over partitions.
+
     `weight` is the weight of this job for the assignor `capacity`; None stands for the cores of its Spark.
     """
 
@@ -67,6 +71,8 @@ class MemberOptions:
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 300_000
     metadata_max_age_ms: int = METADATA_MAX_AGE_MS
+    bound: BoundPartitions | None = None
+    allow_shared_state: bool = False
 
     @property
     def group_protocol(self) -> GroupProtocol:
@@ -82,6 +88,8 @@ class MemberOptions:
 
     def assignors(self, cores: float) -> tuple[Assignor, ...]:
         """Return the member's own assignors for the classic protocol; the job has `cores` cores."""
+        if self.bound is not None:
+            return (BoundAssignor(self.bound, is_eager=self.protocol == "eager"),)
         if self.protocol == "consumer":
             return ()
         if self.protocol == "auto":
@@ -96,21 +104,24 @@ def member_options(given: Given) -> MemberOptions:
             raise ValueError(f"kafka.{name} cannot be set: use the option {meant}, which takes {_words(meant)}")
     group_id = given.required("group.id", "the name of the group to be a member of", "kafka.group.id")
     protocol, assignor = _protocol_and_assignor(given)
+    bound = _bound(given, protocol, assignor)
     defaults = MemberOptions(group_id)
     session_timeout_ms = given.number("kafka.session.timeout.ms", least=1)
     heartbeat_interval_ms = given.number("kafka.heartbeat.interval.ms", least=1)
     found = MemberOptions(
         group_id,
-        protocol,
+        "cooperative" if bound is not None and protocol == "auto" else protocol,
         assignor,
         _weight(given, assignor),
-        given.text("instance.id", "kafka.group.instance.id") or None,
+        given.text("instance.id", "kafka.group.instance.id") or (bound and bound.instance_id(group_id)) or None,
         given.choice("onOffsetMismatch", MISMATCHES, defaults.on_offset_mismatch),
         given.choice("onNewCheckpoint", ON_NEW_CHECKPOINT, defaults.on_new_checkpoint),
         session_timeout_ms or defaults.session_timeout_ms,
         heartbeat_interval_ms or defaults.heartbeat_interval_ms,
         given.number("kafka.max.poll.interval.ms", least=1) or defaults.rebalance_timeout_ms,
         given.number("kafka.metadata.max.age.ms", least=1) or defaults.metadata_max_age_ms,
+        bound,
+        given.truth("allowSharedState", default=False),
     )
     if found.heartbeat_interval_ms >= found.session_timeout_ms:
         raise ValueError(
@@ -118,6 +129,23 @@ def member_options(given: Given) -> MemberOptions:
             f" kafka.session.timeout.ms, which is {found.session_timeout_ms}"
         )
     return found
+
+
+def _bound(given: Given, protocol: Protocol, assignor: str | None) -> BoundPartitions | None:
+    """Return the partitions that are bound to the checkpoint. Raises ValueError for options that contradict them."""
+    if (text := given.text("boundPartitions")) is None:
+        return None
+    group = "the group's offsets do not decide where reading continues"
+    for name, value, why in (
+        ("protocol", protocol == "consumer", "the broker would assign the partitions of a query that is away"),
+        ("assignor", assignor is not None, "a partition belongs to its checkpoint"),
+        ("onOffsetMismatch", (given.text("onOffsetMismatch") or "").lower() == "group", group),
+        ("onNewCheckpoint", (given.text("onNewCheckpoint") or "").lower() == "group", group),
+        ("allowSharedState", given.truth("allowSharedState", default=False), "the state would be shared"),
+    ):
+        if value:
+            raise ValueError(f"{name} is {given.text(name)!r}: it does not go with boundPartitions, as {why}")
+    return BoundPartitions.parse(text)
 
 
 def _protocol_and_assignor(given: Given) -> tuple[Protocol, str | None]:

@@ -42,6 +42,7 @@ KNOWN: dict[Kind, tuple[str, ...]] = {
         *_READ,
         *_LIMITS,
         *("group.id", "protocol", "assignor", "assignor.weight", "instance.id", "onOffsetMismatch", "onNewCheckpoint"),
+        *("boundPartitions", "allowSharedState"),
     ),
     # A batch is in no group: a prefix of the group's name has no effect.
     "batch": (
@@ -75,6 +76,8 @@ _ONLY_STREAM = (
     "instance.id",
     "onOffsetMismatch",
     "onNewCheckpoint",
+    "boundPartitions",
+    "allowSharedState",
 )
 _NOT_FOR_MEMBERS = {
     "assign": "the group assigns partitions: name topics by subscribe or subscribePattern",

@@ -68,9 +68,10 @@ class KohortSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         """Return the stream reader, which becomes a member of the group when Spark asks it for a batch."""
+        from kohort.spark.membership.query_plan import options_key
         from kohort.spark.source.stream_reader import StreamReader
 
-        return StreamReader(self._parsed("stream", schema), self.cores)
+        return StreamReader(self._parsed("stream", schema), self.cores, plan_key=options_key(self.options))
 
     def _parsed(self, kind: Kind, schema: StructType) -> SourceOptions:
         """Return the options. Raises ValueError if `schema`, which `load()` returned, is no longer that of values."""

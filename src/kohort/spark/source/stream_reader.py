@@ -57,7 +57,8 @@ class StreamPiece(InputPartition):  # type: ignore[misc]
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads topics as a member of a group. `cores` are the query's: they weigh it, and split what it reads.
 
-    `listener` and `finished` are those of `StreamMember`; they run in the process that is the member.
+    `listener` and `finished` are those of `StreamMember`; they run in the process that is the member. `plan_key` is the
+    `options_key` of its options.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         cores: int,
         listener: RebalanceListener | None = None,
         finished: Finished | None = None,
+        plan_key: str = "",
     ) -> None:
         assert options.member is not None, "a stream is a member of a group"
         self.options = options
@@ -75,6 +77,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self.finished = finished
         self._thread: LoopThread | None = None
         self._member: StreamMember | None = None
+        self._plan_key = plan_key
+        self._ends_now = False
         self._is_over = False
         self._replayed = 0
         self._calls = Calls()
@@ -103,7 +107,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """End this run at the present ends of the topics."""
         self._calls.called()
-        self._call(self._joined().set_targets())
+        self._ends_now = True  # the member joins when its checkpoint is known, with the first request for a batch
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Commit the batch that ended at `start`, and return the end of the next one, or `start` where none is due."""
@@ -112,7 +116,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return start
         self._calls.called()
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.options.limits
-        member = self._joined()
+        member = self._joined(begun)
         self._call(member.check_siblings())
         end = self._call(member.next(begun, limits))
         self._calls.is_planned = end != begun
@@ -159,13 +163,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         if isinstance(partition, StreamPiece):
             yield from read_rows(self.options.read, partition.ranges, partition.topic_ids)
 
-    def _joined(self) -> StreamMember:
+    def _joined(self, last: StreamOffset) -> StreamMember:
         from kohort.spark.loop_thread import LoopThread
 
         if self._member is None:
             self._thread = LoopThread(f"kohort member of {self.group_id}")
             try:
-                self._member = self._call(self._start())
+                self._member = self._call(self._start(last))
             except BaseException:
                 self._thread.close()
                 self._thread = None
@@ -174,13 +178,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
                 signal.signal(signal.SIGTERM, self._terminated)
         return self._member
 
-    async def _start(self) -> StreamMember:
+    async def _start(self, last: StreamOffset) -> StreamMember:
         import asyncio
 
         from kohort.spark.membership.application import Application, session_files
+        from kohort.spark.membership.query_plan import published
         from kohort.spark.membership.stream_member import StreamMember
 
-        member = await StreamMember.join(self.options, self.cores, self.listener, self.finished, self._calls)
+        operators = published(os.getppid(), self._plan_key)
+        member = await StreamMember.join(
+            self.options, self.cores, self.listener, self.finished, self._calls, last, operators
+        )
+        if self._ends_now:
+            await member.set_targets()
         following = _follow(Application(session_files()), member)
         self._watch = asyncio.create_task(following, name="kohort query watches its application")
         return member

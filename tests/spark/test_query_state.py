@@ -1,0 +1,115 @@
+"""Real queries with state: what the listener finds in their plans, and what a second job of the group gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.state import GroupStateTimeout
+from tests.spark.cluster import Topic
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+
+Shape = Callable[[DataFrame], DataFrame]
+
+
+def windows(rows: DataFrame) -> DataFrame:
+    late = rows.withWatermark("timestamp", "1 minute")
+    return late.groupBy(F.window("timestamp", "1 minute"), "key").count()
+
+
+def joined(rows: DataFrame) -> DataFrame:
+    other = (
+        rows.sparkSession.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", 9)
+        .load()
+        .withWatermark("timestamp", "1 minute")
+        .alias("r")
+    )
+    return rows.withWatermark("timestamp", "1 minute").alias("k").join(other, F.expr("k.timestamp = r.timestamp"))
+
+
+def totals(key: tuple[bytes], frames: Iterator[pd.DataFrame], state: object) -> Iterator[pd.DataFrame]:
+    del key, state
+    yield pd.DataFrame({"n": [sum(map(len, frames))]})
+
+
+SHAPES: dict[str, tuple[Shape, str, str]] = {
+    "windows": (windows, "update", "Aggregate"),
+    "sessions": (
+        lambda rows: (
+            rows.withWatermark("timestamp", "1 minute")
+            .groupBy(F.session_window("timestamp", "1 minute"), "key")
+            .count()
+        ),
+        "append",
+        "Aggregate",
+    ),
+    "duplicates": (lambda rows: rows.dropDuplicates(["key"]), "append", "Deduplicate"),
+    "distinct": (lambda rows: rows.select("key").distinct(), "append", "Deduplicate"),
+    "limit": (lambda rows: rows.limit(1000), "append", "GlobalLimit"),
+    "join": (joined, "append", "Join"),
+    "state function": (
+        lambda rows: rows.groupBy("key").applyInPandasWithState(
+            totals, "n long", "n long", "append", GroupStateTimeout.NoTimeout
+        ),
+        "append",
+        "FlatMapGroupsInPandasWithState",
+    ),
+}
+
+
+def run(spark: SparkSession, topic: Topic, folder: Path, shape: Shape, mode: str, **options: str) -> StreamingQuery:
+    given = {
+        "kafka.bootstrap.servers": topic.bootstrap_servers,
+        "subscribe": topic.name,
+        "group.id": topic.group_id,
+        "startingOffsets": "earliest",
+    }
+    rows = spark.readStream.format("kohort").options(**(given | options)).load()
+    writer = shape(rows).writeStream.format("noop").outputMode(mode)
+    query = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_another_checkpoint_does_not_continue_a_query_with_state(
+    spark: SparkSession, topic: Topic, tmp_path: Path, name: str
+) -> None:
+    shape, mode, operator = SHAPES[name]
+    topic.fill(30)
+    run(spark, topic, tmp_path / "a", shape, mode)
+    topic.fill(30)
+    with pytest.raises(StreamingQueryException, match="belongs to the state in the checkpoint"):
+        run(spark, topic, tmp_path / "b", shape, mode, onNewCheckpoint="group")
+    assert topic.committed() == {0: 10, 1: 10, 2: 10}
+    if name == "windows":
+        run(spark, topic, tmp_path / "a", shape, mode)
+        assert topic.committed() == {0: 20, 1: 20, 2: 20}
+    topic.commit({0: 20, 1: 20, 2: 20})
+    topic.join()
+    with pytest.raises(StreamingQueryException, match=rf"keeps state \({operator}\), and the group"):
+        run(spark, topic, tmp_path / "c", shape, mode)
+
+
+@pytest.mark.parametrize("name", ["plain", "static join"])
+def test_queries_without_state_continue_each_others_work(
+    spark: SparkSession, topic: Topic, tmp_path: Path, name: str
+) -> None:
+    numbers = spark.range(3)
+    shape: Shape = {
+        "plain": lambda rows: rows.selectExpr("upper(cast(value AS string)) AS v"),
+        "static join": lambda rows: rows.join(numbers, F.expr("id = partition")),
+    }[name]
+    topic.fill(30)
+    run(spark, topic, tmp_path / "a", shape, "append")
+    topic.fill(30)
+    run(spark, topic, tmp_path / "b", shape, "append", onNewCheckpoint="group")
+    assert topic.committed() == {0: 20, 1: 20, 2: 20}
