@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 from tests.integration.commands import Commands
+from tests.integration.test_broker_command import running
+
+from kohort.broker.embedded import EmbeddedBroker
 
 
 @pytest.mark.parametrize(
@@ -79,3 +83,22 @@ def test_every_verb_has_help_with_an_example(kohort: Commands) -> None:
         outcome = kohort(*words, "--help")
         assert outcome.status == 0
         assert "examples:\n" in outcome.out, words
+
+
+def test_an_advertised_listener_that_does_not_resolve_is_named_with_the_broker_that_sent_it(
+    kohort: Commands, tmp_path: Path
+) -> None:
+    with running("--data", str(tmp_path / "data"), "--advertised", "kafka-7.invalid:9092") as (_, address):
+        outcome = kohort("topics", "create", "t", "--bootstrap-server", address)
+    assert outcome.status == 1
+    assert outcome.err == (
+        f"kohort: {address} answered and sent this client to kafka-7.invalid:9092, its advertised.listeners, which does"
+        " not resolve\n"
+    )
+
+
+def test_a_tls_listener_that_is_met_in_plain_text_is_taken_for_one(kohort: Commands, tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "data", security_protocol="SSL") as broker:
+        outcome = kohort("topics", "list", "--bootstrap-server", broker.bootstrap_servers)
+    assert outcome.status == 1
+    assert "closed the connection of a client without TLS: if it is a TLS listener, set" in outcome.err

@@ -112,6 +112,11 @@ def sentence_of(error: KafkaError, bootstrap: str) -> str:
 
 def unreachable(bootstrap: str, error: BaseException) -> str:
     """Return the sentence for a cluster that does not answer, with what to do."""
+    if "a TLS listener" in str(error):
+        return (
+            f"{bootstrap} closed the connection of a client without TLS: if it is a TLS listener, set security.protocol"
+            " in a file for --command-config; if it is no broker, name one with --bootstrap-server or KOHORT_BOOTSTRAP"
+        )
     return (
         f"{no_answer(bootstrap, error)}: start one with `kohort broker --data DIR`, "
         "or name another with --bootstrap-server or KOHORT_BOOTSTRAP"

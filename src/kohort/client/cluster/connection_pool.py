@@ -7,6 +7,7 @@ down is not flooded with attempts. Callers meanwhile wait for it.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from kohort.client.cluster.retry import Waits
 from kohort.model.errors import KafkaError
 from kohort.net.connection import Connection
 from kohort.net.sasl import Sasl
+from kohort.net.tls import TlsFailed
 
 
 @dataclass(eq=False)
@@ -43,6 +45,7 @@ class Pool:
     sasl: Sasl | None
     _peers: dict[tuple[str, int, str], _Peer] = field(default_factory=dict)
     _apart: dict[Connection, None] = field(default_factory=dict)
+    _reached: dict[str, None] = field(default_factory=dict)
     _is_closed: bool = False
 
     async def connection(self, broker: Broker, lane: str = "") -> Connection:
@@ -73,6 +76,7 @@ class Pool:
                 peer.not_before_s = asyncio.get_running_loop().time() + peer.waits.next_s()
                 raise
             peer.waits.reset()
+            self._reached[broker.address] = None
             return peer.connection
 
     def connected(self, broker: Broker, lane: str = "") -> Connection | None:
@@ -102,14 +106,27 @@ class Pool:
         self.drop()
 
     async def _open(self, broker: Broker) -> Connection:
-        connection = await Connection.open(
-            broker.host,
-            broker.port,
-            self.client_id,
-            tls=self.tls,
-            sasl=self.sasl,
-            timeout_ms=self.connect_timeout_ms,
-        )
+        try:
+            connection = await Connection.open(
+                broker.host,
+                broker.port,
+                self.client_id,
+                tls=self.tls,
+                sasl=self.sasl,
+                timeout_ms=self.connect_timeout_ms,
+            )
+        except KafkaError as error:
+            if not isinstance(error.__cause__, OSError) or broker.node_id < 0 or not self._reached:
+                raise
+            raise self._wrongly_advertised(broker, error) from error.__cause__
         if self._is_closed:
             connection.close()
         return connection
+
+    def _wrongly_advertised(self, broker: Broker, error: KafkaError) -> KafkaError:
+        """Return the error of a broker that cannot be reached where the metadata of another one has it."""
+        if isinstance(error, TlsFailed) or broker.address in self._reached:
+            return error
+        why = "which does not resolve" if isinstance(error.__cause__, socket.gaierror) else f"but {error.text}"
+        text = f"{next(iter(self._reached))} answered and sent this client to {broker.address}, its"
+        return KafkaError(error.code, f"{text} advertised.listeners, {why}")
