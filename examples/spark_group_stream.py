@@ -37,7 +37,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
         spark, "flights", bootstrap_servers=address, group_id="delays", auto_offset_reset="earliest"
     ) as stream:
         metrics = stream.run(add, until=lambda stream: stream.is_caught_up, timeout_s=60)
-    print(f"{metrics.rows} flights, {metrics.lost_rounds} rounds lost to a rebalance")
+    print(f"{metrics.offsets} flights, {metrics.lost_rounds} rounds lost to a rebalance")
     print(sorted(delays.items()))
 
     with Admin(address) as admin:

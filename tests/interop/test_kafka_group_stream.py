@@ -75,7 +75,7 @@ def test_stream_reads_every_row_once_and_the_next_goes_on(
     with stream_of(spark, group, max_rows_per_round=300, rows_on_driver=rows_on_driver) as stream:
         metrics = stream.run(collect(rows), until=is_caught_up, timeout_s=60)
     assert rows == expected(written)
-    assert metrics.rows == 1000
+    assert metrics.offsets == 1000
     written = merged([written, produce("kafka_python", broker.bootstrap, group.topic, keyed(100, 11, 1000))])
     with stream_of(spark, group, rows_on_driver=rows_on_driver) as stream:
         stream.run(collect(rows), until=is_caught_up, timeout_s=60)

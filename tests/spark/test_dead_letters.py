@@ -92,7 +92,7 @@ def test_a_group_stream_decodes_its_rounds_and_commits_behind_bad_records(
     ) as stream:
         metrics = stream.run(keep, until=lambda stream: stream.is_caught_up, timeout_s=60)
     assert sorted(found) == WANTED
-    assert (metrics.rows, written(broker, letters)) == (20, 4)
+    assert (metrics.offsets, written(broker, letters)) == (20, 4)
     assert metrics.dead_letters == (4 if rows_on_driver else 0)
 
 

@@ -108,7 +108,7 @@ def test_a_round_whose_rows_another_member_stored_is_lost_and_read_on_from_there
     with stream:
         metrics = stream.run(exactly_once(table, rows), until=is_caught_up, timeout_s=60)
     assert outcomes == [False, True]
-    assert (metrics.lost_rounds, metrics.rows) == (1, 26)
+    assert (metrics.lost_rounds, metrics.offsets) == (1, 26)
     assert values_in(table) == Counter(values)
 
 
@@ -161,7 +161,7 @@ def test_a_round_that_the_table_took_is_done_although_the_group_refuses_its_comm
     with stream:
         metrics = stream.run(exactly_once(table, removed), until=is_caught_up, timeout_s=60)
     assert outcomes == [True]
-    assert (metrics.rows, metrics.lost_rows) == (30, 0)
+    assert (metrics.offsets, metrics.lost_offsets) == (30, 0)
     assert values_in(table) == Counter(values)
     assert topic.committed() == {0: 10, 1: 10, 2: 10}
 

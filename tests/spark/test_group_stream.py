@@ -44,7 +44,7 @@ def test_every_row_is_handed_over_once_and_committed(spark, topic):
     with stream_of(spark, topic, max_rows_per_round=300) as stream:
         metrics = stream.run(collect_into(rows), until=is_caught_up, timeout_s=60)
     assert rows == Counter(values)
-    assert (metrics.rounds, metrics.rows, metrics.lost_rounds) == (4, 1000, 0)
+    assert (metrics.rounds, metrics.offsets, metrics.lost_rounds) == (4, 1000, 0)
     assert topic.committed() == {0: 334, 1: 333, 2: 333}
 
 
@@ -195,7 +195,7 @@ def test_a_round_whose_member_was_removed_is_lost_and_read_again(spark, topic):
     with stream:
         metrics = stream.run(once_removed, until=is_caught_up, timeout_s=60)
     assert outcomes == [False, True]
-    assert (metrics.lost_rounds, metrics.lost_rows, metrics.rows) == (1, 30, 30)
+    assert (metrics.lost_rounds, metrics.lost_offsets, metrics.offsets) == (1, 30, 30)
     assert rows == Counter(values * 2)
     assert topic.committed() == {0: 10, 1: 10, 2: 10}
 
@@ -335,7 +335,7 @@ def test_a_closed_stream_has_its_progress_and_a_report_of_its_ownership_and_lag(
     reached = stream.progress
     assert (reached.group, reached.partitions, reached.lag, reached.read_again) == (topic.group_id, 3, 0, 0)
     text = path.read_text()
-    assert "<b>90</b><span>rows committed</span>" in text
+    assert "<b>90</b><span>offsets committed</span>" in text
     assert all(f"{topic.name} {number}" in text for number in range(3)), "each partition has a row in the plot"
 
 

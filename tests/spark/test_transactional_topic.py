@@ -106,7 +106,7 @@ def test_a_round_of_a_member_that_lost_its_partitions_is_aborted(spark, topic, t
         metrics = stream.run(writer, until=is_caught_up, timeout_s=60)
     assert outcomes[0] is False
     assert outcomes[-1] is True
-    assert metrics.lost_rows == metrics.rows == 30
+    assert metrics.lost_offsets == metrics.offsets == 30
     assert written(target) == Counter(values)
 
 

@@ -50,7 +50,7 @@ RoundFunction = Callable[["DataFrame", Round], object]
 ArrowFunction = Callable[["pa.Table", Round], object]
 
 ROWS_ON_DRIVER = 50_000
-"""Rounds up to this many rows are decoded by the application itself, which is faster than the tasks of a job."""
+"""Rounds of up to this many offsets are decoded by the application itself, which is faster than the tasks of a job."""
 
 BYTES_ON_DRIVER = 64 << 20
 """Bytes of decoded rows at which a round read by the application ends early."""
@@ -58,12 +58,13 @@ BYTES_ON_DRIVER = 64 << 20
 
 @dataclass(slots=True)
 class StreamMetrics:
-    """Metrics of a stream: rounds and rows committed, those lost to a rebalance, and how long rounds took."""
+    """Metrics of a stream: rounds and offsets committed, those lost to a rebalance, and how long rounds took."""
 
     rounds: int = 0
-    rows: int = 0
+    offsets: int = 0
+    """Offsets of committed rounds; compaction and transactions may have left fewer records."""
     lost_rounds: int = 0
-    lost_rows: int = 0
+    lost_offsets: int = 0
     dead_letters: int = 0
     """Records in the dead-letter topic of rounds that the application decoded; executors log theirs."""
     last_round_ms: float = 0.0
@@ -73,7 +74,7 @@ class StreamMetrics:
     def count(self, done: Round, seconds: float) -> None:
         """Add a committed round."""
         self.rounds += 1
-        self.rows += done.size
+        self.offsets += done.size
         self.last_round_ms = seconds * 1000
         self.longest_round_ms = max(self.longest_round_ms, self.last_round_ms)
         self.total_round_ms += self.last_round_ms
@@ -81,7 +82,7 @@ class StreamMetrics:
     def lose(self, lost: Round) -> None:
         """Add a round whose commit the group refused."""
         self.lost_rounds += 1
-        self.lost_rows += lost.size
+        self.lost_offsets += lost.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class _Running:
 class GroupStream:
     """Rounds of rows from topics, shared with the other members of a group.
 
-    `max_rows_per_round` bounds a round; `rows_on_driver` is the size up to which the application decodes a round
+    `max_rows_per_round` bounds a round, in offsets; `rows_on_driver` are those up to which the application decodes it
     itself instead of having the executors read it. `include_headers` adds the column `headers`. With `registry`,
     `subject`, `version`, `schema` and `value_format`, which are those of `kohort.spark.decode`, the column `value` is
     decoded; bad records have null there and the reason in the column `error`, or go to `dead_letter_topic`. The
@@ -342,7 +343,7 @@ class GroupStream:
 
     @property
     def lag(self) -> dict[TopicPartition, int]:
-        """Records between the committed position and the end, per owned partition whose position is known."""
+        """Offsets between the committed position and the end, per owned partition whose position is known."""
         return self._running.gate.owned.lag if self._running else {}
 
     @property
@@ -374,11 +375,11 @@ class GroupStream:
             sum(lags),
             max(lags, default=0),
             member.rebalances,
-            self.metrics.lost_rows,
+            self.metrics.lost_offsets,
         )
 
     def _sample(self, running: _Running) -> None:
-        self._history.sample(sum(running.gate.owned.lag.values()), self.metrics.rows, self.metrics.lost_rows)
+        self._history.sample(sum(running.gate.owned.lag.values()), self.metrics.offsets, self.metrics.lost_offsets)
 
     def _report_at_end(self) -> None:
         if self._report is not None:

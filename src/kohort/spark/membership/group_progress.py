@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupProgress:
-    """One member's place in its group. `lag` and `longest_lag` are records behind the ends of its partitions.
+    """One member's place in its group. `lag` and `longest_lag` are offsets behind the ends of its partitions.
 
-    `rebalances` are those of this member. `read_again` are records that are read more than once: those of a batch that
+    `rebalances` are those of this member. `read_again` are offsets that are read more than once: those of a batch that
     was run again after a restart, and those whose commit the group refused, which their next owner reads again.
     """
 
@@ -31,7 +31,7 @@ class GroupProgress:
     def __str__(self) -> str:
         return (
             f"group {self.group}: generation {self.generation}, {self.partitions} partitions, lag {self.lag} (longest"
-            f" {self.longest_lag}), {self.rebalances} rebalances, {self.read_again} records read again"
+            f" {self.longest_lag}), {self.rebalances} rebalances, {self.read_again} offsets read again"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class GroupProgress:
             "offsetsBehindLatest": self.lag,
             "maxOffsetsBehindLatest": self.longest_lag,
             "rebalances": self.rebalances,
-            "recordsReadAgain": self.read_again,
+            "offsetsReadAgain": self.read_again,
         }
 
     @classmethod
@@ -56,7 +56,7 @@ class GroupProgress:
             found["offsetsBehindLatest"],
             found["maxOffsetsBehindLatest"],
             found["rebalances"],
-            found["recordsReadAgain"],
+            found["offsetsReadAgain"],
         )
 
 

@@ -117,7 +117,7 @@ class StreamMember:
         self._has_targets = False
         self._is_first = True
         self.read_again = 0
-        """Records that are read more than once: of batches that were replayed, or that the group did not commit."""
+        """Offsets that are read more than once: of batches that were replayed, or that the group did not commit."""
         self.is_over = False
         """Whether the member has left, or is about to."""
         self._leaving: asyncio.Task[None] | None = None

@@ -1,4 +1,4 @@
-"""History of a stream for its report: which partitions it owned when, its lag and its rows, in bounded memory."""
+"""History of a stream for its report: which partitions it owned when, its lag and its offsets, in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _INTERVAL_MS = 100
 
 
 class Sample(NamedTuple):
-    """The stream at one time: how many records it is behind, and how many it has committed and lost so far."""
+    """The stream at one time: how many offsets it is behind, and how many it has committed and lost so far."""
 
     at_ms: int
     lag: int
-    rows: int
-    lost_rows: int
+    offsets: int
+    lost_offsets: int
 
 
 class Owned(NamedTuple):
@@ -85,14 +85,14 @@ class StreamHistory:
             if gone:
                 self._changes.append((now_ms, f"{sign}{len(gone)}"))
 
-    def sample(self, lag: int, rows: int, lost_rows: int) -> None:
+    def sample(self, lag: int, offsets: int, lost_offsets: int) -> None:
         """Record the stream as it is now, in the place of a sample from a moment ago."""
         now_ms, last_ms = self._clock(), self._samples[-1].at_ms
         with self._lock:
             if len(self._samples) > 1 and now_ms - last_ms < self._interval_ms:
-                self._samples[-1] = Sample(last_ms, lag, rows, lost_rows)
+                self._samples[-1] = Sample(last_ms, lag, offsets, lost_offsets)
                 return
-            self._samples.append(Sample(now_ms, lag, rows, lost_rows))
+            self._samples.append(Sample(now_ms, lag, offsets, lost_offsets))
             if len(self._samples) > SAMPLES:
                 del self._samples[1::2]
                 self._interval_ms *= 2

@@ -22,16 +22,16 @@ MARKS = 12
 """Rebalances whose lines are drawn; more would hide the rest."""
 
 _COLUMNS = 120
-_NUMERIC = ("generation", "partitions", "lag", "rebalances", "records read again")
+_NUMERIC = ("generation", "partitions", "lag", "rebalances", "offsets read again")
 
 
 def stream_report(progress: GroupProgress, history: StreamHistory) -> str:
     """Return the report as HTML."""
     figures = [
-        (f"{history.samples[-1].rows:,}", "rows committed", ""),
-        (f"{progress.lag:,}", "records behind at the end", "bad" if progress.lag else "good"),
+        (f"{history.samples[-1].offsets:,}", "offsets committed", ""),
+        (f"{progress.lag:,}", "offsets behind at the end", "bad" if progress.lag else "good"),
         (f"{progress.rebalances:,}", "rebalances", ""),
-        (f"{progress.read_again:,}", "records read again by others", ""),
+        (f"{progress.read_again:,}", "offsets read again by others", ""),
     ]
     began = datetime.fromtimestamp(history.started_ms / 1000, UTC)
     shown = len(_shown(history))
@@ -59,7 +59,7 @@ def picture_of(history: StreamHistory) -> Picture:
     counts: dict[int, int] = {}
     for before, after in pairwise(samples):
         column = (after.at_ms - history.started_ms) // column_ms
-        counts[column] = counts.get(column, 0) + after.rows - before.rows
+        counts[column] = counts.get(column, 0) + after.offsets - before.offsets
     return Picture(
         history.started_ms,
         end_ms,
@@ -71,8 +71,8 @@ def picture_of(history: StreamHistory) -> Picture:
         column_ms,
         marks=[Mark(at_ms, text, text.startswith("lost")) for at_ms, text in history.changes[-MARKS:]],
         ownership_title="Which partitions this member owned",
-        lag_title="Lag: records behind the ends of its partitions",
-        rate_title="Records committed per second" if column_ms == 1000 else f"Records committed per {column_ms:,} ms",
+        lag_title="Lag: offsets behind the ends of its partitions",
+        rate_title="Offsets committed per second" if column_ms == 1000 else f"Offsets committed per {column_ms:,} ms",
     )
 
 

@@ -17,5 +17,5 @@ def test_progress_is_read_from_latest_offsets_and_other_sources_have_none() -> N
 
 def test_progress_as_text_is_one_line_for_a_log() -> None:
     assert str(PROGRESS) == (
-        "group delays: generation 4, 2 partitions, lag 30 (longest 20), 3 rebalances, 7 records read again"
+        "group delays: generation 4, 2 partitions, lag 30 (longest 20), 3 rebalances, 7 offsets read again"
     )

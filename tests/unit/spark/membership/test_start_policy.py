@@ -29,5 +29,6 @@ def test_the_latest_offset_is_before_what_an_open_transaction_has_written(
         return dict.fromkeys(partitions, 90)
 
     monkeypatch.setattr("kohort.spark.membership.start_policy.list_ends", stable)
-    begin = ResetPolicy("latest", isolation).begin(cast(Cluster, None), {P: Log(0, 100)})
-    assert asyncio.run(begin) == {P: start}
+    policy = ResetPolicy("latest", isolation)
+    policy.see([P])
+    assert asyncio.run(policy.begin(cast(Cluster, None), {P: Log(0, 100)})) == {P: start}

@@ -54,7 +54,7 @@ def test_samples_of_a_long_run_are_thinned_and_its_last_rows_stay(times: Iterato
         history.sample(number, number, 0)
     assert SAMPLES / 4 < len(history.samples) <= SAMPLES
     assert history.samples[0].at_ms == history.started_ms
-    assert history.samples[-1].rows == 20 * SAMPLES - 1
+    assert history.samples[-1].offsets == 20 * SAMPLES - 1
 
 
 def test_the_plot_has_the_rows_of_a_round_in_the_column_of_their_time(times: Iterator[int]) -> None:
@@ -85,4 +85,4 @@ def test_the_report_is_one_page_of_bounded_size_that_refers_to_nothing_outside(t
 
 def test_a_stream_that_never_owned_anything_has_a_report(times: Iterator[int]) -> None:
     text = stream_report(PROGRESS, StreamHistory(lambda: next(times)))
-    assert "records read again by others" in text
+    assert "offsets read again by others" in text
