@@ -398,8 +398,8 @@ class GroupStream:
             is_committed = self._commit(thread, gate, done, began)
         except KafkaError as error:
             is_lost = error.code is ErrorCode.OFFSET_OUT_OF_RANGE
-            if is_lost and gate.starting.policy.fails_on_data_loss:
-                raise KafkaError(error.code, f"{error.text}; fail_on_data_loss=False continues there") from None
+            if is_lost and (policy := gate.starting.policy).fails_on_data_loss:
+                raise KafkaError(error.code, f"{error.text}; {policy.advice}") from None
             if not is_lost and error.code not in (
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 ErrorCode.UNKNOWN_TOPIC_ID,

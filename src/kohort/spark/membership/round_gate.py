@@ -176,7 +176,7 @@ class RoundGate:
     def use_store(self, store: OffsetStore | None, *, is_exact: bool = False) -> None:
         """Take offsets from `store` from the next round on; None: from the group. `is_exact`: no row may be missing."""
         if isinstance(policy := self.starting.policy, ResetPolicy):
-            policy.is_exact = is_exact
+            policy.is_exact, policy.has_store = is_exact, store is not None
         if store is not self.starting.store:
             self.starting.store = store
             self.owned.forget()

@@ -90,6 +90,11 @@ class StartPolicy(ABC):
     def fails_on_data_loss(self) -> bool:
         """Whether an offset that the log does not hold ends the job."""
 
+    @property
+    @abstractmethod
+    def advice(self) -> str:
+        """Why an offset that the log does not hold ends the job, and what to do."""
+
     @abstractmethod
     def see(self, partitions: Iterable[TopicPartition]) -> None:
         """Remember which partitions exist when the job starts."""
@@ -118,13 +123,15 @@ class ResetPolicy(StartPolicy):
     """The consumer's `auto_offset_reset` for partitions that exist when a group begins; later ones are read whole.
 
     The latest offset is what `isolation` lets be read. While `is_exact`, each row is promised once: then the default of
-    `reset` is "earliest" instead of "latest", and that of `fails_on_data_loss` is true.
+    `reset` is "earliest" instead of "latest", and that of `fails_on_data_loss` is true. `has_store`: a table's offsets
+    come before the group's, so resetting the group's changes nothing where the table has some.
     """
 
     def __init__(
         self, reset: Reset | None, isolation: int = READ_UNCOMMITTED, *, fails_on_data_loss: bool | None = None
     ) -> None:
         self.is_exact = False
+        self.has_store = False
         self._reset = reset
         self._isolation = isolation
         self._fails_on_data_loss = fails_on_data_loss
@@ -140,6 +147,17 @@ class ResetPolicy(StartPolicy):
         """Whether an offset that the log does not hold ends the job."""
         given = self._fails_on_data_loss
         return self.reset == "none" or (self.is_exact if given is None else given)
+
+    @property
+    def advice(self) -> str:
+        """It names the offsets that decide, and `fail_on_data_loss` only beside a reset with which it has an effect."""
+        move = "set the table's offsets (set_offsets)" if self.has_store else "reset the group's offsets"
+        if self.reset == "none":
+            return f'auto_offset_reset is "none": {move}, or choose earliest or latest with fail_on_data_loss=False'
+        return (
+            f"fail_on_data_loss is true: rows are lost; {move}, or pass fail_on_data_loss=False to continue at the"
+            " first offset of the log"
+        )
 
     @property
     def is_marking(self) -> bool:
@@ -166,14 +184,7 @@ class ResetPolicy(StartPolicy):
         """Return the first offset, or raise NoOffset where rows may not be lost."""
         if not self.fails_on_data_loss:
             return _first(partition, offset, found)
-        if self.reset == "none":
-            advice = 'auto_offset_reset is "none": reset the group\'s offsets, or choose earliest or latest'
-        else:
-            advice = (
-                "fail_on_data_loss is true: rows are lost; reset the group's offsets, or pass fail_on_data_loss=False"
-                " to continue at the first offset of the log"
-            )
-        raise NoOffset(partition, offset, found, advice)
+        raise NoOffset(partition, offset, found, self.advice)
 
 
 class ChoicePolicy(StartPolicy):
@@ -189,6 +200,14 @@ class ChoicePolicy(StartPolicy):
     def fails_on_data_loss(self) -> bool:
         """The option `failOnDataLoss`."""
         return self._fails_on_data_loss
+
+    @property
+    def advice(self) -> str:
+        """It names the option."""
+        return (
+            "failOnDataLoss is true: rows are lost; reset the group's offsets, or set failOnDataLoss=false to read"
+            " on at the first offset of the log"
+        )
 
     def see(self, partitions: Iterable[TopicPartition]) -> None:
         """Apply the choice to these alone; a partition that is created later begins at its first record."""
@@ -214,13 +233,7 @@ class ChoicePolicy(StartPolicy):
     def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
         """Return the first offset, or raise NoOffset where rows may not be lost."""
         if self._fails_on_data_loss:
-            raise NoOffset(
-                partition,
-                offset,
-                found,
-                "failOnDataLoss is true: rows are lost; reset the group's offsets, or set failOnDataLoss=false to read"
-                " on at the first offset of the log",
-            )
+            raise NoOffset(partition, offset, found, self.advice)
         return _first(partition, offset, found)
 
     def deleted(self, partitions: Iterable[TopicPartition]) -> None:

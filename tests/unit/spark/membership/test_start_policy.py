@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
 from typing import cast
 
@@ -11,7 +12,7 @@ import pytest
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.offset_specs import LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.start_policy import Log, ResetPolicy
+from kohort.spark.membership.start_policy import Log, NoOffset, ResetPolicy
 
 P = TopicPartition("flights", 0)
 
@@ -32,3 +33,19 @@ def test_the_latest_offset_is_before_what_an_open_transaction_has_written(
     policy = ResetPolicy("latest", isolation)
     policy.see([P])
     assert asyncio.run(policy.begin(cast(Cluster, None), {P: Log(0, 100)})) == {P: start}
+
+
+@pytest.mark.parametrize(
+    ("has_store", "move"), [(False, "reset the group's offsets"), (True, "set the table's offsets (set_offsets)")]
+)
+def test_a_lost_offset_is_to_be_moved_where_it_is_stored(has_store: bool, move: str) -> None:
+    policy = ResetPolicy(None, fails_on_data_loss=True)
+    policy.has_store = has_store
+    with pytest.raises(NoOffset, match=rf"{re.escape(move)}, or pass fail_on_data_loss=False"):
+        policy.instead(P, 5, Log(10, 20))
+
+
+def test_without_a_reset_an_option_alone_does_not_continue() -> None:
+    policy = ResetPolicy("none", fails_on_data_loss=False)
+    with pytest.raises(NoOffset, match=r'is "none": .*, or choose earliest or latest with fail_on_data_loss=False'):
+        policy.instead(P, 5, Log(10, 20))
