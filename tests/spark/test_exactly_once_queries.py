@@ -5,45 +5,56 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 from tests.spark.cluster import Topic
 from tests.spark.lake import lake_table, rows_in
 
 from kohort.spark import exactly_once
 from kohort.spark.source.data_source import register
 from kohort.spark.tables import Table
+from kohort.wire.record_batches import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    return lake_table("delta", tmp_path)
+    made: Table = lake_table("delta", tmp_path)
+    return made
 
 
-def read_on(
-    spark: SparkSession, topic: Topic, checkpoint: Path, function: Callable[[DataFrame, int], None], most: int = 1000
-) -> None:
-    """Run a query until everything that is there has been read."""
+def rows_of(spark: SparkSession, topic: Topic, most: int = 1000, **options: Any) -> DataFrame:
     register(spark)
-    rows = (
+    return (
         spark.readStream.format("kohort")
         .option("kafka.bootstrap.servers", topic.bootstrap_servers)
         .option("subscribe", topic.name)
         .option("group.id", topic.group_id)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", most)
+        .options(**options)
         .load()
     )
-    writer = rows.writeStream.foreachBatch(function).option("checkpointLocation", str(checkpoint))
+
+
+def run(frame: DataFrame, checkpoint: Path, function: Callable[[DataFrame, int], None], mode: str = "append") -> None:
+    """Run a query until everything that is there has been read."""
+    writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", str(checkpoint)).outputMode(mode)
     query = writer.trigger(availableNow=True).start()
     try:
         query.awaitTermination()
     finally:
         query.stop()
+
+
+def read_on(
+    spark: SparkSession, topic: Topic, checkpoint: Path, function: Callable[[DataFrame, int], None], most: int = 1000
+) -> None:
+    run(rows_of(spark, topic, most), checkpoint, function)
 
 
 def only_values(frame: DataFrame) -> DataFrame:
@@ -97,3 +108,116 @@ def test_a_query_and_a_stream_of_the_group_store_into_one_table(
     store = exactly_once(table, only_values, group=topic.group_id)
     read_on(spark, topic, tmp_path / "another checkpoint", store)
     assert values_in(table) == Counter(values)
+
+
+def stop_after(store: Callable[[DataFrame, int], None], batch: int) -> Callable[[DataFrame, int], None]:
+    """Return a function that is killed after it has stored a batch, before Spark has noted that."""
+
+    def killed(frame: DataFrame, batch_id: int) -> None:
+        store(frame, batch_id)
+        if batch_id == batch:
+            raise ZeroDivisionError
+
+    return killed
+
+
+@pytest.mark.parametrize("group", ["the source's", "another"])
+def test_rows_that_a_join_emits_late_are_stored_although_their_offsets_are_lower(
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path, group: str
+) -> None:
+    """Bills come before their payments; the payments' batches emit rows with the bills' offsets."""
+    bills = topic.fill(60)
+    store = exactly_once(table, only_values, group=topic.group_id if group == "the source's" else "joined")
+    with Topic(topic.bootstrap_servers, f"{topic.name}-paid", partitions=1) as paid:
+        paid.group_id = topic.group_id
+
+        def joined() -> DataFrame:
+            payments = rows_of(spark, paid, 30).selectExpr("decode(value, 'UTF-8') paid")
+            return rows_of(spark, topic).join(payments, on=[_text("value") == _text("paid")])
+
+        for number, values in enumerate((bills[40:], bills[:40])):
+            paid.produce(0, [Record(0, 1_700_000_000_000, b"", value) for value in values])
+            if not number:
+                with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
+                    run(joined(), tmp_path / "checkpoint", stop_after(store, 0))
+            run(joined(), tmp_path / "checkpoint", store)
+    assert values_in(table) == Counter(bills)
+
+
+def test_a_count_that_has_no_offsets_is_stored_once_for_each_batch(
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
+) -> None:
+    store = exactly_once(table)
+    for number in range(2):
+        topic.fill(30)
+        counts = rows_of(spark, topic).groupBy("partition").count()
+        if number:
+            with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
+                run(counts, tmp_path / "checkpoint", stop_after(store, 1), mode="update")
+        run(counts, tmp_path / "checkpoint", store, mode="update")
+    found = Counter((row["partition"], row["count"]) for row in rows_in(table))
+    assert found == Counter((partition, count) for partition in range(3) for count in (10, 20))
+
+
+def test_a_second_query_under_one_name_ends_in_a_sentence(
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
+) -> None:
+    topic.fill(100)
+    halves: list[DataFrame] = []
+    for number in range(2):
+        options: dict[str, Any] = {"group.id": f"{topic.group_id}-{number}"}
+        frame = rows_of(spark, topic, **options)
+        halves.append(frame.where(f"offset % 2 = {number}"))
+    run(halves[0], tmp_path / "0", exactly_once(table, only_values, group="both"))
+    with pytest.raises(
+        StreamingQueryException, match="two queries store under one name, or the checkpoint was deleted"
+    ):
+        run(halves[1], tmp_path / "1", exactly_once(table, only_values, group="both"))
+    run(halves[1], tmp_path / "1", exactly_once(table, only_values))
+    assert values_in(table).total() == 100
+
+
+def test_two_calls_for_one_batch_and_name_end_in_a_sentence(
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
+) -> None:
+    topic.fill(30)
+    store = exactly_once(table, only_values)
+
+    def halves(frame: DataFrame, batch_id: int) -> None:
+        for number in range(2):
+            store(frame.where(f"offset % 2 = {number}"), batch_id)
+
+    with pytest.raises(StreamingQueryException, match="by another call: union the rows of one batch"):
+        read_on(spark, topic, tmp_path / "checkpoint", halves)
+
+
+def test_a_topic_that_was_created_again_is_not_taken_for_stored(
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
+) -> None:
+    topic.fill(50)
+    store = exactly_once(table, only_values)
+    read_on(spark, topic, tmp_path / "checkpoint", store)
+    topic.create_again()
+    topic.fill(80)
+    with pytest.raises(StreamingQueryException, match="it was created again, or this is another cluster"):
+        run(rows_of(spark, topic, failOnDataLoss="false"), tmp_path / "checkpoint", store)
+    assert values_in(table).total() == 50
+
+
+def test_offsets_of_a_version_that_stored_no_batches_are_not_stored_again(
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
+) -> None:
+    """It took offsets from the rows, whatever the name of the offsets was."""
+    values = topic.fill(30)
+    read_on(spark, topic, tmp_path / "checkpoint", lambda _frame, _: None)
+    values += topic.fill(30)
+    batch = spark.read.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap_servers)
+    rows = batch.option("subscribe", topic.name).load()
+    exactly_once(table, only_values, group="name")(rows, 0)
+    values += topic.fill(30)
+    read_on(spark, topic, tmp_path / "checkpoint", exactly_once(table, only_values, group="name"))
+    assert values_in(table) == Counter(values)
+
+
+def _text(column: str) -> Column:
+    return functions.col(column).cast("string")

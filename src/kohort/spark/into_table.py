@@ -3,6 +3,10 @@
 The table stores rows and offsets in one atomic step, and its offsets are the truth: the next owner of a partition
 starts there, and the group's commit follows, so that tools show the lag. After a kill the step is in the table as a
 whole or not at all. It works with any table of the protocol `Table`.
+
+In `foreachBatch`, offsets decide what is stored only where the query is a member of the group that the offsets are
+named after and has no state. The rows of other queries need not come from the offsets that a batch reads: of these the
+table stores the number of the last batch and the query's id.
 """
 
 from __future__ import annotations
@@ -14,13 +18,31 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.rows.frame_spans import computed_once, ends_beyond, require_places, rows_beyond, spans_of
+from kohort.spark.rows.frame_spans import (
+    PLACE,
+    Spans,
+    computed_once,
+    ends_beyond,
+    require_places,
+    rows_beyond,
+    spans_of,
+)
 from kohort.spark.rows.rounds import Round
+from kohort.spark.running_query import RunningQuery, running_query
 from kohort.spark.tables.addresses import table_at
 from kohort.spark.tables.changes.envelopes import ENVELOPES, opened
 from kohort.spark.tables.changes.merge_table import MergeTable
 from kohort.spark.tables.changes.row_change import Change
-from kohort.spark.tables.table import Fenced, Position, Positions, Step, Table
+from kohort.spark.tables.table import (
+    BATCHES,
+    Fenced,
+    OtherTopic,
+    Position,
+    Positions,
+    Step,
+    Table,
+    is_same_topic,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,6 +54,9 @@ Rows = Callable[["DataFrame"], "DataFrame"]
 
 MOST_TRIES = 20
 """How often a micro-batch is reduced to rows that others have not stored meanwhile, before it fails."""
+
+_stored: dict[tuple[str, str, str], tuple[str, int]] = {}
+"""The run and the batch that each table and name has stored last, in this process."""
 
 
 def exactly_once(
@@ -51,7 +76,8 @@ def exactly_once(
     `table` is a DeltaLakeTable, an IcebergTable, a PostgresTable, one's own (`Table`), or an address of one of these:
     `delta:PATH-OR-URL`, `iceberg:CATALOG.NAMESPACE.TABLE`, `postgresql://…?table=NAME`.
     `rows(frame)` transforms the rows of the topics into those to store; without it they are stored as they are.
-    `group` names the offsets in the table for `foreachBatch`; a GroupStream brings its own.
+    `group` names the offsets in the table for `foreachBatch`; without it they have the name of the group that the
+    query's source is a member of, or else the query's id. A GroupStream brings its own.
 
     With `merge_on`, the columns of the key, rows are changes: the last one of a key by `order` (one or more columns, or
     else by offset) takes the place of the row, or removes it where `delete` holds, a condition in Spark's SQL. With
@@ -103,8 +129,11 @@ class ExactlyOnce:
         """
         if isinstance(batch, Round):
             self._add_round(frame, batch)
+        elif query := running_query(frame, batch):
+            self._add_batch_of(query, frame)
         else:
-            self._add_micro_batch(frame)
+            with computed_once(self._with_places(frame)) as kept:
+                self._add_beyond(kept, spans_of(kept), self._group, {})
 
     def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         """Return where a member reads on in partitions that it was assigned; none where the table has no rows of it."""
@@ -129,31 +158,73 @@ class ExactlyOnce:
         self._store(frame, self._group, steps)
         self._found.update({partition: step.stop for partition, step in steps.items()})
 
-    def _add_micro_batch(self, frame: DataFrame) -> None:
-        """Store the rows that are not stored yet. A batch may be repeated, and others may store parts of it."""
-        group = self._group
+    def _add_batch_of(self, query: RunningQuery, frame: DataFrame) -> None:
+        """Store a micro-batch of a streaming query, by its offsets or as a whole."""
+        groups = query.groups
+        name = self.group or (next(iter(groups)) if len(groups) == 1 else query.id)
+        this = (query.run, query.batch)
+        place = (repr(self.table), str(getattr(self.table, "_conninfo", "")), name)
+        if _stored.get(place) == this:
+            raise ValueError(
+                f"batch {query.batch} of this query was stored in {self.table!r} for group {name} by another call:"
+                " union the rows of one batch, or give each exactly_once(table) a group of its own"
+            )
+        if groups == {name} and not query.has_others and not query.is_stateful:
+            self._add_beyond(frame, query.spans, name, query.topic_ids)
+        else:
+            self._add_whole(query, frame, name, "" if name not in groups else query.id)
+        _stored[place] = this
+
+    def _add_whole(self, query: RunningQuery, frame: DataFrame, group: str, of: str) -> None:
+        """Store a batch unless the table has it. Raises OtherTopic where another query stores under this name."""
+        key = TopicPartition(f"{BATCHES}{of or 'query'}", 0)
+        found = self.table.offsets(group, [key]).get(key)
+        stop = Position(query.batch + 1, query.id)
+        _require_same_topic(self.table, group, key, found, query.id)
+        if found is None or found.offset < stop.offset:
+            with computed_once(frame) as kept:
+                rows = kept if found or of or query.is_stateful else self._not_stored_by_offset(query, kept, group)
+                self._store(rows, group, {key: Step(found, stop)})
+        elif query.is_stateful:  # the state of a batch is stored when its rows are computed
+            frame.write.format("noop").mode("overwrite").save()
+
+    def _not_stored_by_offset(self, query: RunningQuery, frame: DataFrame, group: str) -> DataFrame:
+        """Return the rows of a batch that is not stored: versions that stored no batches have stored offsets."""
+        if query.batch == 0 or any(name not in frame.columns for name in PLACE):
+            return frame
+        spans = spans_of(frame)
+        found = self.table.offsets(group, spans)
+        return rows_beyond(frame, spans, {each: position.offset for each, position in found.items()})
+
+    def _with_places(self, frame: DataFrame) -> DataFrame:
         require_places(frame, "exactly_once")
-        with computed_once(frame) as kept:
-            spans = spans_of(kept)
-            for left in reversed(range(MOST_TRIES)):
-                found = self.table.offsets(group, spans)
-                offsets = {each: position.offset for each, position in found.items()}
-                stops = {each: Position(end) for each, end in ends_beyond(spans, offsets).items()}
-                steps = {each: Step(found.get(each), stop) for each, stop in stops.items()}
-                if not steps:
-                    return
-                try:
-                    self._store(rows_beyond(kept, spans, offsets), group, steps)
-                except Fenced as refusal:
-                    if not left:
-                        raise
-                    log.warning(
-                        "group %s: rows of a micro-batch were stored meanwhile: %s",
-                        group,
-                        refusal.text,
-                    )
-                else:
-                    return
+        return frame
+
+    def _add_beyond(self, frame: DataFrame, spans: Spans, group: str, topic_ids: Mapping[str, str]) -> None:
+        """Store the rows that are not stored yet. A batch may be repeated, and others may store parts of it."""
+        for left in reversed(range(MOST_TRIES)):
+            found = self.table.offsets(group, spans)
+            for each in sorted(found):
+                _require_same_topic(self.table, group, each, found[each], topic_ids.get(each.topic))
+            offsets = {each: position.offset for each, position in found.items()}
+            stops = {
+                each: Position(end, topic_ids.get(each.topic)) for each, end in ends_beyond(spans, offsets).items()
+            }
+            steps = {each: Step(found.get(each), stop) for each, stop in stops.items()}
+            if not steps:
+                return
+            if any(start < offsets.get(each, 0) for each, (start, _) in spans.items()):
+                require_places(
+                    frame, f"{self.table!r} has a part of the rows of this batch: to leave it out, exactly_once"
+                )
+            try:
+                self._store(rows_beyond(frame, spans, offsets), group, steps)
+            except Fenced as refusal:
+                if not left:
+                    raise
+                log.warning("group %s: rows of a micro-batch were stored meanwhile: %s", group, refusal.text)
+            else:
+                return
 
     def _store(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         made = frame if self._rows is None else self._rows(frame)
@@ -161,6 +232,13 @@ class ExactlyOnce:
             self.table.append(made, group, steps)
         else:
             cast("MergeTable", self.table).merge(made, group, steps, self._change)
+
+
+def _require_same_topic(
+    table: Table, group: str, partition: TopicPartition, found: Position | None, topic_id: str | None
+) -> None:
+    if found is not None and not is_same_topic(found.topic_id, topic_id):
+        raise OtherTopic(repr(table), group, partition, found, topic_id)
 
 
 def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[DataFrame, Round], object]:

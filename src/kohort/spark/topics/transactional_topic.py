@@ -146,7 +146,10 @@ class TransactionalTopic:
             running.thread.close()
 
     def __call__(self, frame: DataFrame, batch: Round | int) -> None:
-        """Write a micro-batch of `foreachBatch`, without the rows that are written already. Raises `KafkaError`."""
+        """Write a micro-batch of `foreachBatch`, without the rows that are written already. Raises `KafkaError`.
+
+        Offsets of the rows decide: it is for queries without state, whose rows come in the order of their offsets.
+        """
         if isinstance(batch, Round):
             raise TypeError("a GroupStream writes to a TransactionalTopic by run(topic), which commits its offsets")
         if self.group is None:
