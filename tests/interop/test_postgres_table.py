@@ -192,6 +192,8 @@ def test_jobs_that_store_at_once_take_each_step_once(spark: SparkSession, postgr
 def test_a_server_that_crashes_in_a_round_has_all_of_it_or_nothing(
     spark: SparkSession, table: PostgresTable, postgres: Postgres
 ) -> None:
+    from kohort.spark.tables import TableBroken
+
     table.append(spark.range(10), "g", {P: step(None, 10)})
 
     class Crashing:
@@ -204,7 +206,9 @@ def test_a_server_that_crashes_in_a_round_has_all_of_it_or_nothing(
             postgres.start()
             return getattr(spark.range(10, 20), name)
 
-    with pytest.raises(Exception, match=r"(?i)connection|terminat"):
+    with pytest.raises(
+        TableBroken, match=rf"{table.name}.* of group g, flights-0 from 10 to 20: .*start the job again"
+    ):
         table.append(Crashing(), "g", {P: step(10, 20)})
     assert stored(table, "g", [P]) == {P: 10}
     assert rows_in(postgres, table) == 10

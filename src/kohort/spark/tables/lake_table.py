@@ -15,7 +15,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,9 +36,11 @@ from kohort.spark.tables.table import (
     Step,
     TableBroken,
     check_steps,
+    in_a_sentence,
     most_rows,
     positions_at,
     reason_of,
+    spans_in,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ class LakeTable(ABC):
 
     def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
-        refused = f"took no rows of group {group}, {_spans(steps)}"
+        refused = f"took no rows of group {group}, {spans_in(steps)}"
         with self._lock:
             rows = schema_of(frame)
             with self._in_a_sentence(refused):
@@ -137,7 +139,7 @@ class LakeTable(ABC):
         """
         columns = change.columns_in(schema_of(frame))
         changes = change.collect(frame)
-        with self._lock, self._in_a_sentence(f"took no changes of group {group}, {_spans(steps)}"):
+        with self._lock, self._in_a_sentence(f"took no changes of group {group}, {spans_in(steps)}"):
             self._make_ready(columns)
             self._check(group, steps)  # before deletions are stored
             changes = fitted(changes, _kinds_of(changes, self._schema()))
@@ -361,18 +363,10 @@ class LakeTable(ABC):
             except OSError as error:
                 log.warning("%r: a file that is in no version could not be removed: %s", self, error)
 
-    @contextmanager
-    def _in_a_sentence(self, what: str) -> Iterator[None]:
-        """Raise what libraries and storage raise as a TableBroken that names the table, and says what to do."""
-        try:
-            yield
-        except (Fenced, TableBroken, BadChange):
-            raise
-        except Exception as error:
-            raise TableBroken(
-                f"{self!r} {what}: {reason_of(error)}. No offset has moved: see to its storage and its catalog, and"
-                " start the job again"
-            ) from error
+    def _in_a_sentence(self, what: str) -> AbstractContextManager[None]:
+        """Raise what libraries and storage raise as a TableBroken that names the table, and advises what to do."""
+        advice = "No offset has moved: see to its storage and its catalog, and start the job again"
+        return in_a_sentence(repr(self), what, advice, (Exception,), unless=(BadChange,))
 
 
 def _written(plan: Plan, table: str, batches: Iterable[pa.RecordBatch]) -> list[Any]:
@@ -395,15 +389,6 @@ def _written(plan: Plan, table: str, batches: Iterable[pa.RecordBatch]) -> list[
             f"{table}: the files of a round could not be written: {reason_of(error)}. No offset has moved: see to its"
             " storage, and start the job again"
         ) from error
-
-
-def _spans(steps: Mapping[TopicPartition, Step]) -> str:
-    """Return which rows steps are; of many partitions the first."""
-    shown = [
-        f"{each} from {step.expected.offset if step.expected else 0} to {step.stop.offset}"
-        for each, step in sorted(steps.items())[:3]
-    ]
-    return ", ".join(shown) + (f" and {len(steps) - 3} partitions more" if len(steps) > 3 else "")
 
 
 def _kinds_of(changes: pa.Table, table: pa.Schema) -> pa.Schema:

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from kohort.spark.tables.postgres_connection import (
     Connection,
     connect,
     copy_in,
+    database_errors,
     is_open,
     lost_connection,
     missing_table,
@@ -39,8 +40,10 @@ from kohort.spark.tables.table import (
     TableBroken,
     are_taken,
     check_steps,
+    in_a_sentence,
     most_rows,
     positions_at,
+    spans_in,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ ATTEMPT = "kohort_attempt"
 
 Steps = Mapping[TopicPartition, Step]
 
+_ADVICE = "Rows and offsets come together or not at all: see to the server, and start the job again"
 _TRIES = 3
 _STAGING = "kohort_staging_"
 
@@ -98,20 +102,28 @@ class PostgresTable:
                 self._connection = None
 
     def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
-        """Return the positions of these partitions, as they are now, without those that have none."""
-        with self._connected() as connection:
+        """Return the positions of these partitions, as they are now, without those that have none.
+
+        Raises TableBroken.
+        """
+        with self._in_a_sentence(f"cannot be read for group {group}"), self._connected() as connection:
             return self._found(connection, group, partitions)
 
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Move partitions to these offsets without adding rows; jobs of the group read on there."""
-        with self._connected() as connection, connection.transaction():
+        """Move partitions to these offsets without adding rows; jobs of the group read on there.
+
+        Raises TableBroken.
+        """
+        refused = self._in_a_sentence(f"did not confirm the offsets of group {group}")
+        with refused, self._connected() as connection, connection.transaction():
             self._locked(connection, group, offsets)
             self._move_to(connection, group, positions_at(offsets))
 
     def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
         columns = columns_of(frame.schema)
-        with self._connected() as connection:
+        refused = self._in_a_sentence(f"did not confirm the rows of group {group}, {spans_in(steps)}")
+        with refused, self._connected() as connection:
             check_steps(repr(self), group, self._found(connection, group, steps), steps)  # before rows travel
             self._make(connection, columns)
             is_small = most_rows(steps) <= self._rows_on_driver
@@ -187,6 +199,10 @@ class PostgresTable:
         ).rowcount
         if moved != sum(written.values()):
             raise _StagingLost
+
+    def _in_a_sentence(self, what: str) -> AbstractContextManager[None]:
+        """Raise what psycopg raises as a TableBroken that names the table, and advises what to do."""
+        return in_a_sentence(repr(self), what, _ADVICE, database_errors())
 
     @property
     def _table(self) -> str:
@@ -325,7 +341,8 @@ def _staged(conninfo: str, staging: str, columns: Sequence[str], batches: Iterat
     the table. Tasks commit for themselves: what is in a staging table is not in the table.
     """
     mark = uuid.uuid4().hex
-    with connect(conninfo) as connection, connection.transaction():
+    refused = in_a_sentence(f"the staging table {staging}", "took no rows of a task", _ADVICE, database_errors())
+    with refused, connect(conninfo) as connection, connection.transaction():
         marked = (each.append_column(ATTEMPT, pa.repeat(mark, each.num_rows)) for each in batches if each.num_rows)
         return mark, copy_in(connection, staging, [*columns, ATTEMPT], map(to_csv, marked))
 

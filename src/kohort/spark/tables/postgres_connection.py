@@ -52,6 +52,11 @@ def lost_connection() -> tuple[type[Exception], ...]:
     return (psycopg.OperationalError,)
 
 
+def database_errors() -> tuple[type[Exception], ...]:
+    """Return what psycopg raises for the server and the connection to it."""
+    return (psycopg.Error,)
+
+
 def missing_table() -> tuple[type[Exception], ...]:
     """Return the error for a table that does not exist."""
     return (psycopg.errors.UndefinedTable,)

@@ -8,7 +8,8 @@ member that was away for too long and the new owner of its partitions, one is re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -162,3 +163,27 @@ def reason_of(error: object) -> str:
         return fault or type(error).__name__
     answer = re.search("<Message>(.+?)</Message>", causes[-1])
     return f"{fault}: {answer[1] if answer else causes[-1]}"
+
+
+@contextmanager
+def in_a_sentence(
+    table: str, what: str, advice: str, errors: tuple[type[Exception], ...], unless: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Raise `errors` of libraries and storage as a TableBroken that names the table, and advises what to do."""
+    try:
+        yield
+    except (Fenced, TableBroken):
+        raise
+    except unless:
+        raise
+    except errors as error:
+        raise TableBroken(f"{table} {what}: {reason_of(error)}. {advice}") from error
+
+
+def spans_in(steps: Mapping[TopicPartition, Step]) -> str:
+    """Return which rows steps are; of many partitions the first."""
+    shown = [
+        f"{each} from {step.expected.offset if step.expected else 0} to {step.stop.offset}"
+        for each, step in sorted(steps.items())[:3]
+    ]
+    return ", ".join(shown) + (f" and {len(steps) - 3} partitions more" if len(steps) > 3 else "")
