@@ -86,12 +86,14 @@ class DeltaLakeTable(LakeTable):
         self._first = -1
         """The version at which the table was opened."""
         self._first_stamp: tuple[int, int] | None = None
-        self._checked = -1
-        """Up to which version the history has no RESTORE that took rows of ours away, and `_versions` are known."""
+        self._known = -1
+        """Up to which version `_versions` are known."""
         self._versions: dict[str, int | None] = {}
         """Versions of application transactions, None for one that does not exist."""
         self._has_all = False
         """Whether `_versions` are all; else the library is asked, which reads the log for each."""
+        self._is_doubtful = False
+        """Whether rows may be gone: a RESTORE was seen, or the last comparison with the history failed."""
 
     def __repr__(self) -> str:
         return f"DeltaLakeTable({self.uri!r})"
@@ -128,7 +130,7 @@ class DeltaLakeTable(LakeTable):
             table = self._storage.open()
         except TableNotFoundError:
             return None
-        self._first, self._checked = table.version(), -1
+        self._first, self._known = table.version(), -1
         self._first_stamp = self._storage.stamp(self._first)
         return table
 
@@ -175,6 +177,7 @@ class DeltaLakeTable(LakeTable):
     # Offsets, and whether their rows are there
 
     def _found(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        self._read_commits()
         version = self._transaction_version
         return {
             each: Position(offset, id_text(version(id_app(group, each))))
@@ -187,38 +190,37 @@ class DeltaLakeTable(LakeTable):
             self._versions[application] = self._table.transaction_version(application)
         return self._versions.get(application)
 
-    def _load_transactions(self) -> None:
-        """Read the transactions of the version that is seen. Which of them expired is known to the library alone."""
-        can_expire = "delta.setTransactionRetentionDuration" in self._table.metadata().configuration
-        found = None if can_expire else self._storage.transactions(self._version())
-        self._versions, self._has_all = dict(found or {}), found is not None
+    def _read_commits(self) -> None:
+        """Read what was committed since the last time: the cost does not follow the length of the log."""
+        version = self._version()
+        if version == self._known:
+            return
+        commits = list(self._history(self._known)) if self._known >= 0 else []
+        self._is_doubtful |= any(each.is_restore for each in commits)
+        if self._known < 0 or len(commits) < version - self._known:
+            # Which transactions have expired is known to the library alone.
+            can_expire = "delta.setTransactionRetentionDuration" in self._table.metadata().configuration
+            found = None if can_expire else self._storage.transactions(version)
+            self._versions, self._has_all = dict(found or {}), found is not None
+        else:
+            for commit in reversed(commits):
+                self._versions.update(commit.transactions)
+        self._known = version
 
     def _trusted(self, group: str, partitions: Sequence[TopicPartition]) -> Positions:
-        self._load_transactions()
+        self._known, self._is_doubtful = -1, True
         found = self._found(group, partitions)
         require_rows(repr(self), group, found, partitions, self._history())
-        self._checked = self._version()
+        self._is_doubtful = False
         return found
 
     def _check(self, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         if not self._is_the_same():  # the library would begin a new log where a table was dropped
             self._refresh()
-        if self._version() != self._checked:
-            # What a check costs follows what was committed since the last one, not the length of the log.
-            commits = list(self._history(self._checked))
-            if self._checked < 0 or len(commits) < self._version() - self._checked:
-                self._load_transactions()
-            for commit in reversed(commits):
-                self._versions.update(commit.transactions)
-            if any(each.is_restore for each in commits):
-                self._trusted(group, sorted(steps))
-            self._checked = self._version()
+        self._read_commits()
+        if self._is_doubtful:
+            self._trusted(group, sorted(steps))
         super()._check(group, steps)
-
-    def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Move partitions to these offsets without adding rows; jobs of the group read on there. Raises TableBroken."""
-        super().set_offsets(group, offsets)
-        self._checked = -1
 
     def _history(self, after: int | None = None) -> Iterator[Commit]:
         """Return the commits after a version up to the one that is seen, the newest first."""
