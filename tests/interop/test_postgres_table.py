@@ -283,6 +283,9 @@ def test_a_writer_whose_staging_table_was_dropped_writes_its_rows_again(
 
             schema = spark.range(1).schema
 
+            def to(self, _: Any) -> Slow:
+                return self
+
             def mapInArrow(self, *of: Any) -> Any:  # noqa: N802
                 rows = spark.range(10).mapInArrow(*of).collect()
                 if next(vacuums, None):
