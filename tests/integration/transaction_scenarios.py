@@ -97,7 +97,7 @@ async def records_of_an_open_transaction_are_no_lag_of_a_reader_of_committed_one
         for number in range(7):
             await (await producer.send(name, b"%d" % number, partition=0))
         for isolation in ("read_committed", "read_uncommitted"):
-            async with Consumer(bootstrap_servers=bootstrap, isolation_level=isolation) as reader:  # type: ignore[arg-type]
+            async with Consumer(bootstrap_servers=bootstrap, isolation_level=isolation) as reader:
                 reader.assign([only])
                 reader.seek(only, 0)
                 while only not in reader.lag():
