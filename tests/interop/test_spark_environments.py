@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent.parent
 CONNECT = """
 import sys
 from kohort.spark import GroupStream, build, register
-from kohort.spark.spark_session import parallelism
+from kohort.spark.running_session import parallelism
 
 address, topic, checkpoint = sys.argv[1:]
 spark = build("connect", master="local[2]", conf={"spark.api.mode": "connect"})

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from kohort.spark.schemas.decoded_column import decode
     from kohort.spark.schemas.registry import RegistryUnavailable, SchemaUnknown
     from kohort.spark.source.data_source import register
-    from kohort.spark.source.session import build
-    from kohort.spark.spark_session import SparkMissing
+    from kohort.spark.spark_session import SparkMissing, build
     from kohort.spark.topics.transactional_topic import TransactionalTopic
 
 __all__ = [
@@ -55,8 +54,7 @@ _NAMES_IN = {
     "kohort.spark.schemas.decoded_column": "decode",
     "kohort.spark.schemas.registry": "RegistryUnavailable SchemaUnknown",
     "kohort.spark.source.data_source": "register",
-    "kohort.spark.source.session": "build",
-    "kohort.spark.spark_session": "SparkMissing",
+    "kohort.spark.spark_session": "SparkMissing build",
     "kohort.spark.topics.transactional_topic": "TransactionalTopic",
 }
 

@@ -32,8 +32,8 @@ from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.options.value_options import default_subject
 from kohort.spark.report.history import HistoryListener, StreamHistory
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
+from kohort.spark.running_session import is_stopped
 from kohort.spark.source.round_frames import frame_of, frame_on_executors, table_on_driver, table_on_executors
-from kohort.spark.spark_session import is_stopped
 from kohort.spark.tables.table import Fenced
 from kohort.spark.topics.transactional_topic import TransactionalTopic
 

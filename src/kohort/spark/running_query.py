@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.rows.frame_spans import Spans
-from kohort.spark.spark_session import is_remote
+from kohort.spark.running_session import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

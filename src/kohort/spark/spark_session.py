@@ -1,22 +1,21 @@
 """Builds a Spark session with defaults for this interpreter, Java, loopback, UTC and quiet logs.
 
-The settings in `conf` take precedence. It knows no groups and no topics.
+The settings in `conf` take precedence. Its queries report to `format("kohort")` what they finish, and whether they keep
+state.
 """
 
 from __future__ import annotations
 
-import io
 import os
-import re
 import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kohort.extras import install_command
 from kohort.spark.java import java_home
+from kohort.spark.running_session import is_remote
 from kohort.spark.spark_home import compiled_pyspark
 
 if TYPE_CHECKING:
@@ -39,8 +38,9 @@ def build(
 
     `app` is the application's name; `master` is also `sc://host:port`, a server of Spark Connect, and the environment
     variable SPARK_REMOTE takes precedence, as everywhere in Spark. `conf` are Spark settings, which override ours;
-    `java_options` are added to those of the driver's Java. Raises SparkMissing when PySpark or pyarrow is not
-    installed, JavaMissing when there is no Java 17 or newer.
+    `java_options` are added to those of the driver's Java. It has a listener of ours, unless it is one of Spark
+    Connect. Raises SparkMissing when PySpark or pyarrow is not installed, JavaMissing when there is no Java 17 or
+    newer.
     """
     require_spark()
     if (remote := os.environ.get("SPARK_REMOTE", master)).startswith("sc://"):
@@ -56,7 +56,10 @@ def build(
     with compiled_pyspark(master):
         session = _configured(builder, settings(master, log_level, java_options) | dict(conf or {})).getOrCreate()
     if not is_remote(session):
+        from kohort.spark.membership.query_listener import listen  # it needs PySpark
+
         session.sparkContext.setLogLevel(log_level)
+        listen(session)
     return session
 
 
@@ -72,38 +75,6 @@ def _configured(builder: SparkSession.Builder, conf: Mapping[str, str | int | bo
     for name, value in conf.items():
         builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
     return builder
-
-
-def is_remote(session: SparkSession) -> bool:
-    """Return whether a session is one of Spark Connect, which has no SparkContext."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
-
-
-def is_stopped(session: SparkSession) -> bool:
-    """Return whether `stop` was called on a session."""
-    return bool(session.is_stopped) if is_remote(session) else session.sparkContext._jsc is None
-
-
-def parallelism(session: SparkSession) -> int:
-    """Return how many tasks a session runs at once; of Spark Connect, as many as it cuts a range into."""
-    if not is_remote(session):
-        return int(session.sparkContext.defaultParallelism)
-    shown = io.StringIO()
-    with redirect_stdout(shown):
-        session.range(1).explain()
-    found = re.search(r"splits=(?:Some\()?(\d+)", shown.getvalue())
-    return int(found[1]) if found else 1
-
-
-def use_this_python(session: SparkSession) -> None:
-    """Make a local session start its Python processes with this interpreter, unless PYSPARK_PYTHON names one.
-
-    Spark takes `python3` from the PATH, which is another one where a virtual environment is not activated.
-    """
-    if not is_remote(session) and "PYSPARK_PYTHON" not in os.environ:
-        context = session.sparkContext
-        if context.master.startswith("local"):
-            context.pythonExec = sys.executable
 
 
 def settings(master: str, log_level: str = "ERROR", java_options: str = "") -> dict[str, str | int | bool]:

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource
 
-from kohort.spark.spark_session import is_remote, parallelism, use_this_python
+from kohort.spark.running_session import is_remote, parallelism, use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, parts_of_round, ranges_to_json
 from kohort.spark.rows.spark_columns import spark_schema
 from kohort.spark.rows.value_decoding import DecodedRows, columns_of, decoded_schema
+from kohort.spark.running_session import parallelism
 from kohort.spark.source.data_source import make_known
-from kohort.spark.spark_session import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

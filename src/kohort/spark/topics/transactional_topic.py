@@ -24,7 +24,7 @@ from kohort.spark.rows.frame_spans import computed_once, ends_beyond, require_pl
 from kohort.spark.rows.read_settings import security
 from kohort.spark.rows.record_columns import record_columns
 from kohort.spark.rows.rounds import Round
-from kohort.spark.spark_session import is_remote, parallelism
+from kohort.spark.running_session import is_remote, parallelism
 from kohort.spark.topics.round_transactions import RoundTransactions
 from kohort.spark.topics.write_plan import (
     REPORT_COLUMNS,
