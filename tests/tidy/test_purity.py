@@ -27,14 +27,14 @@ OPTIONAL_HOMES = {
     "rich": "src/kohort/cli/terminal/output.py",
     "shtab": "src/kohort/cli/completion.py",
     "deltalake": "src/kohort/spark/tables/delta_storage.py",
-    "pyiceberg": "src/kohort/spark/tables/iceberg_files.py",
+    "pyiceberg": "src/kohort/spark/tables/iceberg",
     "urllib3": "src/kohort/spark/schemas/registry.py",
     "psycopg": "src/kohort/spark/tables/postgres_connection.py",
     "prometheus_client": "src/kohort/client/prometheus.py",
     "cryptography": "src/kohort/broker/certificates.py",
     "jwt": "src/kohort/broker/json_web_tokens.py",
 }
-"""The one module that may name an optional package."""
+"""Where an optional package may be named: in one module, or in those of one format, whose paths begin so."""
 
 OF_AN_EXTRA = (
     "src/kohort/fleet/",
@@ -83,11 +83,12 @@ def test_inner_layers_open_no_file(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("package", sorted(OPTIONAL_HOMES))
-def test_an_optional_package_is_named_in_one_module_only(tree: Tree, package: str) -> None:
+def test_an_optional_package_is_named_in_its_place_only(tree: Tree, package: str) -> None:
     users = {
         path for path, module in tree.modules("src/") for _, name in imported(module) if name.split(".")[0] == package
     }
-    assert users <= {OPTIONAL_HOMES[package]}, f"{package} is optional: only one module tries to import it"
+    others = {each for each in users if not each.startswith(OPTIONAL_HOMES[package])}
+    assert not others, f"{package} is optional: only {OPTIONAL_HOMES[package]} tries to import it"
 
 
 def test_the_core_imports_with_the_standard_library_alone(tree: Tree) -> None:

@@ -138,12 +138,6 @@ def _require_values(field: pa.Field, values: pa.Array, name: str) -> None:
         _require_values(field.type.value_field, values.flatten(), f"{name}.element")
 
 
-def has_null_type(kind: pa.DataType) -> bool:
-    """Whether a type, or one within it, is that of nulls alone."""
-    fields = [kind.field(at) for at in range(kind.num_fields)]
-    return bool(types.is_null(kind)) or any(has_null_type(each.type) for each in fields)
-
-
 def _union(held: pa.DataType, kind: pa.DataType, *, is_merging: bool, is_widening: bool) -> pa.DataType | None:
     """Return the type of a column that takes values of another type too: `held` where they fit, None for no type."""
 

@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from kohort.extras import install_command
-from kohort.spark.tables.arrow_columns import has_null_type
 from kohort.spark.tables.changes.key_match import DELETED, not_older
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter, partition_texts
 from kohort.spark.tables.delta_log import MARK, Commit, checkpoint_path, commit_path, read_commits
@@ -280,8 +279,6 @@ def delta_schema(rows: pa.Schema, name: str) -> Any:
     """Return columns as Delta has them. Raises SchemaMismatch for a type that it has not."""
     for column in rows:
         try:
-            if has_null_type(column.type):
-                raise TypeError("a column of nulls alone has no type: cast it")
             deltalake.Schema.from_arrow(pa.schema([column]))
         except Exception as error:  # the library has no class for it
             raise SchemaMismatch(

@@ -19,27 +19,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.arrow_columns import has_null_type
 from kohort.spark.tables.changes.key_match import DELETED, changed_rows, matched
 from kohort.spark.tables.changes.row_change import Change
-from kohort.spark.tables.iceberg_files import (
-    AlwaysTrue,
-    And,
-    ArrowScan,
-    Catalog,
-    CommitFailedException,
-    GreaterThanOrEqual,
-    IcebergPlan,
-    LessThanOrEqual,
-    NoSuchTableError,
-    Reference,
-    TableAlreadyExistsError,
-    load_catalog,
-    parse_transform,
-    require_pyiceberg,
-)
+from kohort.spark.tables.iceberg_files import IcebergPlan, require_pyiceberg
 from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable
 from kohort.spark.tables.table import Position, Positions, SchemaMismatch, TableBroken
+
+try:
+    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+    from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual, Reference
+    from pyiceberg.io.pyarrow import ArrowScan
+    from pyiceberg.transforms import parse_transform
+except ImportError:
+    Catalog = Any
 
 OFFSETS, MARK = "kohort.offsets", "kohort.mark"
 """What the summary of our snapshots has: all offsets as JSON, by group, topic and partition; and what is its own."""
@@ -300,7 +293,5 @@ def _partition_field(entry: str) -> tuple[str, str]:
 
 def _storable(columns: Sequence[pa.Field] | pa.Schema) -> pa.Schema:
     """Return columns as Iceberg has them: its shortest integer has 32 bits."""
-    if nulls := [each.name for each in columns if has_null_type(each.type)]:
-        raise SchemaMismatch(f"a column of nulls alone has no type: cast {nulls[0]}")
     small = {pa.int8(), pa.int16()}
     return pa.schema([pa.field(each.name, pa.int32() if each.type in small else each.type) for each in columns])

@@ -21,39 +21,16 @@ from kohort.spark.tables.table import TableBroken
 
 try:
     import pyiceberg
-    from pyiceberg.catalog import Catalog, load_catalog
-    from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
-    from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual, Reference
     from pyiceberg.io import FileIO, load_file_io
     from pyiceberg.io import pyarrow as parquet
-    from pyiceberg.io.pyarrow import ArrowScan
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.table import TableProperties
     from pyiceberg.table.locations import load_location_provider
-    from pyiceberg.transforms import parse_transform
     from pyiceberg.typedef import Record
     from pyiceberg.utils.properties import property_as_int
 except ImportError:
     pyiceberg = None
     FileIO = Any
-
-__all__ = [
-    "AlwaysTrue",
-    "And",
-    "ArrowScan",
-    "Catalog",
-    "CommitFailedException",
-    "GreaterThanOrEqual",
-    "IcebergPlan",
-    "LessThanOrEqual",
-    "NoSuchTableError",
-    "PyicebergMissing",
-    "Reference",
-    "TableAlreadyExistsError",
-    "load_catalog",
-    "parse_transform",
-    "require_pyiceberg",
-]
 
 Values = tuple[Any, ...]
 """The partition values of a file, as Iceberg stores them: dates and times are whole numbers."""
