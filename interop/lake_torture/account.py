@@ -1,17 +1,18 @@
 """What a table holds, compared with what the log of its topic holds: rows missing, rows twice, rows from nowhere.
 
-A reader of a table sees, at any time, of each partition a beginning of the log and nothing else. At the end it is the
-whole log. Rows are compared by place and text.
+A reader of a table sees, at any time, of each partition what a beginning of the log makes, and nothing else. At the end
+it is what the whole log makes. Rows are compared by place and text.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from interop.lake_torture.merged_keys import DELETES, KEYS
 from interop.lake_torture.readers import Row
 
 Log = Mapping[int, Mapping[int, str]]
@@ -87,7 +88,7 @@ def counted(rows: Iterable[Row], log: Log) -> tuple[Counts, dict[Name, str]]:
 
 
 def judged(job: str, reader: str, rows: Iterable[Row], log: Log) -> tuple[Counts, list[Finding]]:
-    """Compare a table with the whole log of its topic."""
+    """Compare a table with what it must hold."""
     counts, examples = counted(rows, log)
     number = {Name.MISSING: counts.missing, Name.TWICE: counts.twice, Name.FOREIGN: counts.foreign}
     return counts, [Finding(name, job, number[name], f"by {reader}: {text}") for name, text in examples.items()]
@@ -111,3 +112,65 @@ def gaps(job: str, reader: str, seen: Iterable[Snapshot], log: Log) -> Iterator[
         if different < due:
             detail = f"by {reader}, while jobs ran: partition {partition}, {different} of {due} rows up to {last}"
             yield Finding(Name.GAP, job, due - different, detail)
+
+
+def as_numbered(log: Log) -> Log:
+    """Return what a job makes of a log that puts the number of a record in its partition before its text."""
+    return {
+        partition: {offset: f"{number} {texts[offset]}" for number, offset in enumerate(sorted(texts), 1)}
+        for partition, texts in log.items()
+    }
+
+
+def merged_states(texts: Mapping[int, str]) -> Iterator[dict[int, str]]:
+    """Yield the rows by offset that merging the records of a partition makes, after none, one, two and so on."""
+    rows: dict[int, str] = {}
+    offset_of: dict[int, int] = {}
+    yield rows
+    for offset, text in sorted(texts.items()):
+        rows.pop(offset_of.pop(offset % KEYS, -1), None)
+        if offset % DELETES:
+            rows[offset] = text
+            offset_of[offset % KEYS] = offset
+        yield rows
+
+
+def as_merged(log: Log) -> Log:
+    """Return what merging a log by key makes: the last record of each key that does not delete it."""
+    made: dict[int, Mapping[int, str]] = {}
+    for partition, texts in log.items():
+        (made[partition],) = deque(merged_states(texts), 1)
+    return made
+
+
+def rows_seen(rows: Iterable[Row]) -> list[Row]:
+    """Return what a reader saw, which are few rows."""
+    return sorted(rows)
+
+
+def no_states(job: str, reader: str, seen: Iterable[Row], log: Log) -> Iterator[Finding]:
+    """Yield what a reader saw that merging no beginning of a partition of the log makes."""
+    found: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for partition, offset, text in seen:
+        found[partition].append((offset, text))
+    for partition, rows in found.items():
+        by_offset = dict(rows)
+        if len(by_offset) < len(rows):
+            detail = f"by {reader}, while jobs ran: partition {partition}, {len(rows)} rows, {len(by_offset)} offsets"
+            yield Finding(Name.TWICE, job, len(rows) - len(by_offset), detail)
+        elif all(state != by_offset for state in merged_states(log.get(partition, {}))):
+            detail = f"by {reader}, while jobs ran: partition {partition}, {len(rows)} rows up to {max(by_offset)}"
+            yield Finding(Name.GAP, job, len(rows), f"{detail} are the table after no record")
+
+
+class Landing(NamedTuple):
+    """What a table holds of a log, how what a reader sees is noted, and what is wrong with that."""
+
+    whole: Callable[[Log], Log]
+    noted: Callable[[Iterable[Row]], Any]
+    wrong: Callable[[str, str, Any, Log], Iterator[Finding]]
+
+
+ADDED = Landing(lambda log: log, snapshots, gaps)
+NUMBERED = Landing(as_numbered, snapshots, gaps)
+MERGED = Landing(as_merged, rows_seen, no_states)

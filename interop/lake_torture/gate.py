@@ -151,12 +151,15 @@ def _inodes(port: int) -> Iterable[str]:
                 yield fields[9]
 
 
-OFFSET_COMMIT, SYNC_GROUP, FETCH = 8, 14, 1
+WRITER = "writer-"
+"""How the client ids of the programs begin that write the topic, which are not killed."""
+
+FETCH, OFFSET_COMMIT, SYNC_GROUP, END_TRANSACTION, TRANSACTIONAL_COMMIT = 1, 8, 14, 26, 28
 
 
 def _request(api_key: int) -> bytes:
-    """Return a pattern of the first bytes of a request of Kafka."""
-    return rb"^....\x00" + re.escape(bytes([api_key]))
+    """Return a pattern of the first bytes of a request of Kafka, up to its client id, which is not that of a writer."""
+    return rb"^....\x00" + re.escape(bytes([api_key])) + rb".{8}(?!" + WRITER.encode() + rb")"
 
 
 POINTS = (
@@ -165,6 +168,8 @@ POINTS = (
     Point("metadata of the Iceberg table", "store", rb"^PUT /\S+/metadata/", When.BEFORE),
     *(Point("commit of the database", "postgres", rb"COMMIT", when) for when in When),
     *(Point("commit of the group", "broker", _request(OFFSET_COMMIT), when) for when in When),
+    *(Point("offsets join a transaction", "broker", _request(TRANSACTIONAL_COMMIT), when) for when in When),
+    *(Point("end of a transaction", "broker", _request(END_TRANSACTION), when) for when in When),
     Point("round of a rebalance", "broker", _request(SYNC_GROUP), When.AFTER),
     Point("records are fetched", "broker", _request(FETCH), When.AFTER),
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from interop.group import ROOT
+from interop.lake_torture.account import ADDED, MERGED, NUMBERED, Landing
 from interop.lake_torture.iceberg_connect import READY, IcebergConnect
 from interop.lake_torture.readers import Reader, delta_readers, iceberg_readers, postgres_readers
 from interop.lake_torture.services import Services
@@ -20,8 +21,14 @@ from interop.spark_versions import OLDEST, python_with
 
 TOPIC = "orders"
 PARTITIONS = 3
-MOST_ROWS = 40
-"""Rows of a round, at most, so that there are many."""
+MOST_ROWS = 300
+"""Offsets of a round, at most, so that there are many."""
+
+MOST_ROWS_WITH_STATE = 3000
+"""Offsets of a micro-batch with state, at most: Spark takes seconds for one on a busy machine."""
+
+CLUSTER = "cluster"
+"""The job whose tasks run in executors."""
 
 
 class Program:
@@ -100,12 +107,14 @@ class Job:
     name: str
     programs: list[Program]
     readers: Mapping[str, Reader]
+    landing: Landing = ADDED
+    """What its table holds of a log."""
     upkeep: Program | None = None
     is_ours: bool = True
     tend: Callable[[], None] = lambda: None
     """Called again and again while the job runs."""
     seen: list[tuple[str, Any]] = field(default_factory=list)
-    """What readers saw while jobs ran: the reader and its snapshots."""
+    """What readers saw while jobs ran: the reader and what its landing makes of the rows."""
 
 
 def module(name: str, *arguments: str) -> list[str]:
@@ -113,25 +122,68 @@ def module(name: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", f"interop.lake_torture.programs.{name}", *arguments]
 
 
-def group_job(kind: str, services: Services, folder: Path, table: str, seed: int, topic: str = TOPIC) -> Job:
-    """Return two Spark applications that share a group and a table of a kind."""
+class Place:
+    """Where the tables of one format are: for jobs, through the gates, for readers and for upkeep."""
+
+    def __init__(self, table_format: str, services: Services, name: str) -> None:
+        bucket, direct = f"s3://{BUCKET}", services.postgres.conninfo
+        self.format = table_format
+        self.where = {"delta": bucket, "iceberg": "", "postgres": services.conninfo}[table_format]
+        self.readers: Mapping[str, Reader] = {
+            "delta": lambda: delta_readers(f"{bucket}/{name}", services.store),
+            "iceberg": lambda: iceberg_readers(direct, name, services.store),
+            "postgres": lambda: postgres_readers(direct, name),
+        }[table_format]()
+        self._direct = {"delta": bucket, "iceberg": "", "postgres": direct}[table_format]
+        self._environment = {**services.environment, **services.store.environment}
+        self._name = name
+
+    def upkeep(self, folder: Path, seed: int) -> Program:
+        """Return the program that compacts, expires and analyses the table."""
+        command = module("upkeep", self.format, self._direct, self._name, str(seed))
+        return Program(f"{self._name}-upkeep", command, self._environment, folder)
+
+
+def group_job(kind: str, services: Services, folder: Path, table: str, seed: int) -> Job:
+    """Return two Spark applications that share a group and a table, or one that has executors in a cluster."""
     name = f"{kind}_{table}"
-    where = {"delta": f"s3://{BUCKET}", "iceberg": "", "postgres": services.conninfo}[kind]
-    direct = {"delta": where, "iceberg": "", "postgres": services.postgres.conninfo}[kind]
+    table_format, _, mode = kind.partition("-")
+    place = Place(table_format, services, name)
+    given: dict[str, Any] = {"format": table_format, "where": place.where, "name": name, "group": name, "topic": TOPIC}
+    given |= {"bootstrap": services.bootstrap, "most": MOST_ROWS, "is_merged": mode == "merge"}
+    given |= {"master": "", "conf": {}}
+    writers = [True, False]  # whether rows are written on the driver
+    if mode == CLUSTER:
+        assert services.cluster is not None, "a run with such a job has a cluster"
+        names = [each for each in services.environment if each.startswith("AWS_")]
+        inherited = {each: services.environment[each] for each in names} | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        conf = {f"spark.executorEnv.{key}": value for key, value in inherited.items()}
+        given |= {"master": services.cluster.address, "conf": services.cluster.conf | conf}
+        writers = [False]
+    programs = [
+        Program(
+            f"{name}-{number}",
+            module("group_job", json.dumps({**given, "on_driver": on_driver})),
+            services.environment,
+            folder,
+        )
+        for number, on_driver in enumerate(writers)
+    ]
+    landing = MERGED if mode == "merge" else ADDED
+    return Job(name, programs, place.readers, landing, place.upkeep(folder, seed))
+
+
+def state_job(kind: str, services: Services, folder: Path, table: str, seed: int) -> Job:
+    """Return two streaming queries with state, each bound to a part of the partitions, and one table."""
+    name = f"{kind}_{table}"
+    place = Place("delta", services, name)
     programs = []
-    for number, on_driver in enumerate((True, False)):
-        given = {"kind": kind, "where": where, "name": name, "topic": topic, "group": name, "on_driver": on_driver}
-        given |= {"bootstrap": services.bootstrap, "most": MOST_ROWS}
-        command = module("group_job", json.dumps(given))
+    for number in range(2):
+        given = {"where": place.where, "name": name, "group": name, "topic": TOPIC, "bootstrap": services.bootstrap}
+        given |= {"part": f"{number + 1}/2", "checkpoint": (folder / f"{name}-checkpoint-{number}").as_uri()}
+        command = module("state_job", json.dumps({**given, "most": MOST_ROWS_WITH_STATE}))
         programs.append(Program(f"{name}-{number}", command, services.environment, folder))
-    readers = {
-        "delta": lambda: delta_readers(f"s3://{BUCKET}/{name}", services.store),
-        "iceberg": lambda: iceberg_readers(services.postgres.conninfo, name, services.store),
-        "postgres": lambda: postgres_readers(services.postgres.conninfo, name),
-    }[kind]()
-    environment = {**services.environment, **services.store.environment}
-    upkeep = Program(f"{name}-upkeep", module("upkeep", kind, direct, name, str(seed)), environment, folder)
-    return Job(name, programs, readers, upkeep)
+    return Job(name, programs, place.readers, NUMBERED, place.upkeep(folder, seed))
 
 
 def spark_delta(services: Services, folder: Path, table: str) -> Job:
@@ -156,13 +208,16 @@ def iceberg_connect(services: Services, folder: Path, table: str) -> Job:
     return Job(name, programs, readers, is_ours=False, tend=cluster.tend)
 
 
+OURS = ("delta", "iceberg", "postgres", "delta-merge", "iceberg-merge", "delta-state", f"delta-{CLUSTER}")
+"""Our jobs, by the format of the table and by what they do: they add rows, or the name has what else."""
+
 OTHERS = {"spark-delta": spark_delta, "iceberg-connect": iceberg_connect}
-JOBS = ("delta", "iceberg", "postgres", *OTHERS)
-"""Names of jobs that a run can have: ours by the kind of their table, and those of others."""
+JOBS = (*OURS, *OTHERS)
+"""Names of jobs that a run can have: ours, and those of others."""
 
 
 def make(kind: str, services: Services, folder: Path, table: str, seed: int) -> Job:
     """Return a job by its name."""
     if kind in OTHERS:
         return OTHERS[kind](services, folder, table)
-    return group_job(kind, services, folder, table, seed)
+    return (state_job if kind == "delta-state" else group_job)(kind, services, folder, table, seed)

@@ -13,20 +13,22 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from interop.committed import has_open_transaction, read_committed
+from interop.fault_schedule import Fault, schedule
 from interop.lake_torture import account, jobs
 from interop.lake_torture.account import Counts, Finding, Name
-from interop.lake_torture.gate import POINTS, owner_of
+from interop.lake_torture.fault_rules import KILLS, RULES, Kind
+from interop.lake_torture.gate import POINTS, WRITER, owner_of
 from interop.lake_torture.jobs import PARTITIONS, TOPIC, Job, Program
 from interop.lake_torture.readers import NoTable, Row
-from interop.lake_torture.schedule import KILLS, Fault, Kind, schedule
 from interop.lake_torture.services import Services, end
+from interop.process import descendants
 from kohort.sync import Admin
 
 SETTLING_S = 5
@@ -38,6 +40,8 @@ STARTS_BROKEN = 0.1
 
 REST_S = 100
 """How long tables may stand still after the last kill before jobs count as hung."""
+
+REST_LOOK_S = 4
 
 ANEW_S = 90
 """How long jobs may run on after their topic was made anew: longer than a session and a look at metadata."""
@@ -79,7 +83,9 @@ class Run:
         self._down: set[str] = set()
         self._is_over = threading.Event()
         stack.callback(self._end_all)
-        self._services = Services(stack, folder, self._kill_owner, is_apache=is_apache, has_cluster="query" in kinds)
+        self._services = Services(
+            stack, folder, self._kill_owner, is_apache=is_apache, has_cluster=f"delta-{jobs.CLUSTER}" in kinds
+        )
 
     @property
     def kills(self) -> int:
@@ -91,7 +97,7 @@ class Run:
     def go(self) -> None:
         """Run all eras; a KeyboardInterrupt ends the kills early, what was done until then is judged."""
         eras = max(1, round(self._duration_s / ERA_S))
-        faults = schedule(self._seed, self._duration_s)
+        faults = schedule(RULES, self._seed, self._duration_s)
         for era in range(eras):
             from_s, until_s = self._duration_s * era / eras, self._duration_s * (era + 1) / eras
             self._begin(era)
@@ -114,7 +120,7 @@ class Run:
                 admin.create_topic(TOPIC, partitions=PARTITIONS)
         self.writers = []
         for number, (library, is_transactional) in enumerate(WRITERS):
-            name = f"{library}-{number}-{era}"
+            name = f"{WRITER}{library}-{number}-{era}"
             command = [
                 sys.executable,
                 "-m",
@@ -153,7 +159,7 @@ class Run:
 
     # --- kills
 
-    def _torment(self, faults: list[Fault], from_s: float, until_s: float) -> None:
+    def _torment(self, faults: list[Fault[Kind]], from_s: float, until_s: float) -> None:
         left = faults[::-1]
         began_s = time.monotonic() - from_s
         reported_s = read_s = time.monotonic()
@@ -175,7 +181,7 @@ class Run:
                 read_s = time.monotonic()
             time.sleep(0.02)
 
-    def _carry_out(self, fault: Fault) -> bool:
+    def _carry_out(self, fault: Fault[Kind]) -> bool:
         """Begin one fault; return whether it took effect."""
         services, choice, over_s = self._services, fault.choice, time.monotonic() + fault.lasts_s
         match fault.kind:
@@ -272,7 +278,7 @@ class Run:
     def _kill_owner(self, port: int) -> bool:
         """Kill the job, or the executor, that has a socket; called by the gates, in threads of their own."""
         for pid in self._services.executors():
-            if owner_of(port, [pid]) is not None:
+            if owner_of(port, [pid, *descendants(pid)]) is not None:
                 return end(pid)
         for job in self.jobs:
             for program in job.programs:
@@ -310,7 +316,7 @@ class Run:
         job = self._random.choice(self.jobs)
         name, reader = self._random.choice(sorted(job.readers.items()))
         try:
-            job.seen.append((name, account.snapshots(reader())))
+            job.seen.append((name, job.landing.noted(reader())))
             self.tried["reads while jobs run"] += 1
         except Exception as error:  # upkeep, or a kill, was faster; a read that fails shows nothing wrong
             self.tried[f"reads that failed: {type(error).__name__}"] += 1
@@ -332,7 +338,7 @@ class Run:
 
     # --- the end of an era
 
-    def _rest(self) -> Mapping[int, Mapping[int, str]]:
+    def _rest(self) -> account.Log:
         """End all faults and the writers, wait until every table has all rows, and return the log."""
         self._say("no more kills: the writers end, the jobs read to the end")
         for gate in self._services.gates.values():
@@ -352,20 +358,26 @@ class Run:
             log[record.partition][record.offset] = record.value
         due = sum(map(len, log.values()))
         self._say(f"the topic has {due:,} rows")
-        seen: dict[str, int] = {}
+        seen: dict[str, set[Row]] = {}
         deadline = time.monotonic() + REST_S
-        while late := {job.name: rows for job in self.jobs if (rows := len(set(self._rows(job)))) < due}:
+        while late := {job.name: rows for job in self.jobs if (rows := self._rest_of(job, log))}:
             if late != seen:
                 seen, deadline = late, time.monotonic() + REST_S
             elif time.monotonic() > deadline:
                 for name, rows in late.items():
-                    self.findings.append(Finding(Name.NO_END, name, due - rows, f"{rows:,} of {due:,} rows"))
+                    self.findings.append(Finding(Name.NO_END, name, len(rows), f"the first of them: {min(rows)}"))
                 break
             self._supervise()
             for job in self.jobs:
                 job.tend()
-            time.sleep(2)
+            time.sleep(REST_LOOK_S)
         return log
+
+    def _rest_of(self, job: Job, log: account.Log) -> set[Row]:
+        """Return which rows a table still lacks."""
+        whole = job.landing.whole(log)
+        due = {(partition, offset, text) for partition, texts in whole.items() for offset, text in texts.items()}
+        return due.difference(self._rows(job))
 
     def _rows(self, job: Job) -> list[Row]:
         """Return what the first reader of a job sees, nothing where it cannot read."""
@@ -373,16 +385,16 @@ class Run:
             return next(iter(job.readers.values()))()
         return []
 
-    def _judge(self, log: Mapping[int, Mapping[int, str]]) -> None:
+    def _judge(self, log: account.Log) -> None:
         for job in self.jobs:
             for name, read in job.readers.items():
-                counts, found = account.judged(job.name, name, read(), log)
+                counts, found = account.judged(job.name, name, read(), job.landing.whole(log))
                 self.findings += found
                 self.counts[f"{job.name}, by {name}"] = counts
             for name, seen in job.seen:
-                self.findings += account.gaps(job.name, name, seen, log)
+                self.findings += job.landing.wrong(job.name, name, seen, log)
 
-    def _make_anew(self, era: int, log: Mapping[int, Mapping[int, str]]) -> None:
+    def _make_anew(self, era: int, log: account.Log) -> None:
         """Delete the topic and make it again, with more rows than before or fewer; each job must end with a sentence.
 
         One program of each job is dead then, and is started afterwards.
@@ -408,7 +420,7 @@ class Run:
                 program.crash()
         self._is_over.clear()
 
-    def _write_anew(self, log: Mapping[int, Mapping[int, str]], is_longer: bool) -> list[Row]:
+    def _write_anew(self, log: account.Log, is_longer: bool) -> list[Row]:
         """Make the topic anew and return its rows."""
         from confluent_kafka import Producer
 

@@ -15,17 +15,18 @@ from random import Random
 
 from interop import java_member
 from interop.committed import has_open_transaction, read_to_end
+from interop.fault_schedule import schedule
 from interop.group import Group, Member
 from interop.torture import clients
 from interop.torture.checks.anomaly import Anomaly, Name
 from interop.torture.cut_connections import CuttingProxy
 from interop.torture.evidence import OFFSETS, Clients, Evidence, GroupFiles, WriterFile
+from interop.torture.fault_rules import RULES, Kind
 from interop.torture.faulty_broker import FaultyBroker
 from interop.torture.history import GroupHistory, Logged, Place
 from interop.torture.hostile_bytes import TOPIC as TRAMPLED
 from interop.torture.hostile_bytes import HostileBytes
 from interop.torture.offset_watch import OffsetWatch
-from interop.torture.schedule import Kind, schedule
 from interop.torture.small_disk import SmallDisk
 from interop.unavailable import Unavailable
 from kohort.sync import Admin
@@ -128,7 +129,7 @@ class Run:
 
     def torment(self) -> None:
         """Carry out the schedule; a KeyboardInterrupt ends it early."""
-        faults = schedule(self._seed, self._duration_s)[::-1]
+        faults = schedule(RULES, self._seed, self._duration_s)[::-1]
         began_s, reported_s = time.monotonic() + SETTLING_S, 0.0
         while (passed_s := time.monotonic() - began_s) < self._duration_s:
             if faults and faults[-1].at_s <= passed_s:

@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from interop.fault_schedule import schedule
+from interop.lake_torture import account
 from interop.lake_torture.account import Name, gaps, judged, snapshots
-from interop.lake_torture.schedule import KILLS, schedule
+from interop.lake_torture.fault_rules import KILLS, RULES
+from interop.lake_torture.merged_keys import DELETES, KEYS
 
 from interop import object_store, postgres
 
@@ -39,11 +42,32 @@ def test_a_reader_beside_the_jobs_sees_a_beginning_of_each_partition() -> None:
     assert seen([WHOLE[0], WHOLE[0]]) == [Name.TWICE]
 
 
+def test_what_numbering_and_merging_make_of_a_log_is_known() -> None:
+    assert account.as_numbered({0: {3: "a", 5: "b"}, 1: {0: "x"}}) == {0: {3: "1 a", 5: "2 b"}, 1: {0: "1 x"}}
+    log = {0: {offset: str(offset) for offset in (1, 5, KEYS, KEYS + 1, 5 + DELETES * KEYS)}}
+    deleting = DELETES * KEYS  # has the key of offset KEYS
+    assert account.as_merged(log) == {0: {KEYS: str(KEYS), KEYS + 1: str(KEYS + 1), 5 + deleting: str(5 + deleting)}}
+    log[0][deleting] = "deletes"
+    assert sorted(account.as_merged(log)[0]) == [KEYS + 1, 5 + deleting]
+
+
+def test_a_reader_beside_a_merge_sees_the_table_after_a_record() -> None:
+    log = {0: {offset: str(offset) for offset in (1, 2, KEYS + 1, KEYS + 2)}}
+
+    def seen(*offsets: int) -> list[Name]:
+        rows = [(0, offset, str(offset)) for offset in offsets]
+        return [each.name for each in account.no_states("job", "reader", account.rows_seen(rows), log)]
+
+    assert seen() == seen(1) == seen(1, 2) == seen(2, KEYS + 1) == seen(KEYS + 1, KEYS + 2) == []
+    assert seen(1, KEYS + 2) == seen(2) == [Name.GAP]
+    assert seen(1, 1) == [Name.TWICE]
+
+
 def test_a_seed_repeats_its_schedule_of_a_thousand_kills_an_hour() -> None:
-    faults = schedule(7, 3600)
-    assert faults == schedule(7, 3600)
+    faults = schedule(RULES, 7, 3600)
+    assert faults == schedule(RULES, 7, 3600)
     assert sum(each.kind in KILLS for each in faults) >= 1000
-    assert faults != schedule(8, 3600)
+    assert faults != schedule(RULES, 8, 3600)
 
 
 @pytest.mark.timeout(900)

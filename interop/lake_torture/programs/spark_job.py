@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 
 from interop.jars import jars
+from interop.lake_torture.programs.micro_batches import print_batches
 from kohort.spark import build
 
 
@@ -35,15 +35,7 @@ def main() -> None:
     sink = columns.writeStream.format("delta").option(
         "checkpointLocation", f"{given['where']}/{given['name']}-checkpoint"
     )
-    query = sink.start(f"{given['where']}/{given['name']}")
-    last = -1
-    while query.isActive:
-        progress = query.lastProgress
-        if progress is not None and progress["batchId"] != last and progress["numInputRows"]:
-            last = progress["batchId"]
-            print(json.dumps({"rows": progress["numInputRows"], "stored": True}), flush=True)
-        time.sleep(0.05)
-    query.awaitTermination()
+    print_batches(sink.start(f"{given['where']}/{given['name']}"))
 
 
 if __name__ == "__main__":

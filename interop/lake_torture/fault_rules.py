@@ -1,11 +1,10 @@
-"""The kills of a seed: what happens when, and how long. A pure function; each kind has a random stream of its own."""
+"""What is killed, stopped or cut, how often, and how long it lasts: until a server is started or a job continues."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
-from random import Random
-from typing import NamedTuple
+
+from interop.fault_schedule import Rule
 
 
 class Kind(StrEnum):
@@ -31,14 +30,6 @@ KILLS = frozenset(Kind) - {Kind.STOP, Kind.CUT_BROKER, Kind.CUT_STORE, Kind.CUT_
 """What counts as a kill: a process, or a server's process of one session, ends in the midst of what it does."""
 
 
-class Rule(NamedTuple):
-    """How often a fault comes on average, and how long it lasts: until a server is started or a job continues."""
-
-    every_s: float
-    shortest_s: float = 0
-    longest_s: float = 0
-
-
 RULES = {
     Kind.DRIVER: Rule(30),
     Kind.JAVA: Rule(90),
@@ -55,26 +46,3 @@ RULES = {
     Kind.CUT_POSTGRES: Rule(15),
     Kind.UPKEEP: Rule(18),
 }
-
-
-class Fault(NamedTuple):
-    """One fault, in seconds since the first. `choice` in [0, 1) selects what it strikes."""
-
-    at_s: float
-    kind: Kind
-    lasts_s: float
-    choice: float
-
-
-def schedule(seed: int, duration_s: float) -> list[Fault]:
-    """Return the faults of a seed, in their order."""
-    return sorted(fault for kind in Kind for fault in _faults_of(kind, Random(f"{seed} {kind}"), duration_s))
-
-
-def _faults_of(kind: Kind, random: Random, duration_s: float) -> Iterator[Fault]:
-    every_s, shortest_s, longest_s = RULES[kind]
-    at_s = random.expovariate(1 / every_s)
-    while at_s < duration_s:
-        lasts_s = random.uniform(shortest_s, longest_s)
-        yield Fault(at_s, kind, lasts_s, random.random())
-        at_s += lasts_s + random.expovariate(1 / every_s)
