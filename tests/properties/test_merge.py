@@ -12,28 +12,13 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
-import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
-from tests.spark.lake import rows_in
+from tests.spark.lake import ArrowFrame, rows_in
 from tests.unit.spark.tables.changes.test_row_change import rows
 from tests.unit.spark.tables.changes.test_versions import replay
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables import DeltaLakeTable, Fenced, Position, Step
 from kohort.spark.tables.changes.row_change import Change
-
-
-class Frame:
-    """As much of a frame of Spark as a merge needs."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-        self.schema = from_arrow_schema(table.schema)
-
-    def toArrow(self) -> pa.Table:  # noqa: N802
-        """Return the rows."""
-        return self._table
-
 
 # One order is one change: of two with the same the one that is stored last counts, and two writers have no order.
 records = st.lists(
@@ -67,7 +52,7 @@ def test_any_rounds_of_two_writers_give_the_table_of_one_pass(is_history, change
             step = {place: Step(None if expected is None else Position(expected), Position(stop))}
             writer = chance.choice(writers)
             try:
-                writer.merge(Frame(rows(*parts[number][start:stop])), "g", step, change)
+                writer.merge(ArrowFrame(rows(*parts[number][start:stop])), "g", step, change)
                 at[number] = stop
             except Fenced:
                 at[number] = writer.offsets("g", [place])[place].offset

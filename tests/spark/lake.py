@@ -12,10 +12,25 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.tables import DeltaLakeTable, IcebergTable, Position, Step, Table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.catalog.sql import SqlCatalog
 
 KINDS = ("delta", "iceberg")
 """Of tables in a folder. `configured` is an Iceberg table of the catalog `lake` in pyiceberg's configuration."""
+
+
+class ArrowFrame:
+    """As much of a frame of Spark as tables need."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        self._rows = rows
+        self.schema = from_arrow_schema(rows.schema)
+
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        """Return the rows."""
+        return self._rows
 
 
 def lake_table(kind: str, where: str | Path, name: str = "flights", **settings: Any) -> Any:

@@ -280,7 +280,9 @@ class DeltaLakeTable(LakeTable):
         return rows_of_keys(self._table, changes, keys)
 
     def _beside(self, suffix: str) -> DeltaLakeTable:
-        return DeltaLakeTable(self.uri.rstrip("/") + suffix, storage_options=self._storage.options)
+        return DeltaLakeTable(
+            self.uri.rstrip("/") + suffix, storage_options=self._storage.options, merge_schema=self._is_merging
+        )
 
     def _has(self, mark: str, since: int) -> bool:
         return any(each.mark == mark for each in self._history(since))

@@ -21,15 +21,14 @@ import pyarrow.compute as pc
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables.changes.key_match import DELETED, changed_rows, matched
 from kohort.spark.tables.changes.row_change import Change
-from kohort.spark.tables.iceberg_files import IcebergPlan, require_pyiceberg
+from kohort.spark.tables.iceberg_files import IcebergPlan, require_pyiceberg, rows_of_file
 from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable
 from kohort.spark.tables.table import Position, Positions, SchemaMismatch, TableBroken
 
 try:
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
-    from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual, Reference
-    from pyiceberg.io.pyarrow import ArrowScan
+    from pyiceberg.expressions import And, GreaterThanOrEqual, LessThanOrEqual, Reference
     from pyiceberg.transforms import parse_transform
 except ImportError:
     Catalog = Any
@@ -225,14 +224,14 @@ class IcebergTable(LakeTable):
     def _read(self, task: Any, names: Sequence[str] | None = None) -> pa.Table:
         schema = self._table.schema()
         wanted = schema if names is None else schema.select(*names)
-        return ArrowScan(self._table.metadata, self._table.io, wanted, AlwaysTrue()).to_table([task])
+        return rows_of_file(self._table, task, wanted)
 
     def _rows_of(self, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-        tasks = self._tasks_of(changes, keys)
-        return ArrowScan(self._table.metadata, self._table.io, self._table.schema(), AlwaysTrue()).to_table(tasks)
+        found = [self._read(each) for each in self._tasks_of(changes, keys)]
+        return pa.concat_tables(found, promote_options="permissive") if found else self._schema().empty_table()
 
     def _beside(self, suffix: str) -> IcebergTable:
-        return IcebergTable(self.name + suffix, catalog=self.catalog)
+        return IcebergTable(self.name + suffix, catalog=self.catalog, merge_schema=self._is_merging)
 
     def _has(self, mark: str, since: int | None) -> bool:
         after = takewhile(lambda each: each.snapshot_id != since, self._ancestors())

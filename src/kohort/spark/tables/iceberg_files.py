@@ -1,7 +1,8 @@
-"""Parquet files of an Iceberg table, as tasks write them: with the field ids and the metrics of its metadata.
+"""Parquet files of an Iceberg table, as tasks write and merges read them: by the field ids of its metadata.
 
-pyiceberg's own writer makes null arrays and maps of structs empty ones, and filters rows into partitions by equality,
-which loses those of NaN. Of it are taken the transforms, the places of files, and the metrics out of a footer.
+pyiceberg's own reader and writer make null arrays and maps of structs empty ones, and its writer filters rows into
+partitions by equality, which loses those of NaN. Of it are taken the transforms, the places of files, the metrics out
+of a footer, and the positions of deleted rows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kohort.extras import install_command
 from kohort.spark.tables.arrow_columns import loosened
@@ -24,6 +27,7 @@ try:
     from pyiceberg.io import FileIO, load_file_io
     from pyiceberg.io import pyarrow as parquet
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.schema import visit_with_partner
     from pyiceberg.table import TableProperties
     from pyiceberg.table.locations import load_location_provider
     from pyiceberg.typedef import Record
@@ -31,6 +35,27 @@ try:
 except ImportError:
     pyiceberg = None
     FileIO = Any
+else:
+
+    class _Projection(parquet.ArrowProjectionVisitor):  # type: ignore[misc]  # read without its types
+        """The columns of a file in those of a table; nulls stay null."""
+
+        def list(self, kind: Any, values: Any, items: Any) -> Any:
+            """Return an array of lists."""
+            made = super().list(kind, values, items)
+            if made is None or not values.null_count:
+                return made
+            return type(made).from_arrays(made.offsets, made.values, type=made.type, mask=values.is_null())
+
+        def map(self, kind: Any, values: Any, keys: Any, items: Any) -> Any:
+            """Return an array of maps."""
+            made = super().map(kind, values, keys, items)
+            if made is None or not values.null_count:
+                return made
+            return pa.MapArray.from_arrays(made.offsets, made.keys, made.items, type=made.type, mask=values.is_null())
+
+
+np: Any = numpy
 
 Values = tuple[Any, ...]
 """The partition values of a file, as Iceberg stores them: dates and times are whole numbers."""
@@ -173,3 +198,20 @@ class _Directory:
 
     def to_path(self) -> str:
         return directory({name: None if at is None else str(at) for name, at in self.values.items()}).rstrip("/")
+
+
+def rows_of_file(table: Any, task: Any, wanted: Any) -> pa.Table:
+    """Return the rows of a data file that are not deleted, in the columns of a schema."""
+    metadata, path = table.metadata, task.file.file_path
+    with table.io.new_input(path).open() as stream, pq.ParquetFile(stream) as file:
+        there = parquet.pyarrow_to_schema(file.schema_arrow, metadata.name_mapping(), True)
+        rows = file.read([each.name for each in there.fields if each.field_id in wanted.field_ids])
+    spec = metadata.specs()[task.file.spec_id]
+    missing = parquet._get_column_projection_values(task.file, wanted, metadata.schema(), spec, there.field_ids)
+    visitor = _Projection(there, True, projected_missing_fields=missing, allow_timestamp_tz_mismatch=True)
+    found = visit_with_partner(wanted, rows, visitor, parquet.ArrowAccessor(there))
+    deleted = parquet._read_all_delete_files(table.io, [task]).get(path, [])
+    is_left = np.ones(rows.num_rows, bool)
+    for positions in deleted:
+        is_left[positions.to_numpy()] = False
+    return pa.Table.from_struct_array(found).filter(pa.array(is_left))

@@ -142,7 +142,9 @@ class LakeTable(ABC):
         with self._lock, self._in_a_sentence(f"took no changes of group {group}, {spans_in(steps)}"):
             self._make_ready(columns)
             self._check(group, steps)  # before deletions are stored
-            changes = fitted(changes, _kinds_of(changes, self._schema()))
+            kinds = _kinds_of(changes, self._schema())
+            fitted(changes.filter(pc.invert(changes[DELETED])), kinds)  # a deletion needs no more than its key
+            changes = fitted(changes, pa.schema([each.with_nullable(True) for each in kinds]))
             self._store_deletions(changes, change)
 
             def once(mark: str) -> None:
@@ -393,5 +395,5 @@ def _written(plan: Plan, table: str, batches: Iterable[pa.RecordBatch]) -> list[
 
 def _kinds_of(changes: pa.Table, table: pa.Schema) -> pa.Schema:
     """Return the columns of changes in the types of a table."""
-    kinds = {each.name: each.type for each in table} | {DELETED: pa.bool_()}
-    return pa.schema([pa.field(each, kinds[each]) for each in changes.column_names])
+    kinds = {each.name: each for each in table} | {DELETED: pa.field(DELETED, pa.bool_())}
+    return pa.schema([kinds[each] for each in changes.column_names])

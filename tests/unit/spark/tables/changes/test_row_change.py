@@ -89,11 +89,28 @@ def test_rows_without_a_needed_column_are_refused_by_name():
     schema = rows((1, 1, "a")).schema
     with pytest.raises(ValueError, match="rows have no column nr, topic, partition, offset"):
         Change(("nr",)).columns_in(pa.schema([schema.field("id")]))
-    with pytest.raises(ValueError, match="a key's columns are simple"):
-        Change(("id",)).columns_in(schema.set(0, pa.field("id", pa.list_(pa.int64()))))
     with pytest.raises(ValueError, match="rows have a column valid_to"):
         Change(("id",), ("at",), is_history=True).columns_in(schema.append(pa.field("valid_to", pa.int64())))
     with pytest.raises(ValueError, match="history=True needs order"):
         Change(("id",), is_history=True)
     with pytest.raises(ValueError, match="name each column once"):
         Change(("id", "id"))
+
+
+def test_a_deletion_with_a_part_of_an_order_follows_the_change_before_it():
+    change = Change(("id",), ("at", "more"))
+    table = rows((1, 1, "a"), (1, 1, None, True), more=pa.array([4, None]))
+    (found,) = change.last_changes(table).to_pylist()
+    assert (found["at"], found["more"], found[DELETED]) == (1, 4, True)
+
+
+def test_an_order_that_is_not_a_number_is_refused():
+    table = rows((1, 1, "a")).drop(["at"]).append_column("at", pa.array([float("nan")]))
+    with pytest.raises(BadChange, match="t-0, offset 0: at is NaN"):
+        Change(("id",), ("at",)).last_changes(table)
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.struct([("x", pa.int64())]), pa.list_(pa.int64())])
+def test_a_key_of_a_type_that_engines_compare_otherwise_is_refused(kind):
+    with pytest.raises(ValueError, match="a key has no nested and no floating columns"):
+        Change(("id",)).columns_in(pa.schema([*rows().schema.remove(0), pa.field("id", kind)]))
