@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.integration.commands import Commands
+from tests.integration.relayed_port import Run
 
 from kohort.broker.embedded import EmbeddedBroker
+from kohort.net.event_loop import new_event_loop
 
 
 @pytest.fixture(scope="module")
@@ -27,3 +31,14 @@ def kohort(
 ) -> Commands:
     """Return the command line against the shared broker."""
     return Commands(shared_broker.bootstrap_servers, capfdbinary, tmp_path, monkeypatch)
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, new_event_loop])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Run a coroutine in an event loop of Python, and in the one that kohort uses."""
+
+    def run_in_loop(scenario: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(scenario)
+
+    return run_in_loop

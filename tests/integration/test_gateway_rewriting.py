@@ -58,12 +58,13 @@ def connected(port: int) -> closing[BlockingConnection]:
 
 
 def exchange(port: int, sent: bytes) -> bytes:
-    """Send bytes, and return what comes until the other side closes."""
+    """Send bytes, and return what comes until the other side closes or resets the connection."""
     with socket.create_connection(("127.0.0.1", port), 10) as client:
         client.sendall(sent)
         received = b""
-        while chunk := client.recv(65536):
-            received += chunk
+        with suppress(ConnectionResetError):
+            while chunk := client.recv(65536):
+                received += chunk
         return received
 
 
@@ -142,7 +143,8 @@ def test_a_broker_that_has_vanished_closes_connections_and_nothing_more(caplog: 
             assert exchange(gateway.node_port, b"") == b""
             assert "no connection to node 1" in caplog.text
             idle.settimeout(10)
-            assert idle.recv(1) == b""
+            with suppress(ConnectionResetError):  # where the broker had not accepted it yet
+                assert idle.recv(1) == b""
         broker.start()
         with connected(gateway.node_port) as connection:
             assert connection.call(MetadataRequest()).brokers

@@ -4,104 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from struct import pack, unpack
-from typing import Any
+from struct import unpack
 
 import pytest
+from tests.integration.relayed_port import Run, Shared, answer, request
 
-from kohort.gateway.core.relay import Exchange, Relay, RequestHead, Sink
 from kohort.gateway.node_port import NodePort, Upstream
 from kohort.gateway.socket_splice import MOST, WORTH_BYTES, SocketSplices
-from kohort.gateway.traffic_counters import TrafficCounters
-from kohort.net.event_loop import new_event_loop
-from kohort.net.server import Clock
-from kohort.wire.codec import Buffer
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "splice"), reason="only Linux moves bytes between sockets")
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, new_event_loop])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Run a coroutine in an event loop of Python, and in the one that kohort uses."""
-
-    def run_in_loop(scenario: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(scenario)
-
-    return run_in_loop
-
-
 SIZES = (0, 10, WORTH_BYTES - 1, WORTH_BYTES, 3 * WORTH_BYTES, 5_000_003)
-
-
-class NothingRead:
-    """Reads no request, so that every answer passes unread."""
-
-    def reads(self, _head: RequestHead) -> bool:
-        return False
-
-    def request(self, _exchange: Exchange, _now_ms: int) -> bool:
-        raise AssertionError
-
-    def answered(self, _exchange: Exchange, _frame: bytes, _now_ms: int) -> Buffer | None:
-        raise AssertionError
-
-    def followed(self, _waiting: Exchange, _behind: Exchange | None, _now_ms: int) -> bool:
-        raise AssertionError
-
-    def passed(self, _head: RequestHead, _now_ms: int) -> None:
-        pass
-
-    def closed(self, _unanswered: tuple[Exchange, ...], _now_ms: int, *, is_by_client: bool) -> None:
-        del is_by_client
-
-    def oversized(self, _head: RequestHead) -> None:
-        pass
-
-    def answer_oversized(self, _exchange: Exchange, _now_ms: int) -> None:
-        raise AssertionError
-
-
-class Shared:
-    """What the connections of one port share."""
-
-    def __init__(self) -> None:
-        self.clock = Clock()
-        self.counters = TrafficCounters()
-        self.splices = SocketSplices()
-        self.listener_tls = None
-        self.broker_tls = None
-        self.own_connections: set[Any] = set()
-
-    def new_relay(self, _client: str, to_client: Sink, to_broker: Sink, _end: Callable[[str], None], /) -> Relay:
-        return Relay(NothingRead(), to_client, to_broker)
-
-    def upstream_of(self, port: NodePort, _transport: asyncio.BaseTransport, /) -> Upstream:
-        return port.upstream
-
-    def stand_ins(self, _port: NodePort, _transport: asyncio.BaseTransport, /) -> tuple[Upstream, ...]:
-        return ()
-
-    def admits(self) -> bool:
-        return True
-
-    def passed(self) -> None:
-        pass
-
-
-def answer(number: int, size: int) -> bytes:
-    """Return the answer of one request, whose bytes no other one has."""
-    return pack(">ii", size + 4, number) + random.Random(number).randbytes(size)
-
-
-def request(number: int) -> bytes:
-    """Return a request."""
-    return pack(">ihhih", 10, 1, 12, number, 0)
 
 
 @asynccontextmanager

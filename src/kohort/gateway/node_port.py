@@ -1,7 +1,8 @@
 """TCP of the gateway: a listening port for each node, and for each client a connection of its own to that node.
 
 One connection to the broker for each client keeps authentication end to end. A side that does not read is not written
-to: the other side's socket is not read meanwhile.
+to: the other side's socket is not read meanwhile. A client's connection ends as its broker's does, by FIN or by RST:
+clients treat an end before the first answer as another protocol, and a reset as a broker that is away.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from struct import pack
 from time import perf_counter
 from typing import Any, Protocol, cast
 
@@ -29,6 +31,9 @@ HIGH_WATER_BYTES = 1 << 20
 """A side with more unsent bytes than this pauses the reading of the other."""
 
 BACKLOG = 1024
+
+_NO_LINGER = pack("ii", 1, 0)
+"""SO_LINGER that has a close send RST instead of FIN."""
 
 CONNECT_SECONDS = 10.0
 """How long a broker may take to accept a connection, and a client to complete its TLS handshake."""
@@ -225,6 +230,13 @@ class _Side(asyncio.Protocol):
             if self.transport.get_write_buffer_size():
                 asyncio.get_running_loop().call_later(LINGER_SECONDS, self.transport.abort)
 
+    def reset(self) -> None:
+        """End the connection by RST; what was not sent yet is lost."""
+        raw: Any = self.transport.get_extra_info("socket")
+        if raw is not None and not self.transport.is_closing():
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
+
 
 class _BrokerSide(_Side):
     """The connection to the broker."""
@@ -259,6 +271,8 @@ class Link(_Side):
         self._own_connection: object = None
         self._is_ending = False
         """Whether the gateway or the broker ends the connection, and not the client."""
+        self._is_answered = False
+        """Whether the client has been sent anything."""
         self.address = ""
 
     @property
@@ -281,7 +295,7 @@ class Link(_Side):
         self.transport.pause_reading()
         if not self._shared.admits():
             self._traffic.refused += 1
-            self.transport.abort()
+            self.reset()
         else:
             self._opening = asyncio.get_running_loop().create_task(self._open())
 
@@ -330,13 +344,13 @@ class Link(_Side):
     async def _open(self) -> None:
         broker = await self._connect_to_any()
         if broker is None:
-            self.transport.abort()
+            self.reset()
             return
         self._own_connection = _address_of(broker.transport, "sockname"), _address_of(broker.transport, "peername")
         self._shared.own_connections.add(self._own_connection)
         self.other = broker
         if self.transport.is_closing() or self._is_loop():
-            self.transport.abort()
+            self.reset()
             return
         self._relay = self._shared.new_relay(self.address, self.write, broker.write, self.refuse)
         early, self._early = self._early, []
@@ -362,6 +376,7 @@ class Link(_Side):
         """Take bytes of the broker."""
         assert self._relay is not None, "a broker is connected before it is read"
         began_s = perf_counter()
+        self._is_answered = True
         self._traffic.bytes_from_broker += len(data)
         try:
             self._relay.from_broker(data, self._shared.clock.now_ms())
@@ -412,10 +427,16 @@ class Link(_Side):
         self._traffic.bytes_from_broker += count
         self._relay.passed_elsewhere(count)
 
-    def _splice_ended(self, rest: bytes = b"") -> None:
-        """Take the broker's bytes as before; `rest` are those that the client did not take."""
+    def _splice_ended(self, rest: bytes = b"", error: OSError | None = None) -> None:
+        """Take the broker's bytes as before; `rest` are those that the client did not take.
+
+        With `error` the broker's socket has failed, which shows it once: its transport would see the end of the stream.
+        """
         self._splice = None
         self._is_splicing = False
+        if error is not None:
+            self.broker_lost(error)
+            return
         if not self.transport.is_closing():
             self.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
             super().resume_writing()
@@ -434,6 +455,10 @@ class Link(_Side):
         self._stop_splice()
         super().end()
 
+    def reset(self) -> None:
+        self._stop_splice()
+        super().reset()
+
     # Ends
 
     def _passed(self, began_s: float) -> None:
@@ -446,7 +471,10 @@ class Link(_Side):
             level = logging.DEBUG if error is None else logging.INFO
             log.log(level, "client %s: %s closed the connection%s", self.address, self._upstream, _because(error))
         self._is_ending = True
-        self.end()
+        if error is None:
+            self.end()
+        else:
+            self.reset()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._stop_splice()
@@ -471,11 +499,14 @@ class Link(_Side):
             self.close("the gateway ends")
 
     def close(self, reason: str) -> None:
-        """Close both sides once what was written has left."""
+        """Close both sides once what was written has left; reset one whose client waits for its first answer."""
         if not self.transport.is_closing():
             log.info("client %s: the connection to %s is closed: %s", self.address, self._upstream, reason)
         self._is_ending = True
-        self.end()
+        if self._is_answered:
+            self.end()
+        else:
+            self.reset()
 
     def refuse(self, reason: str) -> None:
         """Close both sides since something may not pass."""

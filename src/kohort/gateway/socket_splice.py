@@ -42,8 +42,9 @@ class SocketSplice:
     """The move of `left` bytes from one socket to another.
 
     `moved` gets the number of bytes that the target has taken, each time. `ended` is called once unless `stop` came
-    first: when all have moved, when another splice takes the place, or when one of the sockets fails, which its
-    transport then finds by itself. It gets the bytes that have left the source and not reached the target.
+    first: when all have moved, when another splice takes the place, or when one of the sockets fails. It gets the bytes
+    that have left the source and not reached the target, and how the source has failed: a socket shows that once. The
+    end of the source, or a target that fails, are seen by their transports.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class SocketSplice:
         target: int,
         left: int,
         moved: Callable[[int], None],
-        ended: Callable[[bytes], None],
+        ended: Callable[[bytes, OSError | None], None],
     ) -> None:
         self._splices = splices
         self._loop = asyncio.get_running_loop()
@@ -80,8 +81,9 @@ class SocketSplice:
         except BlockingIOError:
             return
         except OSError as error:
-            self._splices.is_usable &= error.errno not in _REFUSED
-            self._end()
+            is_refused = error.errno in _REFUSED
+            self._splices.is_usable &= not is_refused
+            self._end(None if is_refused else error)
             return
         if not count:  # the source was closed
             self._end()
@@ -114,9 +116,9 @@ class SocketSplice:
         if not self._left and not is_full:
             self._end()
 
-    def _end(self) -> None:
+    def _end(self, error: OSError | None = None) -> None:
         self.stop()
-        self._ended(b"")
+        self._ended(b"", error)
 
     def give_way(self) -> None:
         """End before all has moved."""
@@ -126,7 +128,7 @@ class SocketSplice:
             self.held_bytes -= len(data)
             rest += data
         self.stop()
-        self._ended(rest)
+        self._ended(rest, None)
 
     def stop(self) -> None:
         """Close what was opened; bytes that are still in the pipe are dropped."""
@@ -150,7 +152,12 @@ class SocketSplices:
         self._free: list[Pipe] = []
 
     def begin(
-        self, source: int, target: int, count: int, moved: Callable[[int], None], ended: Callable[[bytes], None]
+        self,
+        source: int,
+        target: int,
+        count: int,
+        moved: Callable[[int], None],
+        ended: Callable[[bytes, OSError | None], None],
     ) -> SocketSplice | None:
         """Begin to move `count` bytes between two sockets; return None where that is not possible now."""
         if not self.is_usable:

@@ -169,6 +169,8 @@ class StandstillChecker(Checker):
         self._ended_us: dict[str, int] = {}
         """By group, when a member ended last, or stopped polling, that its group may still wait for: killed, failed,
         or static."""
+        self._left: set[str] = set()
+        """The names of members that have sent LeaveGroup, which ends their identity, since they were started."""
         self._away: dict[str, set[str]] = {}
         """By group, the instances of static members that do not run. As in Kafka, each generation begins their sessions
         anew: rounds that follow each other may wait for one for long."""
@@ -182,6 +184,7 @@ class StandstillChecker(Checker):
     def member_started(self, member: SeenMember) -> None:
         """Count it in."""
         self._members.setdefault(member.group_id, set()).add(member.name)
+        self._left.discard(member.name)
         if member.instance_id is not None:
             self._away.setdefault(member.group_id, set()).discard(member.instance_id)
 
@@ -190,7 +193,8 @@ class StandstillChecker(Checker):
         members = self._members.setdefault(member.group_id, set())
         members.discard(member.name)
         # One that was closed before it got its id could not leave.
-        if how != "closed" or member.instance_id is not None or not member.identity.member_id:
+        has_left = bool(member.identity.member_id) or member.name in self._left
+        if how != "closed" or member.instance_id is not None or not has_left:
             self._ended_us[member.group_id] = self.now_us
         if member.instance_id is not None:
             self._away.setdefault(member.group_id, set()).add(member.instance_id)
@@ -244,6 +248,8 @@ class StandstillChecker(Checker):
         """Note how long it took to join, or to leave."""
         if request not in _ANSWERS:
             return
+        if request == "LeaveGroup":
+            self._left.add(member.name)
         if self._faults.has_vanished_connection(member.name):
             # If the request leaves on that connection, its time-out is the first sign; so the round may wait for it.
             self._ended_us[member.group_id] = self.now_us
