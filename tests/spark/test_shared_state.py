@@ -8,6 +8,7 @@ import pytest
 from tests.spark.bare_query import Job, committed
 from tests.spark.cluster import Topic
 
+from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Consumer
 from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.shared_state import SharedState
@@ -212,7 +213,9 @@ def test_queries_with_bound_partitions_get_theirs_back_and_those_of_an_absent_on
     topic.run(scenario())
 
 
-def test_the_group_does_not_decide_where_a_bound_checkpoint_continues(topic: Topic) -> None:
+def test_the_group_does_not_decide_where_a_bound_checkpoint_continues(
+    topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
     topic.fill(30)
 
     async def scenario() -> None:
@@ -220,11 +223,96 @@ def test_the_group_does_not_decide_where_a_bound_checkpoint_continues(topic: Top
         topic.fill(3)
         for offset in (2, 11):
             await reset(topic, offset)
+            caplog.clear()
             async with Job(topic, first.checkpoint, STATE, boundPartitions="all") as again:
                 assert await again.batch() == {0: (10, 11), 1: (10, 11), 2: (10, 11)}
                 assert await committed(topic) == {0: 10, 1: 10, 2: 10}
+            assert f"is at offset {offset}, which this query did not commit: it continues at 10" in caplog.text
 
     topic.run(scenario())
+
+
+def test_a_bound_query_begins_at_its_starting_offsets_where_another_client_has_committed(
+    topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        await reset(topic, 4)
+        await read_all(topic, boundPartitions="all")
+        assert "is at offset 4, which another client has set: a query with bound partitions begins at 0" in caplog.text
+
+    topic.run(scenario())
+
+
+def test_the_first_of_two_processes_with_one_part_ends_with_a_sentence_and_the_second_reads_on(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, operators=STATE, boundPartitions="1/2") as first:
+            await first.batch()
+            await first.look()
+            topic.fill(3)
+            async with Job(topic, first.checkpoint, STATE, boundPartitions="1/2") as second:
+                task = asyncio.create_task(second.batch())
+                with pytest.raises(SharedState, match="another process was started with boundPartitions=1/2"):
+                    await first.until(lambda: False)
+                assert await task == {0: (10, 11), 2: (10, 11)}
+
+    topic.run(scenario())
+
+
+def test_two_divisions_of_one_group_that_share_a_partition_are_named(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, operators=STATE, boundPartitions="1/2") as first:
+            await first.batch()
+            async with Job(topic, operators=STATE, boundPartitions="1/3") as second:
+                task = asyncio.create_task(second.batch())
+                await first.until(task.done)
+                with pytest.raises(
+                    SharedState, match=r"boundPartitions=1/3 of the group .* has partitions of this part"
+                ):
+                    await task
+
+    topic.run(scenario())
+
+
+def test_bound_partitions_do_not_go_with_members_of_other_clients(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with plain(topic) as other:
+            await other.poll(timeout_ms=5000)
+            async with Job(topic, operators=STATE, boundPartitions="1/2") as job:
+                with pytest.raises(SharedState, match="has members without boundPartitions"):
+                    await job.batch()
+
+    topic.run(scenario())
+
+
+def test_two_sources_of_a_query_with_bound_partitions_fence_each_other_not(
+    topic: Topic, broker: EmbeddedBroker
+) -> None:
+    """A join of two topics: each source is a member of its own, with an instance id of its own."""
+    topic.fill(30)
+    with Topic(broker.bootstrap_servers, f"{topic.name}-2", partitions=3) as other:
+        other.group_id = topic.group_id
+        other.fill(30)
+
+        async def scenario() -> None:
+            async with (
+                Job(topic, operators=STATE, boundPartitions="1/2") as left,
+                Job(other, operators=STATE, boundPartitions="1/2") as right,
+            ):
+                task = asyncio.create_task(right.batch())
+                assert await left.batch() == {0: (0, 10), 2: (0, 10)}
+                await left.until(task.done)
+                assert await task == {0: (0, 10), 2: (0, 10)}
+                await right.look()
+
+        topic.run(scenario())
 
 
 def test_partitions_that_are_added_belong_to_a_part_by_their_number(topic: Topic) -> None:

@@ -160,6 +160,7 @@ class ExactlyOnce:
 
     def _add_batch_of(self, query: RunningQuery, frame: DataFrame) -> None:
         """Store a micro-batch of a streaming query, by its offsets or as a whole."""
+        query.require_known_plan()
         groups = query.groups
         name = self.group or (next(iter(groups)) if len(groups) == 1 else query.id)
         this = (query.run, query.batch)

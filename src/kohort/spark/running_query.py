@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kohort.model.ids import TopicPartition
+from kohort.spark.membership.query_plan import is_published
+from kohort.spark.membership.shared_state import SharedState
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.rows.frame_spans import Spans
 from kohort.spark.running_session import is_remote
@@ -39,6 +41,15 @@ class RunningQuery:
     ends: tuple[StreamOffset, ...]
     has_others: bool
     is_stateful: bool
+
+    def require_known_plan(self) -> None:
+        """Raise SharedState if it keeps state, and its sources joined their groups as if it kept none."""
+        if self.is_stateful and self.ends and not is_published(self.run):
+            raise SharedState(
+                f"this query keeps state, and joined the group {self.ends[0].group!r} without a listener that reports"
+                " it: other members could get a part of the rows of its windows, joins or keys. Call"
+                " kohort.spark.register(spark) before the query starts, or start the session with kohort.spark.build"
+            )
 
     @property
     def groups(self) -> frozenset[str]:

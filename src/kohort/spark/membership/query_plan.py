@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from kohort.spark.membership.control_socket import directory, is_private, make_private
@@ -26,6 +28,13 @@ _STATEFUL = frozenset(
 """Nodes of a logical plan that Spark plans with a state store where their rows come from a stream.
 
 A join has one where both sides are streams."""
+
+PATIENCE_S = 10.0
+"""How long a query waits for another one with equal options and another plan: its reader starts within this time."""
+
+_POLL_S = 0.05
+
+_published: set[str] = set()
 
 
 def options_key(options: Mapping[str, str]) -> str:
@@ -61,36 +70,67 @@ def _children(node: Any) -> Iterator[Any]:
     return (children.apply(number) for number in range(children.size()))
 
 
-def publish(application: int, run: str, operators: Mapping[str, frozenset[str]]) -> None:
-    """Write what a query's plan has for the sources of an application, given by the process id of its Java."""
+def publish(
+    application: int, run: str, operators: Mapping[str, frozenset[str]], patience_s: float = PATIENCE_S
+) -> None:
+    """Write what a query's plan has for the sources of an application, given by the process id of its Java.
+
+    Two queries with equal options differ by nothing that their readers know. So the plan of the second one waits, and
+    the query with it, until the reader of the first has claimed its own; they differ for `patience_s` at most.
+    """
+    _published.add(run)
     folder = directory()
     make_private(folder)
-    for path in folder.glob("*.plan"):
+    for path in folder.glob("*-*-*.*"):
         with suppress(ValueError, OSError):
             if not _is_running(int(path.name.partition("-")[0])):
                 path.unlink(missing_ok=True)
-    written = folder / f"{application}-{run}.new"
-    written.write_text(json.dumps({key: sorted(names) for key, names in operators.items()}))
-    written.rename(folder / f"{application}-{run}.plan")
+    deadline_s = time.monotonic() + patience_s
+    for key, names in operators.items():
+        while set(_read(folder, f"{application}-{key}-*.plan").values()) - {names}:
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(_POLL_S)
+        written = folder / f"{application}-{key}-{run}.new"
+        written.write_text(json.dumps(sorted(names)))
+        written.rename(written.with_suffix(".plan"))
+
+
+def is_published(run: str) -> bool:
+    """Return whether a listener of this process has seen the plan of a query's run, which has not ended."""
+    return run in _published
 
 
 def withdraw(application: int, run: str) -> None:
     """Remove what `publish` wrote: the query has ended."""
-    (directory() / f"{application}-{run}.plan").unlink(missing_ok=True)
+    _published.discard(run)
+    for path in directory().glob(f"{application}-*-{run}.*"):
+        path.unlink(missing_ok=True)
 
 
-def published(application: int, key: str) -> frozenset[str] | None:
-    """Return the stateful operators of the queries that load with these options, None where no listener has seen one.
+def claim(application: int, key: str) -> frozenset[str] | None:
+    """Return the stateful operators of the query that loads with these options, None where no listener has seen one.
 
-    Two queries of one application with equal options look the same: the operators of both are returned.
+    Of several plans that no reader has claimed, the operators of all are returned.
     """
-    folder, found = directory(), None
+    folder = directory()
     if not is_private(folder):
         return None
-    for path in folder.glob(f"{application}-*.plan"):
+    for state in ("plan", "claimed"):
+        if found := _read(folder, f"{application}-{key}-*.{state}"):
+            if len(found) == 1:
+                with suppress(FileNotFoundError):  # by another source of this query
+                    (path,) = found
+                    path.rename(path.with_suffix(".claimed"))
+            return frozenset().union(*found.values())
+    return None
+
+
+def _read(folder: Path, pattern: str) -> dict[Path, frozenset[str]]:
+    found: dict[Path, frozenset[str]] = {}
+    for path in folder.glob(pattern):
         with suppress(OSError, ValueError):
-            if (names := json.loads(path.read_text()).get(key)) is not None:
-                found = (found or frozenset()) | frozenset(names)
+            found[path] = frozenset(json.loads(path.read_text()))
     return found
 
 

@@ -95,21 +95,29 @@ class StateGuard:
             if self.is_allowed or mark is None or (mark.query and mark.query == self.mark.query):
                 continue
             if mark.state and mark.batch >= 0:
+                anew = "set onNewCheckpoint=startingOffsets"
+                reset = (
+                    f"reset the group's offsets (kohort groups reset-offsets {group} --topic {partition.topic}"
+                    " --to-earliest --execute)"
+                )
+                if not self.mark.query:  # a GroupStream has no options
+                    anew = reset
+                elif self.bound is None:
+                    anew += f", or {reset}; allowSharedState=true continues at the offset"
                 raise SharedState(
                     f"group {group!r}: offset {entry.offset} of {partition} belongs to the state in the checkpoint of"
                     f" the query {mark.query}, which ended batch {mark.batch} there: rows that are read from here on"
                     " would be missing in its windows, joins or keys. Start that query with its checkpoint, or read as"
-                    " another group. If its checkpoint is not needed any more, reset the group's offsets (kohort groups"
-                    f" reset-offsets {group} --topic {partition.topic} --to-earliest --execute), or set"
-                    " onNewCheckpoint=startingOffsets; allowSharedState=true continues at the offset"
+                    f" another group. If its checkpoint is not needed any more, {anew}"
                 )
             if self.is_strict and (mark.batch >= 0 or not mark.query):
                 who = f"the query {mark.query}" if mark.query else "a GroupStream"
                 raise SharedState(
                     f"{self._has_state}, and the group {group!r} is at offset {entry.offset} of {partition}, which"
                     f" {who} committed: rows before it would be missing in windows, joins and keys. Set"
-                    " onNewCheckpoint=startingOffsets to build the state from startingOffsets on, give the query a"
-                    " group.id of its own, or set allowSharedState=true to continue at the offset without them"
+                    " onNewCheckpoint=startingOffsets to build the state from startingOffsets on, or give the query a"
+                    " group.id of its own"
+                    + ("" if self.bound else "; allowSharedState=true continues at the offset without them")
                 )
 
     async def check_owned(self, cluster: Cluster, member: Membership, missing: Partitions) -> None:
@@ -144,7 +152,31 @@ class StateGuard:
             f"this query is bound to partitions (boundPartitions={self.bound})" if self.bound else "a query has state"
         )
 
+    def explained(self, error: KafkaError, group: str) -> KafkaError:
+        """Return what a refusal by the coordinator means where partitions are bound, else the error itself."""
+        if self.bound is None or isinstance(error, SharedState):
+            return error
+        if error.code is ErrorCode.FENCED_INSTANCE_ID:
+            return SharedState(
+                f"another process was started with boundPartitions={self.bound} of the group {group!r} and has its"
+                " partitions now: this query ends, because the state of a part is in one checkpoint. Run one for each"
+                " part"
+            )
+        if error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            return SharedState(
+                f"the group {group!r} has members without boundPartitions, and this query has boundPartitions="
+                f"{self.bound}: stop them (kohort groups describe {group} shows them), or give the query a group.id of"
+                " its own"
+            )
+        return error
+
     def _shared(self, group: str, other: MemberDescription) -> SharedState:
+        if self.bound is not None:
+            return SharedState(
+                f"this query has boundPartitions={self.bound} of the group {group!r}, and its member {_name(other)} has"
+                " partitions of this part: all queries of a group divide the partitions by the same number. Stop that"
+                " member, or give this query a group.id of its own"
+            )
         return SharedState(
             f"{self._has_state}, and the group {group!r} has the member {_name(other)}: each would get a part of the"
             " rows of a window, a join or a key. Give the query a group.id of its own, stop the other member, or divide"

@@ -99,18 +99,27 @@ class StartingOffsets:
         committed = {each: at for each, at in (await member.committed(partitions)).items() if each not in recreated}
         if not self.guard.is_anew:
             self.guard.check_commits(self._group_id, committed)
-        if self.guard.bound is not None:  # only where this query began, or another that finished nothing
-            committed = {each: entry for each, entry in committed.items() if _is_marked(entry, entry.offset)}
+        # With bound partitions only where this query began, or another that finished nothing.
+        used = committed
+        if self.guard.bound is not None:
+            used = {each: entry for each, entry in committed.items() if _is_marked(entry, entry.offset)}
         # A recreated topic has no commits: where it was being read, it does not begin at the latest offset.
-        found = dict(read_to) | {partition: entry.offset for partition, entry in committed.items()}
+        found = dict(read_to) | {partition: entry.offset for partition, entry in used.items()}
         found |= await self._by_checkpoint(member, partitions, committed)
         logs = await self._logs(partitions)
-        found |= await self._by_new_checkpoint(member, committed, logs)
+        found |= await self._by_new_checkpoint(member, used, logs)
+        unused = {each: entry.offset for each, entry in committed.items() if each not in used and each not in found}
         if self.store is not None:
             ends = {each: log.last for each, log in logs.items() if each not in recreated}
             require_in_log(self.store, self._group_id, stored, ends, self._cluster.view.topic_id_texts)
         found |= {each: position.offset for each, position in stored.items()}
         found = await self._readable(logs, found, recreated)
+        for each, offset in sorted(unused.items()):
+            log.warning(
+                "group %s: %s is at offset %d, which another client has set: a query with bound partitions begins at"
+                " %s, as its starting offsets have it, and moves the group there",
+                *(self._group_id, each, offset, found.get(each)),
+            )
         if self.store is not None:
             await settle(member, committed, found)
         if self.policy.is_marking:

@@ -171,7 +171,12 @@ class StreamMember:
         await self.finish(start)
         if not self._is_first:
             self.gate.starting.follow(self._checkpoint(start))
-        begun = await self._begin(limits)
+        try:
+            begun = await self._begin(limits)
+        except KafkaError as error:
+            if (known := self._guard.explained(error, self._member.group_id)) is error:
+                raise
+            raise known from error
         self._is_first = False
         if begun is None:
             if self._has_targets and not self.is_over:

@@ -7,6 +7,8 @@ to no member: it waits for its state.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,9 +43,14 @@ class BoundPartitions:
         """Return those of some partitions that belong to this part."""
         return frozenset(each for each in partitions if each.partition % self.count == self.number - 1)
 
-    def instance_id(self, group: str) -> str:
-        """Return the `group.instance.id` of the query with this part, the same after each restart."""
-        return f"{group}-{self.number}-of-{self.count}"[-249:]
+    def instance_id(self, group: str, topics: str) -> str:
+        """Return the `group.instance.id` of a source with this part, the same after each restart.
+
+        The sources of one query, such as those of a join, differ in their topics. Kafka takes letters, digits, `.`, `_`
+        and `-`, at most 249.
+        """
+        read = hashlib.sha256(json.dumps([group, sorted(map(str.strip, topics.split(",")))]).encode()).hexdigest()[:8]
+        return re.sub(r"[^a-zA-Z0-9._-]", "_", f"{group[:200]}-{self.number}-of-{self.count}-{read}")
 
 
 class BoundAssignor:

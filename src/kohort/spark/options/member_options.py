@@ -113,7 +113,7 @@ def member_options(given: Given) -> MemberOptions:
         "cooperative" if bound is not None and protocol == "auto" else protocol,
         assignor,
         _weight(given, assignor),
-        given.text("instance.id", "kafka.group.instance.id") or (bound and bound.instance_id(group_id)) or None,
+        given.text("instance.id", "kafka.group.instance.id") or _own_instance_id(given, group_id, bound),
         given.choice("onOffsetMismatch", MISMATCHES, defaults.on_offset_mismatch),
         given.choice("onNewCheckpoint", ON_NEW_CHECKPOINT, defaults.on_new_checkpoint),
         session_timeout_ms or defaults.session_timeout_ms,
@@ -129,6 +129,10 @@ def member_options(given: Given) -> MemberOptions:
             f" kafka.session.timeout.ms, which is {found.session_timeout_ms}"
         )
     return found
+
+
+def _own_instance_id(given: Given, group_id: str, bound: BoundPartitions | None) -> str | None:
+    return bound.instance_id(group_id, given.text("subscribe", "subscribePattern") or "") if bound is not None else None
 
 
 def _bound(given: Given, protocol: Protocol, assignor: str | None) -> BoundPartitions | None:

@@ -182,10 +182,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         import asyncio
 
         from kohort.spark.membership.application import Application, session_files
-        from kohort.spark.membership.query_plan import published
+        from kohort.spark.membership.query_plan import claim
         from kohort.spark.membership.stream_member import StreamMember
 
-        operators = published(os.getppid(), self._plan_key)
+        operators = claim(os.getppid(), self._plan_key)
         member = await StreamMember.join(
             self.options, self.cores, self.listener, self.finished, self._calls, last, operators
         )
