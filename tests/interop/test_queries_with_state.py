@@ -21,7 +21,7 @@ from interop.waiting import eventually
 from tests.interop.libraries import need
 from tests.interop.topics import create_topic
 
-pytestmark = [pytest.mark.timeout(1500), pytest.mark.spark]
+pytestmark = [pytest.mark.timeout(3000), pytest.mark.spark]
 
 PARTITIONS = 4
 CLICKS, PAGES, STEP_MS = 1000, 20, 400
@@ -30,7 +30,7 @@ CLICKS, PAGES, STEP_MS = 1000, 20, 400
 KILLS = ("begun", "stored", "begun", "stored")
 """After which line an application is killed: while it stores a batch, and before Spark has logged that as finished."""
 
-SECONDS = 420.0
+SECONDS = 900.0
 Result = Counter[tuple[Any, ...]]
 
 
