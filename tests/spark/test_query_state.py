@@ -149,7 +149,7 @@ def test_exactly_once_stores_no_batch_of_a_query_with_state_that_no_listener_has
     rows = load(spark.newSession(), topic)
     store = exactly_once(DeltaLakeTable(str(tmp_path / "table")))
     query = rows.groupBy("key").count().writeStream.outputMode("update").foreachBatch(store)
-    with pytest.raises(StreamingQueryException, match="without a listener that reports it.*kohort.spark.register"):
+    with pytest.raises(StreamingQueryException, match=r"without a listener that reports it.*kohort.spark.register"):
         query.option("checkpointLocation", str(tmp_path / "a")).start().awaitTermination()
     assert not (tmp_path / "table").exists()
     assert set(topic.committed().values()) <= {0}

@@ -29,8 +29,8 @@ _STATEFUL = frozenset(
 
 A join has one where both sides are streams."""
 
-PATIENCE_S = 10.0
-"""How long a query waits for another one with equal options and another plan: its reader starts within this time."""
+PATIENCE_S = 60.0
+"""How long a query waits for another one with equal options and another plan: its reader starts within seconds."""
 
 _POLL_S = 0.05
 
