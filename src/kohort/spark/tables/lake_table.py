@@ -20,15 +20,16 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import batches_of, in_tasks
 from kohort.spark.tables.arrow_columns import changed_columns, fitted, schema_of
-from kohort.spark.tables.changes.key_match import DELETED
+from kohort.spark.tables.changes.key_match import DELETED, matched
 from kohort.spark.tables.changes.row_change import BadChange, Change
-from kohort.spark.tables.changes.versions import changed_versions, not_ended
+from kohort.spark.tables.changes.versions import changed_versions, following, not_ended
 from kohort.spark.tables.table import (
     Fenced,
     Position,
@@ -46,6 +47,7 @@ from kohort.spark.tables.table import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+np: Any = numpy
 log = logging.getLogger(__name__)
 
 ROWS_ON_DRIVER = 20_000
@@ -141,11 +143,10 @@ class LakeTable(ABC):
         changes = change.collect(frame)
         with self._lock, self._in_a_sentence(f"took no changes of group {group}, {spans_in(steps)}"):
             self._make_ready(columns)
-            self._check(group, steps)  # before deletions are stored
+            self._check(group, steps)
             kinds = _kinds_of(changes, self._schema())
             fitted(changes.filter(pc.invert(changes[DELETED])), kinds)  # a deletion needs no more than its key
             changes = fitted(changes, pa.schema([each.with_nullable(True) for each in kinds]))
-            self._store_deletions(changes, change)
 
             def once(mark: str) -> None:
                 wanted = self._wanted(changes, change)
@@ -271,36 +272,35 @@ class LakeTable(ABC):
 
     # Changes
 
-    def _store_deletions(self, changes: pa.Table, change: Change) -> None:
-        """Add deletions to the table beside, before they are done: a change that is older, and comes later, ends there.
-
-        They are facts of the topic: to store one twice, or one whose round is refused, changes nothing.
-        """
-        if not change.order:
-            return
-        self._deletions = self._deletions or self._beside(DELETIONS)
-        names = [*change.keys, *change.order]
-        found = changes.filter(pc.and_(changes[DELETED], pc.is_valid(changes[change.order[0]]))).select(names)
-        with self._deletions._lock:
-            if found.num_rows:
-                self._deletions._make_ready(found.schema)
-                plan = self._deletions._plan()
-                self._deletions._commit(plan.write(found.to_batches()), "", {})
-
     def _wanted(self, changes: pa.Table, change: Change) -> pa.Table:
         """Return changes without those that a later deletion, or what a history has, ends."""
         if not change.order:
             return changes
-        assert self._deletions is not None, "deletions are stored first"
+        self._deletions = self._deletions or self._beside(DELETIONS)
         names = [*change.keys, *change.order]
         gone = changes.schema.empty_table().select(names)
         with self._deletions._lock:
             if self._deletions._refresh():
                 gone = fitted(self._deletions._rows_of(changes, change.keys), gone.schema)
-        if not change.is_history:
-            return not_ended(changes, gone, change)
-        versions = fitted(self._rows_of(changes, change.keys), self._schema())
-        return changed_versions(changes, versions, gone, change)
+            is_unknown = changes[change.order[0]].null_count
+            if change.is_history or is_unknown:
+                rows = fitted(self._rows_of(changes, change.keys), self._schema())
+            if is_unknown:
+                changes = following(changes, [fitted(rows, gone.schema), gone], change)
+            self._deletions._store_deletions(changes, gone)
+        return changed_versions(changes, rows, gone, change) if change.is_history else not_ended(changes, gone, change)
+
+    def _store_deletions(self, changes: pa.Table, gone: pa.Table) -> None:
+        """Add deletions, before they are done: a change that is older, and comes later, ends there.
+
+        They are facts of the topic: to store one whose round is refused changes nothing.
+        """
+        found = changes.filter(changes[DELETED]).select(gone.column_names).drop_null()
+        is_new = np.ones(found.num_rows, bool)
+        is_new[matched(gone, found, gone.column_names)[1]] = False
+        if is_new.any():
+            self._make_ready(found.schema)
+            self._commit(self._plan().write(found.filter(pa.array(is_new)).to_batches()), "", {})
 
     # Writing
 

@@ -7,6 +7,7 @@ of a key with an equal order the one that came last counts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -38,10 +39,7 @@ def changed_versions(changes: pa.Table, versions: pa.Table, deletions: pa.Table,
         _with(changes, _CAME, _CHANGE),
     ]
     rows = pa.concat_tables(parts, promote_options="permissive")
-    if rows[order].null_count:
-        rows = _with(rows, _IS_NEW, pc.equal(rows[_CAME], _CHANGE))
-        rows = filled_orders(rows, change.keys, change.order, (_IS_NEW, order)).drop([_IS_NEW])
-        rows = rows.filter(pc.is_valid(rows[order]))  # nothing is stored that it could delete
+    rows = rows.filter(pc.is_valid(rows[order]))  # of a deletion without one nothing is stored that it could delete
     rows = sorted_by(rows, (*change.keys, order, _CAME))
     rows = sorted_by(last_of(rows, (*change.keys, order)), (*change.keys, order))
     if not rows.num_rows:
@@ -54,6 +52,17 @@ def changed_versions(changes: pa.Table, versions: pa.Table, deletions: pa.Table,
     is_stored = pc.or_(pc.equal(rows[_CAME], _DELETION), pc.and_(pc.equal(rows[_CAME], _VERSION), is_as_stored))
     rows = _with(_with(_with(rows, FROM, since), TO, until), CURRENT, pa.array(is_last))
     return rows.filter(pc.invert(is_stored)).drop([_CAME])
+
+
+def following(changes: pa.Table, stored: Sequence[pa.Table], change: Change) -> pa.Table:
+    """Return changes in which a deletion without an order has the newest that is stored of its key, if one is.
+
+    `stored` are rows and deletions that have the columns of the key and of the order.
+    """
+    parts = [_with(each, _IS_NEW, False) for each in stored]
+    rows = pa.concat_tables([*parts, _with(changes, _IS_NEW, True)], promote_options="permissive")
+    rows = filled_orders(rows, change.keys, change.order, (_IS_NEW, *change.order))
+    return rows.filter(rows[_IS_NEW]).select(changes.column_names)
 
 
 def not_ended(changes: pa.Table, deletions: pa.Table, change: Change) -> pa.Table:

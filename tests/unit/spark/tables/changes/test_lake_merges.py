@@ -81,3 +81,13 @@ def test_each_row_of_a_key_that_is_there_twice_takes_the_change(kind, tmp_path):
     assert sorted(each["value"] for each in rows_in(table)) == ["c", "new", "new"]
     merge(table, rows((1, 2, None, True), (9, 2, None, True)))
     assert [each["value"] for each in rows_in(table)] == ["c"]
+
+
+@pytest.mark.parametrize("is_history", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deletion_without_an_order_ends_late_changes_in_whichever_round_it_comes(kind, is_history, tmp_path):
+    table = lake_table(kind, tmp_path)
+    change = Change(("id",), ("at",), is_history=is_history)
+    merge(table, rows((1, 9, "a")), rows((1, None, None, True)), rows((1, 5, "late")), change=change)
+    found = [(each["value"], each.get("valid_to")) for each in rows_in(table)]
+    assert found == ([("late", 9)] if is_history else [])

@@ -15,7 +15,7 @@ from tests.unit.spark.tables.changes.test_row_change import rows
 
 from kohort.spark.tables.changes.key_match import DELETED
 from kohort.spark.tables.changes.row_change import Change
-from kohort.spark.tables.changes.versions import changed_versions
+from kohort.spark.tables.changes.versions import changed_versions, following
 
 CHANGE = Change(("id",), ("at",), is_history=True)
 COLUMNS = CHANGE.columns_in(rows().schema)
@@ -51,6 +51,7 @@ class Table:
         stored = pa.Table.from_pylist([each for (key, _), each in self.versions.items() if key in keys], COLUMNS)
         gone = [{"id": key, "at": at} for key, at in self.deletions if key in keys]
         deletions = pa.Table.from_pylist(gone, pa.schema([COLUMNS.field("id"), COLUMNS.field("at")]))
+        changes = following(changes, [stored.select(["id", "at"]), deletions], CHANGE)
         self.deletions |= {
             (each["id"], each["at"]) for each in changes.to_pylist() if each[DELETED] and each["at"] is not None
         }
