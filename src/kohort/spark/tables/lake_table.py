@@ -31,6 +31,7 @@ from kohort.spark.tables.changes.key_match import DELETED, matched
 from kohort.spark.tables.changes.row_change import BadChange, Change
 from kohort.spark.tables.changes.versions import changed_versions, following, not_ended
 from kohort.spark.tables.table import (
+    DELETIONS,
     Fenced,
     Position,
     Positions,
@@ -55,9 +56,6 @@ ROWS_ON_DRIVER = 20_000
 
 CONFLICT_SECONDS = 60.0
 """How long commits are tried again that race those of others."""
-
-DELETIONS = "__deleted"
-"""The suffix of the table that has the keys and orders of deletions."""
 
 TRIES = 3
 """How often a storage is tried that fails, and a change of columns that others change at the same time."""

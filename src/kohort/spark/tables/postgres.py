@@ -21,6 +21,9 @@ import pyarrow as pa
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import batches_of, in_tasks
+from kohort.spark.tables.arrow_columns import schema_of
+from kohort.spark.tables.changes.key_match import DELETED
+from kohort.spark.tables.changes.row_change import CURRENT, FROM, TO, Change
 from kohort.spark.tables.postgres_columns import Column, columns_of, require_room, to_csv
 from kohort.spark.tables.postgres_connection import (
     Connection,
@@ -33,7 +36,9 @@ from kohort.spark.tables.postgres_connection import (
     quoted,
     require_psycopg,
 )
+from kohort.spark.tables.postgres_merge import statements
 from kohort.spark.tables.table import (
+    DELETIONS,
     Position,
     Positions,
     Step,
@@ -65,6 +70,8 @@ Steps = Mapping[TopicPartition, Step]
 _ADVICE = "Rows and offsets come together or not at all: see to the server, and start the job again"
 _TRIES = 3
 _STAGING = "kohort_staging_"
+_LONGEST_NAME = 63
+_ROUND = "pg_temp.kohort_round"
 
 _OFFSETS = """CREATE TABLE IF NOT EXISTS {offsets} (
     table_name text, group_id text, topic text, partition integer,
@@ -130,10 +137,44 @@ class PostgresTable:
             append = self._append_from_driver if is_small else self._append_from_tasks
             append(connection, frame, group, steps)
 
+    def merge(self, frame: DataFrame, group: str, steps: Steps, change: Change) -> None:
+        """Change rows by key and take the steps, all or nothing.
+
+        Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
+        """
+        from pyspark.sql.types import StructType
+
+        stored = change.columns_in(schema_of(frame)).names
+        columns = columns_of(StructType([each for each in frame.schema.fields if each.name in stored]))
+        if change.is_history:
+            (order,) = (each for each in columns if each.name == change.order[0])
+            columns += (order._replace(name=FROM), order._replace(name=TO), Column(CURRENT, "boolean"))
+        changes = change.collect(frame)
+        names = changes.column_names
+        refused = self._in_a_sentence(f"did not confirm the changes of group {group}, {spans_in(steps)}")
+        with refused, self._connected() as connection:
+            check_steps(repr(self), group, self._found(connection, group, steps), steps)
+            self._make(connection, columns, change.matches)
+            if change.order:
+                self._make_deletions(connection, (*change.keys, *change.order))
+            self._make_round(connection, tuple(names))
+            with self._transaction(connection, group, steps):
+                copy_in(connection, _ROUND, names, map(to_csv, changes.to_batches()))
+                self._step(connection, group, steps)
+                # Two merges of one key would both insert it. Offsets are locked first, by rows that are added too.
+                connection.execute(f"LOCK TABLE {self._table} IN SHARE ROW EXCLUSIVE MODE")
+                is_unordered = any(changes[each].null_count for each in change.order)
+                names.remove(DELETED)
+                for each in statements(change, names, self._table, _ROUND, self._deletions, is_unordered=is_unordered):
+                    connection.execute(each)
+
     def vacuum(self, *, older_than_s: float = VACUUM_AFTER_S) -> int:
-        """Drop staging tables that dead writers left, and return how many; a slow writer's round is written again."""
+        """Drop staging tables that dead writers left, and return how many; a slow writer's round is written again.
+
+        Raises TableBroken.
+        """
         before_ms = int((time.time() - older_than_s) * 1000)
-        with self._connected() as connection:
+        with self._in_a_sentence("was not vacuumed"), self._connected() as connection:
             found = connection.execute(
                 "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE %s",
                 (self._schema, f"{_STAGING}%"),
@@ -148,16 +189,18 @@ class PostgresTable:
         self._make_round(connection, names)
         with self._transaction(connection, group, steps):
             # Into a table of this session: the offsets are not locked while rows travel.
-            copy_in(connection, "pg_temp.kohort_round", names, map(to_csv, rows))
+            copy_in(connection, _ROUND, names, map(to_csv, rows))
             self._step(connection, group, steps)
-            connection.execute(f"INSERT INTO {self._table} ({_listed(names)}) SELECT * FROM pg_temp.kohort_round")
+            connection.execute(f"INSERT INTO {self._table} ({_listed(names)}) SELECT * FROM {_ROUND}")
 
     def _make_round(self, connection: Connection, names: tuple[str, ...]) -> None:
         """See that this session has its empty table for a round; once, since each new one costs the catalogue."""
         if names != self._round_columns:
-            connection.execute("DROP TABLE IF EXISTS pg_temp.kohort_round")
+            connection.execute(f"DROP TABLE IF EXISTS {_ROUND}")
+            listed = ", ".join("FALSE AS " + quoted(each) if each == DELETED else quoted(each) for each in names)
             connection.execute(
-                f"CREATE TEMPORARY TABLE kohort_round ON COMMIT DELETE ROWS AS {self._select(names)} WITH NO DATA"
+                f"CREATE TEMPORARY TABLE kohort_round ON COMMIT DELETE ROWS AS SELECT {listed} FROM {self._table}"
+                " WITH NO DATA"
             )
             self._round_columns = names
 
@@ -209,6 +252,10 @@ class PostgresTable:
         return self._beside(self._plain)
 
     @property
+    def _deletions(self) -> str:
+        return self._beside(self._plain + DELETIONS)
+
+    @property
     def _offsets(self) -> str:
         return self._beside("kohort_offsets")
 
@@ -247,13 +294,30 @@ class PostgresTable:
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('kohort'))")
             connection.execute(statement)
 
-    def _make(self, connection: Connection, wanted: Sequence[Column]) -> None:
+    def _make(self, connection: Connection, wanted: Sequence[Column], key: Sequence[str] = ()) -> None:
         """Check that the table has the columns; create it where it does not exist."""
         if not (columns := self._columns(connection)):
             declared = ", ".join(f"{quoted(each.name)} {each.declaration}" for each in wanted)
+            declared += f", PRIMARY KEY ({_listed(key)})" if key else ""
             self._alone(connection, f"CREATE TABLE IF NOT EXISTS {self._table} ({declared})")
             columns = self._columns(connection)
         require_room(columns, wanted, repr(self))
+
+    def _make_deletions(self, connection: Connection, names: Sequence[str]) -> None:
+        """See that the table of the orders of deleted keys exists."""
+        if {each.name for each in self._columns(connection, self._deletions)}.issuperset(names):
+            return
+        if len((self._plain + DELETIONS).encode()) > _LONGEST_NAME:
+            raise TableBroken(
+                f"{self!r}: the orders of deleted keys are in a table beside, whose name, with {DELETIONS}, is longer"
+                f" than PostgreSQL's {_LONGEST_NAME} bytes: use a shorter name"
+            )
+        index = quoted(f"{self._plain}{DELETIONS}_key")
+        self._alone(
+            connection,
+            f"CREATE TABLE IF NOT EXISTS {self._deletions} AS {self._select(names)} WITH NO DATA;"
+            f" CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {self._deletions} ({_listed(names)})",
+        )
 
     def _columns(self, connection: Connection, table: str = "") -> tuple[Column, ...]:
         found = connection.execute(

@@ -47,6 +47,9 @@ BATCHES = "batches/of:"
 No topic of Kafka has a name with "/" or ":".
 """
 
+DELETIONS = "__deleted"
+"""The suffix of the table that has the keys and orders of deletions."""
+
 
 class TableBroken(Exception):
     """A table cannot be read or written as it is; the text names the table, and says why and what to do."""
