@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession
 from tests.spark.cluster import Topic
 from tests.spark.lake import lake_table, rows_in
+from tests.spark.queries import Bills, rows_of, run, stop_after
 
 from kohort.spark import exactly_once
-from kohort.spark.source.data_source import register
 from kohort.spark.tables import Table
-from kohort.wire.record_batches import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -25,30 +24,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 def table(tmp_path: Path) -> Table:
     made: Table = lake_table("delta", tmp_path)
     return made
-
-
-def rows_of(spark: SparkSession, topic: Topic, most: int = 1000, **options: Any) -> DataFrame:
-    register(spark)
-    return (
-        spark.readStream.format("kohort")
-        .option("kafka.bootstrap.servers", topic.bootstrap_servers)
-        .option("subscribe", topic.name)
-        .option("group.id", topic.group_id)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", most)
-        .options(**options)
-        .load()
-    )
-
-
-def run(frame: DataFrame, checkpoint: Path, function: Callable[[DataFrame, int], None], mode: str = "append") -> None:
-    """Run a query until everything that is there has been read."""
-    writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", str(checkpoint)).outputMode(mode)
-    query = writer.trigger(availableNow=True).start()
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
 
 
 def read_on(
@@ -110,38 +85,16 @@ def test_a_query_and_a_stream_of_the_group_store_into_one_table(
     assert values_in(table) == Counter(values)
 
 
-def stop_after(store: Callable[[DataFrame, int], None], batch: int) -> Callable[[DataFrame, int], None]:
-    """Return a function that is killed after it has stored a batch, before Spark has noted that."""
-
-    def killed(frame: DataFrame, batch_id: int) -> None:
-        store(frame, batch_id)
-        if batch_id == batch:
-            raise ZeroDivisionError
-
-    return killed
-
-
 @pytest.mark.parametrize("group", ["the source's", "another"])
 def test_rows_that_a_join_emits_late_are_stored_although_their_offsets_are_lower(
     spark: SparkSession, topic: Topic, table: Table, tmp_path: Path, group: str
 ) -> None:
     """Bills come before their payments; the payments' batches emit rows with the bills' offsets."""
-    bills = topic.fill(60)
     store = exactly_once(table, only_values, group=topic.group_id if group == "the source's" else "joined")
     with Topic(topic.bootstrap_servers, f"{topic.name}-paid", partitions=1) as paid:
-        paid.group_id = topic.group_id
-
-        def joined() -> DataFrame:
-            payments = rows_of(spark, paid, 30).selectExpr("decode(value, 'UTF-8') paid")
-            return rows_of(spark, topic).join(payments, on=[_text("value") == _text("paid")])
-
-        for number, values in enumerate((bills[40:], bills[:40])):
-            paid.produce(0, [Record(0, 1_700_000_000_000, b"", value) for value in values])
-            if not number:
-                with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
-                    run(joined(), tmp_path / "checkpoint", stop_after(store, 0))
-            run(joined(), tmp_path / "checkpoint", store)
-    assert values_in(table) == Counter(bills)
+        bills = Bills(spark, topic, paid)
+        bills.run(tmp_path / "checkpoint", store)
+    assert values_in(table) == Counter(bills.values)
 
 
 def test_a_count_that_has_no_offsets_is_stored_once_for_each_batch(
@@ -217,7 +170,3 @@ def test_offsets_of_a_version_that_stored_no_batches_are_not_stored_again(
     values += topic.fill(30)
     read_on(spark, topic, tmp_path / "checkpoint", exactly_once(table, only_values, group="name"))
     assert values_in(table) == Counter(values)
-
-
-def _text(column: str) -> Column:
-    return functions.col(column).cast("string")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kohort.spark.schemas.registry import RegistryUnavailable, SchemaUnknown
     from kohort.spark.source.data_source import register
     from kohort.spark.spark_session import SparkMissing, build
-    from kohort.spark.topics.transactional_topic import TransactionalTopic
+    from kohort.spark.transactional_topic import TransactionalTopic
 
 __all__ = [
     "GroupProgress",
@@ -55,7 +55,7 @@ _NAMES_IN = {
     "kohort.spark.schemas.registry": "RegistryUnavailable SchemaUnknown",
     "kohort.spark.source.data_source": "register",
     "kohort.spark.spark_session": "SparkMissing build",
-    "kohort.spark.topics.transactional_topic": "TransactionalTopic",
+    "kohort.spark.transactional_topic": "TransactionalTopic",
 }
 
 __getattr__ = lazy_exports(__name__, _NAMES_IN)

@@ -35,7 +35,7 @@ from kohort.spark.rows.rounds import OffsetRange, Round, plan
 from kohort.spark.running_session import is_stopped
 from kohort.spark.source.round_frames import frame_of, frame_on_executors, table_on_driver, table_on_executors
 from kohort.spark.tables.table import Fenced
-from kohort.spark.topics.transactional_topic import TransactionalTopic
+from kohort.spark.transactional_topic import TransactionalTopic
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -130,10 +130,9 @@ class ExactlyOnce:
         if isinstance(batch, Round):
             self._add_round(frame, batch)
         elif query := running_query(frame, batch):
-            self._add_batch_of(query, frame)
+            self.add_batch(frame, query)
         else:
-            with computed_once(self._with_places(frame)) as kept:
-                self._add_beyond(kept, spans_of(kept), self._group, {})
+            self.add_rows(frame)
 
     def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         """Return where a member reads on in partitions that it was assigned; none where the table has no rows of it."""
@@ -158,8 +157,14 @@ class ExactlyOnce:
         self._store(frame, self._group, steps)
         self._found.update({partition: step.stop for partition, step in steps.items()})
 
-    def _add_batch_of(self, query: RunningQuery, frame: DataFrame) -> None:
-        """Store a micro-batch of a streaming query, by its offsets or as a whole."""
+    def add_rows(self, frame: DataFrame) -> None:
+        """Store a frame's rows by their offsets, without those that are stored already."""
+        require_places(frame, "exactly_once")
+        with computed_once(frame) as kept:
+            self._add_beyond(kept, spans_of(kept), self._group, {})
+
+    def add_batch(self, frame: DataFrame, query: RunningQuery) -> None:
+        """Store a micro-batch of a streaming query, by its offsets or as a whole, unless it is stored already."""
         query.require_known_plan()
         groups = query.groups
         name = self.group or (next(iter(groups)) if len(groups) == 1 else query.id)
@@ -168,9 +173,9 @@ class ExactlyOnce:
         if _stored.get(place) == this:
             raise ValueError(
                 f"batch {query.batch} of this query was stored in {self.table!r} for group {name} by another call:"
-                " union the rows of one batch, or give each exactly_once(table) a group of its own"
+                " union the rows of one batch, or give each function a group of its own"
             )
-        if groups == {name} and not query.has_others and not query.is_stateful:
+        if query.source_group == name:
             self._add_beyond(frame, query.spans, name, query.topic_ids)
         else:
             self._add_whole(query, frame, name, "" if name not in groups else query.id)
@@ -196,10 +201,6 @@ class ExactlyOnce:
         spans = spans_of(frame)
         found = self.table.offsets(group, spans)
         return rows_beyond(frame, spans, {each: position.offset for each, position in found.items()})
-
-    def _with_places(self, frame: DataFrame) -> DataFrame:
-        require_places(frame, "exactly_once")
-        return frame
 
     def _add_beyond(self, frame: DataFrame, spans: Spans, group: str, topic_ids: Mapping[str, str]) -> None:
         """Store the rows that are not stored yet. A batch may be repeated, and others may store parts of it."""
@@ -239,7 +240,7 @@ def _require_same_topic(
     table: Table, group: str, partition: TopicPartition, found: Position | None, topic_id: str | None
 ) -> None:
     if found is not None and not is_same_topic(found.topic_id, topic_id):
-        raise OtherTopic(repr(table), group, partition, found, topic_id)
+        raise OtherTopic.of(repr(table), group, partition, found, topic_id)
 
 
 def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[DataFrame, Round], object]:

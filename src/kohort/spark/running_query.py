@@ -57,6 +57,11 @@ class RunningQuery:
         return frozenset(end.group for end in self.ends)
 
     @property
+    def source_group(self) -> str | None:
+        """The group whose rows come straight from its topics, in the order of their offsets; None for other queries."""
+        return min(self.groups) if len(self.groups) == 1 and not self.has_others and not self.is_stateful else None
+
+    @property
     def spans(self) -> Spans:
         """What the batch reads of each partition, unless that is nothing."""
         found: dict[TopicPartition, tuple[int, int]] = {}

@@ -55,7 +55,7 @@ def require_in_log(
     for partition, position in sorted(found.items()):
         now = topic_ids.get(partition.topic)
         if not is_same_topic(position.topic_id, now):
-            raise OtherTopic(repr(store), group, partition, position, now)
+            raise OtherTopic.of(repr(store), group, partition, position, now)
         if position.offset > ends.get(partition, position.offset):
             raise TableBroken(
                 f"{store!r} holds offset {position.offset} of {partition} for group {group}, and the topic ends at"

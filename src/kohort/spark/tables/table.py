@@ -62,18 +62,21 @@ class SchemaMismatch(TableBroken):
 class OtherTopic(TableBroken):
     """A table has rows of another topic of this name, or of another query: what it stored are other rows."""
 
-    def __init__(self, table: str, group: str, partition: TopicPartition, found: Position, now: str | None) -> None:
-        what = (
-            f"{table} has offset {found.offset} of {partition} for group {group}, of the topic with the id"
-            f" {found.topic_id}, and the topic's id is {now}: it was created again, or this is another cluster"
-        )
+    @classmethod
+    def of(cls, table: str, group: str, partition: TopicPartition, found: Position, now: str | None) -> OtherTopic:
+        """Return the error of a table whose position is of another topic or query than `now`, the id of this one."""
         if is_of_batches(partition):
-            what = (
+            return cls(
                 f"{table} has batches up to {found.offset - 1} of group {group}, of the query with the id"
                 f" {found.topic_id}, and this query's id is {now}: two queries store under one name, or the checkpoint"
-                " was deleted"
+                f" was deleted. Give this query a group of its own; its batches are counted from 0, so it stores what"
+                " it reads again"
             )
-        super().__init__(f"{what}. Read it as another group, or set the table's offsets (set_offsets)")
+        return cls(
+            f"{table} has offset {found.offset} of {partition} for group {group}, of the topic with the id"
+            f" {found.topic_id}, and the topic's id is {now}: it was created again, or this is another cluster. Read it"
+            " as another group, or set the table's offsets (set_offsets)"
+        )
 
 
 class Fenced(CommitFailed):
@@ -128,7 +131,7 @@ def check_steps(
     for partition, step in sorted(steps.items()):
         position = found.get(partition)
         if position is not None and not is_same_topic(position.topic_id, step.stop.topic_id):
-            raise OtherTopic(table, group, partition, position, step.stop.topic_id)
+            raise OtherTopic.of(table, group, partition, position, step.stop.topic_id)
         if (position and position.offset) != (step.expected and step.expected.offset):
             raise Fenced(table, group, partition, position, step)
 

@@ -67,15 +67,16 @@ class RoundTransactions:
             await self._driver.stop()
             await self._cluster.close()
 
-    async def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return a group's offsets, when no transaction that writes them is open.
+    async def committed(
+        self, group_id: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return a group's commits, when no transaction that writes them is open.
 
         Raises `UnknownTopic` for partitions that are not of this cluster, which keeps no offsets of them; `KafkaError`.
         """
         for topic in sorted({each.topic for each in partitions}):
             await self._cluster.topic(topic)
-        found = await fetch_committed(self._cluster, group_id, sorted(partitions))
-        return {partition: entry.offset for partition, entry in found.items()}
+        return await fetch_committed(self._cluster, group_id, sorted(partitions))
 
     async def begin(self) -> WritePlan:
         """Begin a transaction, and return with what tasks write in it. Raises `KafkaError`."""

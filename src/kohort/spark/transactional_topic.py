@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from kohort.client.cluster.committed_offsets import REFUSALS, OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import REFUSALS
 from kohort.client.errors import CommitFailed, TransactionAbortable, TransactionError, TransactionFatal
 from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.producer_config import CompressionType, ProducerConfig
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.loop_thread import LoopThread
-from kohort.spark.rows.frame_spans import computed_once, ends_beyond, require_places, rows_beyond, spans_of
 from kohort.spark.rows.read_settings import security
 from kohort.spark.rows.record_columns import record_columns
 from kohort.spark.rows.rounds import Round
+from kohort.spark.running_query import running_query
 from kohort.spark.running_session import is_remote, parallelism
+from kohort.spark.tables.table import BATCHES
+from kohort.spark.topics.committed_positions import CommittedPositions, Offsets, Origin
 from kohort.spark.topics.round_transactions import RoundTransactions
 from kohort.spark.topics.write_plan import (
     REPORT_COLUMNS,
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RoundOffsets = tuple[GroupMetadata, Mapping[TopicPartition, OffsetAndMetadata]]
+RoundOffsets = tuple[GroupMetadata, Offsets]
 """Who commits which offsets with a round."""
 
 MOST_TRIES = 10
@@ -81,8 +84,8 @@ class TransactionalTopic:
     `rows(frame)` makes the rows to write out of those that were read: the columns `value`, and optionally `key`,
     `headers` and `partition`, as in Spark's own sink; without it key, value and headers are copied. `transactional_id`
     stays the same when a job is started again, and no two jobs that run have the same: the later one fences the other.
-    `group` is for `foreachBatch`: the name under which the cluster keeps the offsets, which is not the query's own
-    group; a GroupStream commits those of its group. `transaction_timeout_ms` covers the longest round.
+    `group` is for `foreachBatch`: the name under which the cluster has what is written, which is not the query's own
+    group; a GroupStream commits the offsets of its group. `transaction_timeout_ms` covers the longest round.
     `rows_on_driver` is the size up to which the application itself writes a round, without a shuffle.
     `properties` are the security settings in Kafka's names, and `producer` further settings, with the meanings and
     defaults of `Producer`'s. Use it as a context manager, or `close` it. Raises TypeError and ValueError for settings
@@ -146,28 +149,30 @@ class TransactionalTopic:
             running.thread.close()
 
     def __call__(self, frame: DataFrame, batch: Round | int) -> None:
-        """Write a micro-batch of `foreachBatch`, without the rows that are written already. Raises `KafkaError`.
+        """Write a micro-batch of `foreachBatch`, without the rows that are written already.
 
-        Offsets of the rows decide: it is for queries without state, whose rows come in the order of their offsets.
+        Raises `KafkaError`, and OtherTopic where what is written under the name of `group` is another query's.
         """
         if isinstance(batch, Round):
             raise TypeError("a GroupStream writes to a TransactionalTopic by run(topic), which commits its offsets")
         if self.group is None:
             raise ValueError('a TransactionalTopic in foreachBatch needs a name for its offsets: give it group="…"')
-        require_places(frame, "TransactionalTopic")
-        group = GroupMetadata(self.group)
-        with computed_once(frame) as kept:
-            spans = spans_of(kept)
-            running = self._started()  # before the offsets are read: from now on no other job writes them
-            offsets = running.thread.call(running.transactions.committed(self.group, spans))
-            ends = {each: OffsetAndMetadata(end) for each, end in ends_beyond(spans, offsets).items()}
-            if ends:
-                size = sum(
-                    end - max(first, offsets.get(each, 0)) for each, (first, end) in spans.items() if each in ends
-                )
-                self._write(rows_beyond(kept, spans, offsets), size, lambda: (group, ends))
+        query = running_query(frame, batch)
+        if query is None:
+            ExactlyOnce(self._positions(self.group, {}), None, self.group).add_rows(frame)
+            return
+        if self.group in query.groups:
+            raise ValueError(
+                f"group={self.group!r} is the group.id of the query's source, which commits what is read: give the"
+                " TransactionalTopic a group of its own, which names what is written"
+            )
+        if (source := query.source_group) is None:
+            origins = {f"{BATCHES}query": Origin(query.id)}
+        else:
+            origins = {each.topic: Origin(query.topic_ids.get(each.topic, ""), source) for each in query.spans}
+        ExactlyOnce(self._positions(self.group, origins), None, source or self.group).add_batch(frame, query)
 
-    def write_round(self, frame: DataFrame, size: int, offsets: Callable[[], RoundOffsets]) -> None:
+    def write_round(self, frame: DataFrame, size: float, offsets: Callable[[], RoundOffsets]) -> None:
         """Write a round of about `size` rows, and commit them with what `offsets()` returns when all are acknowledged.
 
         Raises CommitFailed where the group refuses the offsets: nothing was written then. Raises `KafkaError`.
@@ -192,7 +197,17 @@ class TransactionalTopic:
                 raise
         return self._running
 
-    def _write(self, frame: DataFrame, size: int, offsets: Callable[[], RoundOffsets]) -> None:
+    def _positions(self, group: str, origins: Mapping[str, Origin]) -> CommittedPositions:
+        def committed(partitions: Collection[TopicPartition]) -> Offsets:
+            running = self._started()  # from now on no other job writes these commits
+            return running.thread.call(running.transactions.committed(group, partitions))
+
+        def write(frame: DataFrame, size: float, offsets: Offsets) -> None:
+            self._write(frame, size, lambda: (GroupMetadata(group), offsets))
+
+        return CommittedPositions(self.topic, group, committed, write, origins)
+
+    def _write(self, frame: DataFrame, size: float, offsets: Callable[[], RoundOffsets]) -> None:
         """Write rows until a try succeeds in which each task has run once."""
         rows = self._made(frame)
         is_small = size <= self._rows_on_driver
