@@ -296,6 +296,29 @@ def test_a_writer_whose_staging_table_was_dropped_writes_its_rows_again(
         assert rows_in(postgres, table) == 10
 
 
+def test_what_made_a_round_fail_is_raised_although_its_staging_table_cannot_be_dropped(
+    spark: SparkSession, postgres: Postgres
+) -> None:
+    with opened(postgres, f"t_{uuid.uuid4().hex[:8]}", rows_on_driver=0) as table:
+
+        class Broken:
+            """A frame whose rows cannot be computed, while an administrator ends the sessions of the database."""
+
+            schema = spark.range(1).schema
+
+            def to(self, _: Any) -> Broken:
+                return self
+
+            def mapInArrow(self, *_: Any) -> Any:  # noqa: N802
+                query(postgres, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            table.append(Broken(), "g", {P: step(None, 10)})
+        table.append(spark.range(10), "g", {P: step(None, 10)})
+        assert rows_in(postgres, table) == 10
+
+
 def test_streams_store_what_a_topic_holds_in_any_broker(
     spark: SparkSession, broker: Broker, group: Group, postgres: Postgres, table: PostgresTable
 ) -> None:

@@ -11,11 +11,17 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.cluster import Topic
 
+from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark import GroupStream, dead_letters, decode
+from kohort.spark.rows.read_rows import arrow_schema
+from kohort.spark.rows.read_settings import ReadSettings
+from kohort.spark.rows.value_decoding import DecodedRows
+from kohort.spark.schemas.decoded_column import decoding
 from kohort.sync import Admin, Producer
 from kohort.testing import EmbeddedBroker, SchemaRegistry
 
@@ -94,6 +100,30 @@ def test_a_group_stream_decodes_its_rounds_and_commits_behind_bad_records(
     assert sorted(found) == WANTED
     assert (metrics.offsets, written(broker, letters)) == (20, 4)
     assert metrics.dead_letters == (4 if rows_on_driver else 0)
+
+
+def test_what_made_a_round_fail_is_raised_although_its_dead_letters_are_refused(
+    broker: EmbeddedBroker, topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic(f"{topic.name}-tiny", partitions=1, configs={"max.message.bytes": "50"})
+    read = decoding(None, schema="id int", value_format="json")
+    settings = ReadSettings(
+        broker.bootstrap_servers, group_id="g", decoding=read, dead_letter_topic=f"{topic.name}-tiny"
+    )
+    bad = {"topic": topic.name, "partition": 0, "offset": 0, "value": b"no json", "timestampType": 0}
+    rows = pa.RecordBatch.from_pylist([bad], arrow_schema(include_headers=True))
+    with pytest.raises(KafkaError, match="dead-letter topic"), DecodedRows(settings) as decoded:
+        decoded.of(rows)
+
+    def fail(rows: pa.RecordBatch) -> None:
+        with DecodedRows(settings) as decoded:
+            decoded.of(rows)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail(rows)
+    assert "after ZeroDivisionError(): the dead-letter topic" in caplog.text
 
 
 def test_a_query_decodes_and_writes_the_dead_letters_before_it_commits(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
 
 PLACE = ("topic", "partition", "offset")
 """The columns of a topic that identify a row."""
@@ -35,7 +38,10 @@ def computed_once(frame: DataFrame) -> Iterator[DataFrame]:
     try:
         yield kept
     finally:
-        kept.unpersist()
+        try:
+            kept.unpersist()
+        except Exception as error:  # the session may have ended, and what failed with it is the error to raise
+            log.warning("the rows of a batch stay in memory: %s", error)
 
 
 def spans_of(frame: DataFrame) -> Spans:

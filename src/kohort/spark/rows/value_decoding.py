@@ -5,6 +5,7 @@ Bad records stay, with a null value and their reason in the column `error`, or l
 
 from __future__ import annotations
 
+import logging
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ from kohort.spark.rows.read_settings import ReadSettings
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+log = logging.getLogger(__name__)
 
 
 def decoded_schema(schema: pa.Schema, settings: ReadSettings) -> pa.Schema:
@@ -53,9 +57,15 @@ class DecodedRows:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._settings.decoding is not None:
+        if self._settings.decoding is None:
+            return
+        try:
             self._letters.close()
-            self.dead_letters = self._letters.count
+        except Exception as refused:
+            if error is None:
+                raise
+            log.warning("after %r: %s", error, refused)  # what made the block fail is the error to raise
+        self.dead_letters = self._letters.count
 
     def of(self, rows: pa.RecordBatch, damage: str = "") -> pa.RecordBatch:
         """Return rows with decoded values; `damage` says what is wrong with a row that is a whole record batch.

@@ -216,7 +216,7 @@ class LakeTable(ABC):
 
     @abstractmethod
     def _delete(self, file: Any) -> None:
-        """Remove a file. Raises OSError."""
+        """Remove a file. Raises what the storage raises."""
 
     def _trusted(self, group: str, partitions: Sequence[TopicPartition]) -> Positions:
         """Return positions whose rows are there. Raises TableBroken."""
@@ -342,8 +342,7 @@ class LakeTable(ABC):
                 once(mark)
                 return
             except Exception as error:
-                self._refresh()
-                if self._has(mark, before):
+                if self._is_taken(mark, before, error):
                     log.warning("%r has taken a commit of group %s that it reported as failed: %s", self, group, error)
                     return
                 if not isinstance(error, self._conflict):
@@ -355,12 +354,23 @@ class LakeTable(ABC):
                     raise TimeoutError(f"others committed first for {CONFLICT_SECONDS:g} s: {error}") from error
                 time.sleep(random.uniform(0, 0.1))
 
+    def _is_taken(self, mark: str, before: Any, failure: Exception) -> bool:
+        """Whether a commit that was reported as failed is in the table. Raises `failure` where that is not known."""
+        try:
+            self._refresh()
+            return self._has(mark, before)
+        except TableBroken:
+            raise
+        except Exception as error:
+            log.warning("%r: it is not known whether it has a commit that failed: %s", self, error)
+            raise failure from None
+
     def _remove(self, files: Iterable[Any]) -> None:
         """Remove files that are in no version; what cannot be removed now is left to the format's own cleaning."""
         for each in files:
             try:
                 self._delete(each)
-            except OSError as error:
+            except Exception as error:  # each storage has errors of its own
                 log.warning("%r: a file that is in no version could not be removed: %s", self, error)
 
     def _in_a_sentence(self, what: str) -> AbstractContextManager[None]:

@@ -225,13 +225,19 @@ class PostgresTable:
                 )
                 continue
             finally:
-                if is_open(connection):
-                    connection.execute(f"DROP TABLE IF EXISTS {staging}")
+                self._drop(connection, staging)
             return
         raise TableBroken(
             f"{self!r}: the staging table of a round was lost {_TRIES} times: set older_than_s of vacuum to more than"
             " the longest round, and check whether the server restarts"
         )
+
+    def _drop(self, connection: Connection, staging: str) -> None:
+        try:
+            if is_open(connection):
+                connection.execute(f"DROP TABLE IF EXISTS {staging}")
+        except database_errors() as error:  # the round is stored, or what made it fail is the error to raise
+            log.warning("%r: %s could not be dropped, which vacuum does later: %s", self, staging, error)
 
     def _move(self, connection: Connection, staging: str, names: Sequence[str], written: Mapping[str, int]) -> None:
         """Move the rows of the attempts that Spark reported, by their marks."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -54,21 +56,16 @@ class TaskWriter:
 def write(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Counter[int]:
     """Write records, and return how many each partition was given once all are acknowledged. Raises KafkaError."""
     written: Counter[int] = Counter()
-    thread: LoopThread | None = None
-    try:
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            if thread is None:
-                thread = LoopThread("kohort transactional writer")
-                writer = thread.call(SharedTransactionWriter.start(plan))
-            written += thread.call(writer.write(batch))
-    finally:
-        if thread is not None:
-            try:
-                thread.call(writer.stop())
-            finally:
-                thread.close()
+    filled = (each for each in batches if each.num_rows)
+    if (first := next(filled, None)) is None:
+        return written
+    with closing(LoopThread("kohort transactional writer")) as thread:
+        writer = thread.call(SharedTransactionWriter.start(plan))
+        try:
+            for batch in chain((first,), filled):
+                written += thread.call(writer.write(batch))
+        finally:
+            thread.call(writer.stop())
     return written
 
 
