@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from math import isfinite
+from math import isfinite, isnan, nan
 from typing import Any, Protocol, Self
 
 import pyarrow as pa
@@ -34,7 +34,10 @@ SAMPLED_ROWS = 10_000
 """How many rows show whether the values of a column repeat."""
 
 LONGEST_BOUND = 64
-"""A longer text is no bound: the statistics of its column are left out."""
+"""Of a longer text, this many characters are its bound."""
+
+_LAST = "\U0010ffff"
+"""The last character: it is in no text."""
 
 _YEARS = re.compile(r"(?!0000)\d{4}-")
 
@@ -43,6 +46,9 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
 
 Values = tuple[str | None, ...]
 """The partition values of a file, as Delta writes them."""
+
+Floats = dict[str, tuple[int, float | None, float | None]]
+"""How many nulls, and which bounds, columns of floating point have in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +94,9 @@ class FilePlan:
         """Return the place of a new file, below the table."""
         return f"{directory(self._named(values))}part-{uuid.uuid4()}.{self.compression}.parquet"
 
-    def described(self, path: str, values: Values, size: int, footer: Any) -> DeltaFile:
+    def described(self, path: str, values: Values, size: int, footer: Any, floats: Floats) -> DeltaFile:
         """Return what the table's log has of a file."""
-        stats = json.dumps(statistics(footer, self.stored))
+        stats = _as_json(statistics(footer, self.stored, floats))
         return DeltaFile(path, size, self._named(values), time.time_ns() // 1_000_000, stats)
 
     def _named(self, values: Values) -> dict[str, str | None]:
@@ -110,7 +116,7 @@ class Files(Protocol):
     def options(self) -> Mapping[str, Any]: ...
     def parts(self, rows: pa.Table) -> Iterator[tuple[Any, pa.Table]]: ...
     def path(self, values: Any) -> str: ...
-    def described(self, path: str, values: Any, size: int, footer: Any) -> Any: ...
+    def described(self, path: str, values: Any, size: int, footer: Any, floats: Floats) -> Any: ...
 
 
 class FileWriter:
@@ -168,6 +174,7 @@ class _File:
         self._path = plan.path(values)
         self._stream = places.open_output_stream(self._path)
         self._footers: list[Any] = []
+        self._floats: Floats = {}
         self._writer: Any = None
         self._held: list[pa.Table] = []
 
@@ -184,8 +191,10 @@ class _File:
                 self._schema,
                 **self._plan.options,
                 use_dictionary=repetitive(rows),
+                write_statistics=without_floats(self._schema),
                 metadata_collector=self._footers,
             )
+            add_floats(self._floats, rows)
             self._writer.write_table(rows, row_group_size=1 << 20)
             self._held, self.buffered = [], 0
         return int(self._stream.tell())
@@ -195,7 +204,7 @@ class _File:
         self._writer.close()
         size = self._stream.tell()
         self._stream.close()
-        return self._plan.described(self._path, self._values, size, self._footers[0])
+        return self._plan.described(self._path, self._values, size, self._footers[0], self._floats)
 
     def abandoned(self) -> str:
         with suppress(Exception):  # a writer that failed raises anything, also RuntimeError
@@ -277,7 +286,7 @@ def _partition_text(scalar: pa.Scalar) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return str(value).replace("nan", "NaN").replace("inf", "Infinity")
+        return _float_text(value)
     return f"{value:f}" if isinstance(value, Decimal) else str(value) or None
 
 
@@ -293,25 +302,65 @@ def _escaped(text: str) -> str:
 # Statistics
 
 
-def statistics(footer: Any, schema: pa.Schema) -> dict[str, Any]:
-    """Return Delta's statistics of a file out of its Parquet footer; a column without certain bounds has none."""
+def add_floats(floats: Floats, rows: pa.Table) -> None:
+    """Add rows to the bounds of their columns of floating point: Parquet's leave out what is not a number."""
+    for field in rows.schema:
+        if pa.types.is_floating(field.type):
+            column = rows[field.name]
+            found = pc.min_max(column)
+            limits = [each for each in (found["min"].as_py(), found["max"].as_py()) if each is not None]
+            if pc.any(pc.is_nan(column)).as_py():
+                limits.append(nan)
+            nulls, low, high = floats.get(field.name, (0, None, None))
+            # What is not a number is the largest, as for Spark and as in Delta's own statistics.
+            numbers = sorted(
+                (each for each in (low, *limits, high) if each is not None), key=lambda each: (isnan(each), each)
+            )
+            if numbers:
+                low, high = numbers[0] or -0.0, numbers[-1] or 0.0  # to some readers -0.0 is less than 0.0
+            floats[field.name] = (nulls + column.null_count, low, high)
+
+
+def without_floats(schema: pa.Schema) -> bool | list[str]:
+    """Return the columns of a Parquet file that have statistics there: all but those of floating point.
+
+    A reader to which NaN is the largest number skips it by a largest value that leaves it out.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_metadata(schema, sink)
+    columns = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    paths = [columns.column(at) for at in range(len(columns))]
+    return [each.path for each in paths if each.physical_type not in ("FLOAT", "DOUBLE")]
+
+
+def statistics(footer: Any, schema: pa.Schema, floats: Floats) -> dict[str, Any]:
+    """Return Delta's statistics of a file out of its Parquet footer, and of its columns of floating point.
+
+    Every column has bounds that can have some: delta-rs 1.6 takes one without for null where its dataset is filtered.
+    """
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     flat = {footer.schema.column(at).path: at for at in range(len(footer.schema))}
     for field in list(schema)[:STATISTICS_COLUMNS]:
-        at = flat.get(field.name)
-        if at is None:
+        low: Any = None
+        high: Any = None
+        if field.name in floats:
+            nulls, low, high = floats[field.name]
+        elif field.name not in flat:
             continue  # nested
-        found = [group.column(at).statistics for group in groups]
-        if not all(each is not None and each.has_null_count for each in found):
-            continue
-        bounds["nullCount"][field.name] = sum(each.null_count for each in found)
-        low = high = None
-        limits = [each for each in found if each.num_values]
-        if limits and all(each.has_min_max for each in limits):
-            with suppress(OverflowError):  # Python has no year 10000
-                low = _bound(min(each.min for each in limits), is_upper=False)
-                high = _bound(max(each.max for each in limits), is_upper=True)
+        else:
+            found = [group.column(flat[field.name]).statistics for group in groups]
+            if not all(each is not None and each.has_null_count for each in found):
+                continue
+            nulls, limits = sum(each.null_count for each in found), [each for each in found if each.num_values]
+            if limits and all(each.has_min_max for each in limits):
+                with suppress(OverflowError):  # Python has no year 10000
+                    low, high = min(each.min for each in limits), max(each.max for each in limits)
+            elif limits and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+                low, high = "", _LAST * LONGEST_BOUND  # Parquet has none of texts of some thousand bytes
+        bounds["nullCount"][field.name] = nulls
+        with suppress(OverflowError):
+            low, high = _bound(low, is_upper=False), _bound(high, is_upper=True)
             if low is not None and high is not None:
                 bounds["minValues"][field.name], bounds["maxValues"][field.name] = low, high
     return {"numRecords": footer.num_rows, **bounds}
@@ -319,17 +368,33 @@ def statistics(footer: Any, schema: pa.Schema) -> dict[str, Any]:
 
 def _bound(value: Any, *, is_upper: bool) -> Any:
     """Return a bound as JSON has it, None where it cannot say it."""
-    if isinstance(value, bool | bytes):
-        return None
-    if isinstance(value, int):
+    if isinstance(value, bool | int | Decimal):
         return value
     if isinstance(value, float):
-        return value if isfinite(value) else None
+        return value if isfinite(value) else _float_text(value)
     if isinstance(value, str):
-        return value if len(value) <= LONGEST_BOUND else None
+        if len(value) <= LONGEST_BOUND:
+            return value
+        return value[:LONGEST_BOUND] + (_LAST if is_upper else "")
     if isinstance(value, datetime):
         if is_upper:  # in whole milliseconds
             value += timedelta(microseconds=999)
         text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
         return f"{text}Z" if value.tzinfo is not None else text
     return value.isoformat() if isinstance(value, date) else None
+
+
+def _float_text(value: float) -> str:
+    return str(value).replace("nan", "NaN").replace("inf", "Infinity")
+
+
+def _as_json(stats: Mapping[str, Any]) -> str:
+    """Return statistics as JSON, in which a decimal is a number with all its digits."""
+    decimals: list[str] = []
+
+    def numbered(value: Decimal) -> str:
+        decimals.append(f"{value:f}")
+        return f"\ud800{len(decimals) - 1}"  # half a character: no text begins so
+
+    text = json.dumps(stats, default=numbered)
+    return re.sub(r'"\\ud800(\d+)"', lambda found: decimals[int(found[1])], text)

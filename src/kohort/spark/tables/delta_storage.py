@@ -6,6 +6,7 @@ The one module that knows deltalake; it knows no group and no offset. Its object
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
+from pyarrow.dataset import FileSystemDataset
 
 from kohort.extras import install_command
 from kohort.spark.tables.changes.key_match import DELETED, not_older
@@ -52,6 +54,9 @@ __all__ = [
 Handle = Any
 """A `deltalake.DeltaTable`."""
 
+
+_WITHOUT_BOUND = re.compile(r"null\[|\bnan\b")
+"""What a file's expression has in pyarrow's words where delta-rs has no bound of a column, or one that is no number."""
 
 _ADDED = ["path", "size_bytes", "modification_time", "num_records"]
 
@@ -238,8 +243,17 @@ def merge_rows(
 def rows_of_keys(table: Handle, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return rows of the version that a table shows, at least all those that have a key of `changes`."""
     kinds = pa.schema(table.schema())
-    wanted = [pc.field(each).isin(pc.unique(changes[each].cast(kinds.field(each).type))) for each in keys]
-    return table.to_pyarrow_dataset().to_table(filter=reduce(and_, wanted))
+    wanted = reduce(and_, (pc.field(each).isin(pc.unique(changes[each].cast(kinds.field(each).type))) for each in keys))
+    rows = table.to_pyarrow_dataset()
+
+    def of(files: Iterable[Any]) -> Any:
+        return FileSystemDataset(list(files), rows.schema, rows.format, rows.filesystem)
+
+    # Where a file has no bound of a column, the library takes null for one, by which no row would be found.
+    unbound = {each.path for each in rows.get_fragments() if _WITHOUT_BOUND.search(str(each.partition_expression))}
+    bound = of(each for each in rows.get_fragments(wanted) if each.path not in unbound).to_table(filter=wanted)
+    others = of(each for each in rows.get_fragments() if each.path in unbound).to_table().filter(wanted)
+    return pa.concat_tables([bound, others])
 
 
 def _quoted(name: str) -> str:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isnan
 from typing import Any
 
 import numpy
@@ -19,11 +20,12 @@ import pyarrow.parquet as pq
 
 from kohort.extras import install_command
 from kohort.spark.tables.arrow_columns import loosened
-from kohort.spark.tables.delta_files import FileWriter, directory, grouped
+from kohort.spark.tables.delta_files import FileWriter, Floats, directory, grouped
 from kohort.spark.tables.table import TableBroken
 
 try:
     import pyiceberg
+    from pyiceberg.conversions import to_bytes
     from pyiceberg.io import FileIO, load_file_io
     from pyiceberg.io import pyarrow as parquet
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -163,19 +165,29 @@ class _Files:
         places = load_location_provider(self.metadata.location, self.metadata.properties)
         return str(places.new_data_location(f"{uuid.uuid4()}.parquet", _Directory(named) if named else None))
 
-    def described(self, path: str, values: Values, size: int, footer: Any) -> DataFile:
+    def described(self, path: str, values: Values, size: int, footer: Any, floats: Floats) -> DataFile:
         """Return what the table's metadata have of a file."""
         schema = self.metadata.schema()
         ids = parquet.parquet_path_to_id_mapping(schema)
         metrics = parquet.compute_statistics_plan(schema, self.metadata.properties)
         for group in map(footer.row_group, range(footer.num_row_groups)):
             for column in map(group.column, range(footer.num_columns)):
+                at = ids[column.path_in_schema]
+                if column.physical_type in ("FLOAT", "DOUBLE"):  # the file has no statistics of it
+                    metrics[at] = replace(metrics[at], mode=parquet.MetricsMode(parquet.MetricModeTypes.NONE))
                 try:
                     if column.is_stats_set:
                         _ = column.statistics.min, column.statistics.max
                 except OverflowError:  # a year that Python has not: counts only
-                    at = ids[column.path_in_schema]
                     metrics[at] = replace(metrics[at], mode=parquet.MetricsMode(parquet.MetricModeTypes.COUNTS))
+        counts = parquet.data_file_statistics_from_parquet_metadata(footer, metrics, ids).to_serialized_dict()
+        for name, (nulls, low, high) in floats.items():
+            field = schema.find_field(name)
+            counts["value_counts"][field.field_id] = footer.num_rows
+            counts["null_value_counts"][field.field_id] = nulls
+            if high is not None and not isnan(high):
+                counts["lower_bounds"][field.field_id] = to_bytes(field.field_type, low)
+                counts["upper_bounds"][field.field_id] = to_bytes(field.field_type, high)
         return DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=path,
@@ -186,7 +198,7 @@ class _Files:
             spec_id=self.metadata.default_spec_id,
             equality_ids=None,
             key_metadata=None,
-            **parquet.data_file_statistics_from_parquet_metadata(footer, metrics, ids).to_serialized_dict(),
+            **counts,
         )
 
 

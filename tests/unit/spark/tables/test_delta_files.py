@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -17,11 +18,14 @@ import pyarrow.parquet as pq
 from kohort.spark.tables.delta_files import (
     FilePlan,
     FileWriter,
+    Floats,
+    add_floats,
     by_partition,
     directory,
     partition_texts,
     repetitive,
     statistics,
+    without_floats,
 )
 from kohort.spark.tables.table import TableBroken
 
@@ -85,10 +89,10 @@ def test_directories_of_partitions_are_named_as_hive_names_them() -> None:
 def test_the_last_time_of_a_year_9999_and_times_beyond_have_no_upper_bound() -> None:
     for micros in (253_402_300_799_999_999, 253_402_300_800_000_000):
         table = pa.table({"valid_to": pa.array([0, micros], pa.timestamp("us", "UTC"))})
-        found = statistics(footer(table), table.schema)
+        found = statistics(footer(table), table.schema, {})
         assert (found["minValues"], found["maxValues"], found["nullCount"]) == ({}, {}, {"valid_to": 0})
     first = pa.table({"at": pa.array([-62_135_596_800_000_000], pa.timestamp("us"))})
-    assert statistics(footer(first), first.schema)["minValues"] == {"at": "0001-01-01T00:00:00.000"}
+    assert statistics(footer(first), first.schema, {})["minValues"] == {"at": "0001-01-01T00:00:00.000"}
 
 
 def test_the_first_error_of_a_block_is_the_one_that_is_raised() -> None:
@@ -117,15 +121,65 @@ def test_statistics_bound_what_is_in_the_file() -> None:
             "id": pa.array([3, None, 1, 2]),
             "name": ["b", "a", None, "c"],
             "long": ["x" * 100] * 4,
+            "longer": ["y" * 10_000] * 4,
             "at": pa.array([1_001, 2_002, 3_003, 4_004], pa.timestamp("us", "UTC")),
             "none": pa.nulls(4, pa.int32()),
-            "wrong": [1.0, float("inf"), 2.0, 3.0],
+            "price": pa.array([Decimal("1.5"), Decimal(-2), None, Decimal(0)], pa.decimal128(38, 2)),
+            "is": [True, False, None, None],
             "raw": [b"1", b"2", b"3", b"4"],
             "nested": [{"a": 1}] * 4,
         }
     )
-    found = statistics(footer(table, 2), table.schema)
+    found = statistics(footer(table, 2), table.schema, {})
     assert found["numRecords"] == 4
-    assert found["minValues"] == {"id": 1, "name": "a", "at": "1970-01-01T00:00:00.001Z"}
-    assert found["maxValues"] == {"id": 3, "name": "c", "at": "1970-01-01T00:00:00.005Z"}
-    assert found["nullCount"] == {"id": 1, "name": 1, "long": 0, "at": 0, "none": 4, "wrong": 0, "raw": 0}
+    low = {"id": 1, "name": "a", "long": "x" * 64, "longer": "", "at": "1970-01-01T00:00:00.001Z", "is": False}
+    assert found["minValues"] == {**low, "price": Decimal(-2)}
+    assert found["maxValues"] == {
+        "id": 3,
+        "name": "c",
+        "long": "x" * 64 + "\U0010ffff",
+        "longer": "\U0010ffff" * 64,
+        "at": "1970-01-01T00:00:00.005Z",
+        "price": Decimal("1.5"),
+        "is": True,
+    }
+    counts = {"id": 1, "name": 1, "long": 0, "longer": 0, "at": 0, "none": 4, "price": 1, "is": 2, "raw": 0}
+    assert found["nullCount"] == counts
+
+
+def test_what_is_not_a_number_is_the_largest_and_no_statistics_of_parquet_leave_it_out() -> None:
+    """Spark takes NaN for the largest number, and skipped files by bounds without it; -0.0 is less than 0.0 to some."""
+    inf, nan = float("inf"), float("nan")
+    batches = [{"x": [1.5, None, -inf]}, {"x": [nan, None, 2.5]}]
+    for values, bounds in (
+        (batches, (2, "-Infinity", "NaN")),
+        (batches[:1], (1, "-Infinity", 1.5)),
+        ([{"x": [nan]}], (0, "NaN", "NaN")),
+        ([{"x": [inf, 0.0]}], (0, -0.0, "Infinity")),
+    ):
+        plan = FilePlan(pa.schema([("x", pa.float64()), ("id", pa.int64())]), (), 1)
+        floats: Floats = {}
+        for batch in values:
+            add_floats(floats, pa.table(batch, schema=pa.schema([("x", pa.float64())])))
+        rows = pa.table(
+            {
+                "x": [each for batch in values for each in batch["x"]],
+                "id": [1] * sum(len(batch["x"]) for batch in values),
+            }
+        )
+        sink = io.BytesIO()
+        pq.write_table(rows, sink, write_statistics=without_floats(rows.schema))
+        parquet = pq.read_metadata(io.BytesIO(sink.getvalue()))
+        assert [parquet.row_group(0).column(at).is_stats_set for at in (0, 1)] == [False, True]
+        stats = json.loads(plan.described("p", (), 1, parquet, floats).stats)
+        assert (stats["nullCount"]["x"], stats["minValues"]["x"], stats["maxValues"]["x"]) == bounds
+        assert stats["minValues"]["id"] == 1
+
+
+def test_bounds_of_decimals_have_all_their_digits() -> None:
+    most = Decimal("12345678901234567890123456789012345.678")
+    rows = pa.table({"x": pa.array([most, most.copy_negate()], pa.decimal128(38, 3)), "text": ["\\ud8000"] * 2})
+    stats = FilePlan(rows.schema, (), 1).described("p", (), 1, footer(rows), {}).stats
+    assert f'"x": -{most}' in stats
+    assert f'"x": {most}' in stats
+    assert json.loads(stats)["minValues"]["text"] == "\\ud8000"
