@@ -76,17 +76,14 @@ class StateGuard:
         partitions = self.bound.of(partitions) if self.bound is not None else frozenset(partitions)
         committed = await fetch_committed(cluster, group, sorted(partitions))
         marks = {each: CommitMark.parse(entry.metadata) for each, entry in committed.items()}
-        is_own = all(mark is not None and mark.query == self.mark.query for mark in marks.values())
         if not self.is_anew:
             self.check_commits(group, committed)
-        if self.operators is None and not is_own:
+        if self.operators is None:
             others = [each for each, mark in marks.items() if mark is not None and mark.query != self.mark.query]
             for each in others[:1]:
                 log.warning(_UNKNOWN, group, each)
-        begun = all(mark is not None and mark.query and mark.batch < 0 for mark in marks.values())
         if self.bound is None and (self.is_strict or any(mark is not None and mark.state for mark in marks.values())):
-            # Only a member of this query's last run can be waited for.
-            await self._wait_until_alone(cluster, group, partitions, self.patience_s if is_own or begun else 0.0)
+            await self._wait_until_alone(cluster, group, partitions)
 
     def check_commits(self, group: str, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Refuse offsets behind rows that are in the state of another checkpoint. Raises SharedState."""
@@ -130,17 +127,23 @@ class StateGuard:
         if others:
             raise self._shared(member.group_id, others[0])
 
-    async def _wait_until_alone(self, cluster: Cluster, group: str, partitions: Partitions, patience_s: float) -> None:
+    async def _wait_until_alone(self, cluster: Cluster, group: str, partitions: Partitions) -> None:
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        began, most_s = loop.time(), self.patience_s + (_MARGIN_S if self.patience_s else 0.0)
         while others := await _others(cluster, group, partitions):
-            if loop.time() - began >= patience_s + (_MARGIN_S if patience_s else 0.0):
+            committed = await fetch_committed(cluster, group, sorted(partitions))
+            # Only a member of this query's last run is waited for, which may have finished no batch.
+            marks = [CommitMark.parse(entry.metadata) for entry in committed.values()]
+            may_be_own = all(
+                each and each.query and (each.query == self.mark.query or each.batch < 0) for each in marks
+            )
+            if loop.time() - began >= most_s or not may_be_own:
                 raise self._shared(group, others[0])
             if loop.time() - began < _POLL_S:
                 log.warning(
                     "group %s: waits at most %.0f s for the session of %s to end, as after a kill: a query with state"
                     " shares no partitions",
-                    *(group, patience_s + _MARGIN_S, _name(others[0])),
+                    *(group, most_s, _name(others[0])),
                 )
             await asyncio.sleep(_POLL_S)
 
