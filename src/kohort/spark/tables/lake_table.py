@@ -55,7 +55,7 @@ ROWS_ON_DRIVER = 20_000
 """Rounds of up to this many offsets are written by the application: below it, that is faster than a job's tasks."""
 
 CONFLICT_SECONDS = 60.0
-"""How long commits are tried again that race those of others."""
+"""How long commits are tried again that race those of others, and `TRIES` times at least."""
 
 TRIES = 3
 """How often a storage is tried that fails, and a change of columns that others change at the same time."""
@@ -334,7 +334,7 @@ class LakeTable(ABC):
 
     def _commit_by(self, once: Callable[[str], None], group: str, check: Callable[[], object]) -> None:
         """Commit by a function of the commit's mark to a version that `check` does not refuse."""
-        deadline, failures = time.monotonic() + CONFLICT_SECONDS, 0
+        deadline, conflicts, failures = time.monotonic() + CONFLICT_SECONDS, 0, 0
         while True:
             check()
             before, mark = self._version(), uuid.uuid4().hex
@@ -350,8 +350,10 @@ class LakeTable(ABC):
                     failures += 1
                     if failures == TRIES:
                         raise
-                elif time.monotonic() > deadline:
-                    raise TimeoutError(f"others committed first for {CONFLICT_SECONDS:g} s: {error}") from error
+                else:
+                    conflicts += 1  # one attempt of a large merge may take longer than all are to take
+                    if conflicts >= TRIES and time.monotonic() > deadline:
+                        raise TimeoutError(f"others committed first for {CONFLICT_SECONDS:g} s: {error}") from error
                 time.sleep(random.uniform(0, 0.1))
 
     def _is_taken(self, mark: str, before: Any, failure: Exception) -> bool:

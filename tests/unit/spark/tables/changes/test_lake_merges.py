@@ -91,3 +91,20 @@ def test_a_deletion_without_an_order_ends_late_changes_in_whichever_round_it_com
     merge(table, rows((1, 9, "a")), rows((1, None, None, True)), rows((1, 5, "late")), change=change)
     found = [(each["value"], each.get("valid_to")) for each in rows_in(table)]
     assert found == ([("late", 9)] if is_history else [])
+
+
+def test_a_round_that_took_longer_than_conflicts_may_take_is_compared_and_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("kohort.spark.tables.lake_table.CONFLICT_SECONDS", 0.0)
+    table, other = (lake_table("iceberg", tmp_path) for _ in range(2))
+    plain = rows((1, 0, "a")).select(["id", "at", "value"])
+    table.append(ArrowFrame(plain), "g", {P: step(None, 1)})
+
+    class Raced(ArrowFrame):
+        """Rows while which are read another writer commits."""
+
+        def toArrow(self) -> pa.Table:  # noqa: N802
+            other.append(ArrowFrame(plain), "other", {P: step(None, 1)})
+            return super().toArrow()
+
+    table.append(Raced(plain), "g", {P: step(1, 2)})
+    assert len(rows_in(table)) == 3
