@@ -39,6 +39,7 @@ from bench.rebalance import rebalance
 from bench.replay import replay
 from bench.result import Load, Outcome, Result, Skipped, line
 from bench.roll import MAKES, parked, rolls
+from bench.round_latency import round_latency
 from bench.server_assignors import server_rows
 from bench.settle import settle
 from bench.spark_read import spark_read
@@ -77,6 +78,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "spark-sink": spark_sink,
     "decode": decode,
     "group-stream": group_stream,
+    "round-latency": round_latency,
     "topic-to-topic": topic_to_topic,
     "lakehouse": lakehouse,
     "first-query": first_query,

@@ -77,7 +77,8 @@ class ScriptedBroker:
         key = ApiVersionsResponse.ApiKey
         return ApiVersionsResponse(
             api_keys=[
-                key(api_key=api, min_version=VERSIONS[api].lowest, max_version=VERSIONS[api].highest) for api in SERVED
+                key(api_key=api, min_version=VERSIONS[api].lowest, max_version=VERSIONS[api].highest)
+                for api in sorted({*SERVED, *self.answers})
             ]
         )
 

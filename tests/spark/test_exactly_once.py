@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 from tests.spark.cluster import Topic
 from tests.spark.lake import KINDS, lake_table, offsets_of, rows_in, step
@@ -50,6 +51,35 @@ def test_rows_and_offsets_are_in_the_table_and_the_group_follows(spark, topic, t
     values = topic.fill(100)
     run(spark, topic, table, max_rows_per_round=40)
     assert values_in(table) == Counter(values)
+    assert offsets_of(table, topic) == topic.committed() == {0: 34, 1: 33, 2: 33}
+
+
+def test_small_rounds_that_are_stored_as_they_are_need_no_frame_of_spark(spark, topic, table, monkeypatch):
+    values = topic.fill(100)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(spark), "createDataFrame", None)
+        with stream_of(spark, topic, max_rows_per_round=40) as stream:
+            stream.run(exactly_once(table), until=is_caught_up, timeout_s=60)
+    assert values_in(table) == Counter(values)
+    more = topic.fill(100)
+    with stream_of(spark, topic, rows_on_driver=10) as stream:  # by Spark's tasks, into the same columns
+        stream.run(exactly_once(table), until=is_caught_up, timeout_s=60)
+    assert values_in(table) == Counter(values + more)
+    assert offsets_of(table, topic) == topic.committed()
+
+
+@pytest.mark.parametrize("rows_on_driver", [10, 1000])
+def test_a_function_of_arrow_makes_what_is_stored(spark, topic, table, rows_on_driver):
+    values = topic.fill(100)
+
+    def only_the_value(rows):
+        return rows.select(["value"]).append_column("size", pc.binary_length(rows["value"]))
+
+    with stream_of(spark, topic, rows_on_driver=rows_on_driver) as stream:
+        stream.run(exactly_once(table, only_the_value), rows="arrow", until=is_caught_up, timeout_s=60)
+    assert Counter((row["value"], row["size"]) for row in rows_in(table)) == Counter(
+        (each, len(each)) for each in values
+    )
     assert offsets_of(table, topic) == topic.committed() == {0: 34, 1: 33, 2: 33}
 
 

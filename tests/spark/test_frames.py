@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from kohort.spark.direct_rows import batches_of, in_tasks
+from kohort.spark.rows.read_rows import range_reader
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
 from kohort.spark.source.round_frames import frame_of, frame_on_executors, table_on_driver
@@ -37,7 +40,8 @@ def ranges(topic):
 
 
 def frame_on_driver(spark, settings, ranges):
-    table, done, _ = table_on_driver(settings, ranges, 1 << 30)
+    with closing(range_reader(settings)) as reader:
+        table, done, _ = table_on_driver(settings, ranges, 1 << 30, reader=reader)
     return frame_of(spark, settings, table), done
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections import Counter
 
 import pytest
@@ -14,6 +15,16 @@ from kohort.spark import GroupStream, exactly_once
 from kohort.wire.record_batches import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+
+class TableOfFrames:
+    """A table of one's own, which knows nothing of Arrow."""
+
+    def offsets(self, *_):
+        return {}
+
+    def append(self, frame, *_):
+        frame.collect()
 
 
 def stream_of(spark, topic: Topic, **settings) -> GroupStream:
@@ -383,8 +394,21 @@ def test_a_round_of_arrow_is_committed_after_its_function_and_not_if_that_fails(
     assert topic.committed() == {0: 10, 1: 10, 2: 10}
 
 
+def test_rounds_of_arrow_have_the_same_connection(spark, topic, monkeypatch):
+    values, opened, rows = topic.fill(90), [], Counter()
+    connect = socket.create_connection
+    monkeypatch.setattr(socket, "create_connection", lambda *given: (opened.append(given[0]), connect(*given))[1])
+    with stream_of(spark, topic, max_rows_per_round=30) as stream:
+        metrics = stream.run(
+            lambda table, _: rows.update(table["value"].to_pylist()), rows="arrow", until=is_caught_up, timeout_s=60
+        )
+    assert (metrics.rounds, rows) == (3, Counter(values))
+    assert len(opened) == len({*opened})
+
+
 def test_rows_are_a_frame_or_a_table_and_nothing_else(spark, topic):
-    with pytest.raises(ValueError, match='rows is "arrow", and exactly_once'):
-        stream_of(spark, topic).run(exactly_once("delta:no-table"), rows="arrow")
+    for store in (exactly_once(TableOfFrames()), exactly_once("delta:no-table", merge_on=["id"], delete="op = 'd'")):
+        with pytest.raises(ValueError, match='rows is "arrow", and exactly_once'):
+            stream_of(spark, topic).run(store, rows="arrow")
     with pytest.raises(ValueError, match="rows is 'pandas'"):
         stream_of(spark, topic).run(print, rows="pandas")

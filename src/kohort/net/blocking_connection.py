@@ -7,6 +7,7 @@ Errors are `KafkaError`s as with `Connection`, and the connection is of no use a
 from __future__ import annotations
 
 import math
+import select
 import socket
 import ssl
 import time
@@ -93,6 +94,21 @@ class BlockingConnection:
         if correlation_id != expected_id:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} answered a request that was not made")
         return answer
+
+    @property
+    def awaits_answers(self) -> bool:
+        """Whether requests have no answer yet."""
+        return bool(self._asked)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the broker has closed it, as far as the operating system knows while nothing is asked for."""
+        if self._asked:
+            return False
+        try:
+            return bool(select.select([self._socket], [], [], 0)[0])
+        except (OSError, ValueError):
+            return True
 
     def close(self) -> None:
         """Close the connection."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -63,13 +64,22 @@ def attach_parts(frame: DataFrame, read: Read, count: int) -> DataFrame:
     return frame
 
 
-def table_of(frame: DataFrame) -> pa.Table:
+def table_of(frame: DataFrame | pa.Table) -> pa.Table:
     """Return the rows of a frame in this process, as one table."""
-    rows = getattr(frame, _ATTRIBUTE, None)
+    rows = frame if isinstance(frame, pa.Table) else getattr(frame, _ATTRIBUTE, None)
     return rows if isinstance(rows, pa.Table) else _loose(frame).toArrow()
 
 
-def batches_of(frame: DataFrame) -> Sequence[pa.RecordBatch]:
+def columns_of(schema: StructType | pa.Schema) -> StructType:
+    """Return the columns of a frame or a table as Spark's; a JVM is not needed."""
+    if not isinstance(schema, pa.Schema):
+        return schema
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def batches_of(frame: DataFrame | pa.Table) -> Sequence[pa.RecordBatch]:
     """Return the rows of a frame in this process."""
     found: list[pa.RecordBatch] = table_of(frame).to_batches()
     return found

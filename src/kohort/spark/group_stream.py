@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from kohort.client.consumer.range_reader import RangeReader
 from kohort.client.decode.arrow_decoder import warm
 from kohort.client.errors import CommitFailed
 from kohort.client.rebalance_listener import RebalanceListener
@@ -31,6 +33,7 @@ from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.options.value_options import default_subject
 from kohort.spark.report.history import HistoryListener, StreamHistory
+from kohort.spark.rows.read_rows import range_reader
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
 from kohort.spark.running_session import is_stopped
 from kohort.spark.source.round_frames import frame_of, frame_on_executors, table_on_driver, table_on_executors
@@ -87,10 +90,11 @@ class StreamMetrics:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """The member of a stream that has started, and the thread in which it runs."""
+    """The member of a stream that has started, the thread in which it runs, and what reads small rounds."""
 
     thread: LoopThread
     gate: RoundGate
+    reader: RangeReader
 
 
 class GroupStream:
@@ -189,7 +193,8 @@ class GroupStream:
         warm()
         thread = LoopThread(f"kohort member of {self._settings.group_id}")
         try:
-            self._running = _Running(thread, thread.call(RoundGate.join(self._settings, self._listener)))
+            gate = thread.call(RoundGate.join(self._settings, self._listener))
+            self._running = _Running(thread, gate, range_reader(self._read_settings))
         except BaseException:
             thread.close()
             self.close()
@@ -213,6 +218,7 @@ class GroupStream:
         self._progress = self._progress_of(running)
         self._sample(running)
         try:
+            running.reader.close()
             running.thread.call(running.gate.stop(reason))
         finally:
             running.thread.close()
@@ -252,6 +258,7 @@ class GroupStream:
 
         With `rows="arrow"` the function receives a `pyarrow.Table` instead of a DataFrame. Then a round of at most
         `rows_on_driver` rows runs no Spark job; a larger one is read by the executors and collected in this process.
+        Neither does a small one that `exactly_once` stores as it is.
         Ends when `until(stream)` holds, which is checked between rounds, when `timeout_s` passed, after `stop`, or when
         the session was stopped; a stream that was stopped or closed reads no more. An exception of `function` ends the
         run: its round is not committed. Raises KafkaError where the group or a log fails. `exactly_once(table)` as the
@@ -262,12 +269,15 @@ class GroupStream:
         topic = function if isinstance(function, TransactionalTopic) else None
         if rows not in ("spark", "arrow"):
             raise ValueError(f'rows is {rows!r}: the rows of a round are "spark" (a DataFrame) or "arrow" (a Table)')
-        if rows == "arrow" and isinstance(function, (ExactlyOnce, TransactionalTopic)):
+        in_arrow = sys.maxsize if rows == "arrow" else 0
+        if isinstance(function, ExactlyOnce):
+            in_arrow = max(in_arrow, function.rows_in_arrow)
+        if rows == "arrow" and (topic or (isinstance(function, ExactlyOnce) and not function.takes_arrow)):
             raise ValueError(f'rows is "arrow", and {function!r} takes a DataFrame: leave rows out')
         if topic is not None and not self._is_stopping:
             topic.start()  # an earlier job's open transaction would hide the offsets where reading starts
         is_exact = store is not None or topic is not None
-        with closing(self._rounds(rows, until, timeout_s, store, is_exact=is_exact)) as rounds:
+        with closing(self._rounds(in_arrow, until, timeout_s, store, is_exact=is_exact)) as rounds:
             for frame, each in rounds:
                 try:
                     if topic is None:
@@ -295,17 +305,18 @@ class GroupStream:
 
         With an `offset_store` rounds start at its offsets; it has to store each round before the next is requested.
         """
-        return self._rounds("spark", until, timeout_s, offset_store, is_exact=offset_store is not None)
+        return self._rounds(0, until, timeout_s, offset_store, is_exact=offset_store is not None)
 
     def _rounds(
         self,
-        rows: Literal["spark", "arrow"],
+        in_arrow: int,
         until: Callable[[GroupStream], bool] | None,
         timeout_s: float | None,
         offset_store: OffsetStore | None,
         *,
         is_exact: bool,
     ) -> Generator[tuple[Any, Round]]:
+        """Yield rounds, those of at most `in_arrow` offsets in Arrow."""
         if self._is_stopping:
             return  # a member that reads no more would keep its partitions from the others
         self.start()
@@ -325,7 +336,7 @@ class GroupStream:
             patience_s = poll_s if left_s is None else min(poll_s, left_s)
             begun = thread.call(gate.begin(self._plan, patience_s))
             if begun is not None:
-                yield from self._one(thread, gate, begun, rows)
+                yield from self._one(thread, gate, begun, in_arrow)
             self._sample(running)
             if until is not None and until(self):
                 return
@@ -388,11 +399,11 @@ class GroupStream:
             except Exception as error:  # the member has left, and what ended the stream is worth more
                 log.warning("group %s: no report: %s", self._settings.group_id, error)
 
-    def _one(self, thread: LoopThread, gate: RoundGate, planned: Round, rows: str) -> Generator[tuple[Any, Round]]:
+    def _one(self, thread: LoopThread, gate: RoundGate, planned: Round, in_arrow: int) -> Generator[tuple[Any, Round]]:
         began = time.perf_counter()
         is_committed = False
         try:
-            frame, done = self._frame(planned, rows)
+            frame, done = self._frame(planned, in_arrow)
             self._refusal = None
             yield frame, done
             is_committed = self._commit(thread, gate, done, began)
@@ -456,15 +467,20 @@ class GroupStream:
             log.warning("group %s: cannot find out whether rows were deleted: %s", self._settings.group_id, error.text)
             return False
 
-    def _frame(self, planned: Round, rows: str) -> tuple[DataFrame | pa.Table, Round]:
+    def _frame(self, planned: Round, in_arrow: int) -> tuple[DataFrame | pa.Table, Round]:
         """Return the rows of a round, with the round as far as it was read."""
         if planned.size > self._rows_on_driver:
-            read = frame_on_executors if rows == "spark" else table_on_executors
+            read = frame_on_executors if planned.size > in_arrow else table_on_executors
             return read(self._spark, self._read_settings, planned.ranges), planned
+        assert self._running is not None, "a round belongs to a running stream"
         table, ranges, bad = table_on_driver(
-            self._read_settings, planned.ranges, self._bytes_on_driver, planned.topic_ids
+            self._read_settings,
+            planned.ranges,
+            self._bytes_on_driver,
+            planned.topic_ids,
+            reader=self._running.reader,
         )
-        frame = frame_of(self._spark, self._read_settings, table) if rows == "spark" else table
+        frame = frame_of(self._spark, self._read_settings, table) if planned.size > in_arrow else table
         self.metrics.dead_letters += bad
         return frame, replace(planned, ranges=ranges)
 

@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.frame_spans import (
@@ -45,12 +45,13 @@ from kohort.spark.tables.table import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 log = logging.getLogger(__name__)
 
-Rows = Callable[["DataFrame"], "DataFrame"]
+Rows = Callable[["DataFrame"], "DataFrame"] | Callable[["pa.Table"], "pa.Table"]
 
 MOST_TRIES = 20
 """How often a micro-batch is reduced to rows that others have not stored meanwhile, before it fails."""
@@ -75,7 +76,8 @@ def exactly_once(
 
     `table` is a DeltaLakeTable, an IcebergTable, a PostgresTable, one's own (`Table`), or an address of one of these:
     `delta:PATH-OR-URL`, `iceberg:CATALOG.NAMESPACE.TABLE`, `postgresql://…?table=NAME`.
-    `rows(frame)` transforms the rows of the topics into those to store; without it they are stored as they are.
+    `rows(frame)` transforms the rows of the topics into those to store; without it they are stored as they are. It gets
+    a DataFrame, or with `GroupStream.run(…, rows="arrow")` a `pyarrow.Table`, and returns the same.
     `group` names the offsets in the table for `foreachBatch`; without it they have the name of the group that the
     query's source is a member of, or else the query's id. A GroupStream brings its own.
 
@@ -100,29 +102,44 @@ def exactly_once(
         return ExactlyOnce(known, rows, group, Change(keys, ordered, delete, history))
     if delete or envelope not in ENVELOPES:
         raise ValueError(f"envelope={envelope!r}, delete={delete!r}: an envelope, debezium or plain, says what deletes")
-    made = partial(opened, envelope=envelope, keys=keys, schema=schema)
-    return ExactlyOnce(
-        known, lambda frame: (rows or _unchanged)(made(frame)), group, Change(keys, ordered, None, history)
-    )
+    opener = partial(opened, envelope=envelope, keys=keys, schema=schema)
+    return ExactlyOnce(known, rows, group, Change(keys, ordered, None, history), opener)
 
 
 class ExactlyOnce:
     """Adds rounds of one stream to a table, each in one step with its offsets."""
 
     def __init__(
-        self, table: Table, rows: Rows | None = None, group: str | None = None, change: Change | None = None
+        self,
+        table: Table,
+        rows: Rows | None = None,
+        group: str | None = None,
+        change: Change | None = None,
+        opener: Callable[[DataFrame], DataFrame] | None = None,
     ) -> None:
         self.table = table
         self.group = group
-        self._rows = rows
+        self._rows: Callable[[Any], Any] | None = rows
         self._change = change
+        self._opener = opener
         self._found: dict[TopicPartition, Position | None] = {}
         """What the table held of partitions when they were looked up, and since their last round."""
 
     def __repr__(self) -> str:
         return f"exactly_once({self.table!r})"
 
-    def __call__(self, frame: DataFrame, batch: Round | int) -> None:
+    @property
+    def takes_arrow(self) -> bool:
+        """Whether rounds may be a `pyarrow.Table`: no expression of Spark is used, and the table takes them."""
+        is_spark = self._opener is not None or (self._change is not None and self._change.delete is not None)
+        return hasattr(self.table, "rows_in_arrow") and not is_spark
+
+    @property
+    def rows_in_arrow(self) -> int:
+        """Up to how many offsets a round need not be a DataFrame."""
+        return int(self.table.rows_in_arrow) if self.takes_arrow and self._rows is None else 0  # type: ignore[attr-defined]
+
+    def __call__(self, frame: DataFrame | pa.Table, batch: Round | int) -> None:
         """Add a round of a GroupStream, or a micro-batch of `foreachBatch`, unless its rows are stored already.
 
         Raises Fenced where another member has stored rows of a partition of the round: no row of it was added.
@@ -148,7 +165,7 @@ class ExactlyOnce:
             raise ValueError('exactly_once(table) in foreachBatch needs the name of its offsets: give it group="…"')
         return self.group
 
-    def _add_round(self, frame: DataFrame, done: Round) -> None:
+    def _add_round(self, frame: DataFrame | pa.Table, done: Round) -> None:
         unknown = [str(each.partition) for each in done.ranges if each.partition not in self._found]
         if unknown:
             raise ValueError(f"{', '.join(unknown)} was never looked up: give exactly_once(table) to GroupStream.run")
@@ -228,8 +245,9 @@ class ExactlyOnce:
             else:
                 return
 
-    def _store(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
-        made = frame if self._rows is None else self._rows(frame)
+    def _store(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+        opened_rows = frame if self._opener is None else self._opener(frame)
+        made = opened_rows if self._rows is None else self._rows(opened_rows)
         if self._change is None:
             self.table.append(made, group, steps)
         else:
@@ -258,7 +276,3 @@ def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[Da
         return function(frame, last)
 
     return run
-
-
-def _unchanged(frame: DataFrame) -> DataFrame:
-    return frame

@@ -1,4 +1,4 @@
-"""Blocking reader of ranges of offsets, for Spark's executors: one socket, no event loop, no group.
+"""Blocking reader of ranges of offsets, for Spark: one socket for each broker, no event loop, no group.
 
 One Fetch is always in flight while the caller works on the response before it, and nothing more is held. Record batches
 are views of the memory they were received into: nothing is decoded here. Leaders are followed when they move.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from random import random
 from typing import TypeVar
@@ -61,13 +62,10 @@ def read_ranges(
     `UnknownTopic`, `BrokerUnreachable`, or whatever kept failing until the time was up. With `lost`, it is called with
     offsets and topics that are gone, and they are left out instead.
     """
-    wanted = [_Range(partition, start, stop) for partition, start, stop in ranges if start < stop]
     bootstrap = bootstrap_addresses(bootstrap_servers)
-    reader = _Reader(bootstrap, max_bytes, client_id, timeout_ms, tls, sasl, isolation, rack, topic_ids or {}, lost)
-    try:
-        yield from reader.read(wanted)
-    finally:
-        reader.close()
+    reader = RangeReader(bootstrap, max_bytes, client_id, timeout_ms, tls, sasl, isolation, rack, lost)
+    with closing(reader):
+        yield from reader.read(ranges, topic_ids)
 
 
 @dataclass(slots=True, eq=False)
@@ -79,29 +77,43 @@ class _Range:
 
 
 @dataclass
-class _Reader:
-    """One reading of some ranges: connections, what is known of leaders, and the one request sent ahead."""
+class RangeReader:
+    """Connections, and what is known of leaders, for one reading of ranges after another; see `read_ranges`."""
 
     bootstrap: list[tuple[str, int]]
-    max_bytes: int
-    client_id: str
-    timeout_ms: int
-    tls: ssl.SSLContext | None
-    sasl: Sasl | None
-    isolation: int
-    rack: str
-    topic_ids: Mapping[str, str]
-    lost: Lost | None
+    max_bytes: int = 1 << 20
+    client_id: str = "kohort"
+    timeout_ms: int = 60_000
+    tls: ssl.SSLContext | None = None
+    sasl: Sasl | None = None
+    isolation: int = READ_UNCOMMITTED
+    rack: str = ""
+    lost: Lost | None = None
 
     def __post_init__(self) -> None:
         self._view = ClusterView()
+        self._topic_ids: Mapping[str, str] = {}
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
         self._waits = Waits(random)
         self._deadline_s = 0.0
         self._corrupt_responses = 0
 
-    def read(self, wanted: list[_Range]) -> Iterator[tuple[TopicPartition, memoryview, int]]:
-        """Read the ranges one after another, always one request ahead."""
+    def read(
+        self, ranges: Iterable[tuple[TopicPartition, int, int]], topic_ids: Mapping[str, str] | None = None
+    ) -> Generator[tuple[TopicPartition, memoryview, int]]:
+        """Yield the batches of ranges, one range after another; connections stay open. See `read_ranges`."""
+        self._topic_ids = topic_ids or {}
+        for name, known in self._topic_ids.items():
+            if (topic_id := self._view.topic_id(name)) != NO_TOPIC_ID and topic_id_text(topic_id) != known:
+                self._view = self._view.without(name)
+        try:
+            yield from self._read([_Range(partition, start, stop) for partition, start, stop in ranges if start < stop])
+        finally:
+            if any(each.awaits_answers for each in self._connections.values()):
+                self.close()
+
+    def _read(self, wanted: list[_Range]) -> Iterator[tuple[TopicPartition, memoryview, int]]:
+        """Read the ranges, always one request ahead."""
         ahead: BlockingConnection | None = None
         at = 0
         self._progressed()
@@ -153,16 +165,17 @@ class _Reader:
         fetch = FetchRequest.Topic.Partition(
             partition=partition, fetch_offset=wanted.position, partition_max_bytes=self.max_bytes
         )
+        topic_id = self._view.topic_id(topic)  # another topic under this name may have these offsets, too
         connection.send(
             FetchRequest(
                 max_wait_ms=_MAX_WAIT_MS,
                 min_bytes=1,
                 max_bytes=self.max_bytes,
                 isolation_level=self.isolation,
-                topics=[FetchRequest.Topic(topic=topic, partitions=[fetch])],
+                topics=[FetchRequest.Topic(topic=topic, topic_id=topic_id, partitions=[fetch])],
                 rack_id=self.rack,
             ),
-            highest=_NEWEST_BY_NAME,
+            highest=_NEWEST_BY_NAME if topic_id == NO_TOPIC_ID else None,
         )
         return connection
 
@@ -248,7 +261,7 @@ class _Reader:
             raise UnknownTopic(partition.topic)
         if topic.error is not ErrorCode.NONE:
             raise KafkaError(topic.error, f"topic {partition.topic!r}: {topic.error.text}")
-        known = self.topic_ids.get(partition.topic)
+        known = self._topic_ids.get(partition.topic)
         if known is not None and topic.topic_id != NO_TOPIC_ID and topic_id_text(topic.topic_id) != known:
             self._view = self._view.without(partition.topic)
             raise _TopicRecreated(partition.topic)
@@ -271,6 +284,8 @@ class _Reader:
 
     def _connection(self, broker: Broker) -> BlockingConnection:
         key = broker.host, broker.port
+        if key in self._connections and self._connections[key].is_over:  # brokers close those that were idle
+            self._connections.pop(key).close()
         if key not in self._connections:
             self._connections[key] = BlockingConnection(
                 *key, self.client_id, tls=self.tls, sasl=self.sasl, timeout_ms=min(30_000, self.timeout_ms)

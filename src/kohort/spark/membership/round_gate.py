@@ -25,6 +25,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import JOB, CommitMark
+from kohort.spark.membership.end_watch import LONGEST_S, EndWatch
 from kohort.spark.membership.member_settings import MemberSettings
 from kohort.spark.membership.offset_store import OffsetStore
 from kohort.spark.membership.owned_partitions import Available, OwnedPartitions
@@ -39,8 +40,8 @@ Planner = Callable[[Available], Awaitable[tuple[OffsetRange, ...]]]
 """Returns what a round reads; nothing to wait for more records."""
 
 _DELETED = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
-_FIRST_WAIT_S = 0.01
-_LONGEST_WAIT_S = 0.1
+_RETRY_S = 0.01
+_STABLE_MS = 100
 
 
 @dataclass(slots=True)
@@ -128,8 +129,8 @@ class RoundGate:
         self.barrier = RevocationBarrier(self.owned, settings, listener or RebalanceListener())
         self.member = settings.membership(cluster, self.barrier)
         self._cluster = cluster
+        self._ends = EndWatch(cluster, settings.isolation, self.barrier.changed.set)
         self._rounds = 0
-        self._wait_s = _FIRST_WAIT_S
         self._is_stopping = False
 
     @classmethod
@@ -164,6 +165,7 @@ class RoundGate:
         if self.barrier.open is not None:
             self.close(self.barrier.open.round, is_committed=False)
         try:
+            await self._ends.stop()
             await self.member.stop(reason, leave=leave)
         finally:
             await self._cluster.close()
@@ -234,11 +236,10 @@ class RoundGate:
                         continue
                     # Nothing was awaited since the last comparison: no rebalance can have come between.
                     return self._opened(ranges)
-            left_s = self._wait_s if deadline is None else min(self._wait_s, deadline - loop.time())
+            left_s = LONGEST_S if deadline is None else min(LONGEST_S, deadline - loop.time())
             if left_s <= 0:
                 return None
-            # It grows from call to call: Spark calls again at once, and an idle topic need not be polled more often.
-            self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
+            self._ends.watch(self.owned.ends)
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await self.barrier.changed.wait()
@@ -349,7 +350,6 @@ class RoundGate:
         begun = Round(self._rounds, self.member.generation, ranges, topic_ids)
         self.barrier.open = OpenRound(begun, partitions, self.member.hold(partitions))
         self._rounds += 1
-        self._wait_s = _FIRST_WAIT_S
         return begun
 
     async def _wait_until_stable(self, partitions: Partitions, timeout_s: float) -> None:
@@ -358,12 +358,12 @@ class RoundGate:
         The member may not know of the rebalance yet.
         """
         member = self.member
-        await asyncio.sleep(_FIRST_WAIT_S)
+        await asyncio.sleep(_RETRY_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not member.is_stable and not partitions & self.barrier.revoking:
                     with suppress(TimeoutError):
-                        await member.wait_for(lambda: member.is_stable, timeout_ms=int(_LONGEST_WAIT_S * 1000))
+                        await member.wait_for(lambda: member.is_stable, timeout_ms=_STABLE_MS)
 
 
 def _taken(lost: Iterable[TopicPartition], identity: Identity) -> CommitFailed:

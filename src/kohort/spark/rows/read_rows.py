@@ -15,8 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from kohort.client.arguments import bootstrap_addresses
 from kohort.client.cluster.offset_specs import ISOLATION
-from kohort.client.consumer.range_reader import read_ranges
+from kohort.client.consumer.range_reader import RangeReader, read_ranges
 from kohort.client.decode.arrow_decoder import Decoder, default_decoder, iter_arrow
 from kohort.client.decode.plain_decoder import HEADERS, TIMESTAMP
 from kohort.model.errors import ErrorCode, KafkaError
@@ -94,13 +95,31 @@ def read_rows(
     CorruptBatch, RegistryUnavailable, and KafkaError where records of a range were deleted, where `topic_ids` show that
     its topic was recreated, and where the dead-letter topic cannot be written.
     """
-    with closing(read_rows_by_range(settings, ranges, topic_ids)) as found, DecodedRows(settings) as decoded:
-        for _, rows, damage in found:
+    with closing(range_reader(settings)) as reader, DecodedRows(settings) as decoded:
+        for _, rows, damage in read_rows_by_range(settings, ranges, topic_ids, reader=reader):
             yield decoded.of(rows, damage)
 
 
+def range_reader(settings: ReadSettings) -> RangeReader:
+    """Return what fetches ranges, not connected yet. Raises ValueError, OSError for the security settings."""
+    return RangeReader(
+        bootstrap_addresses(settings.bootstrap_servers),
+        settings.fetch_bytes,
+        client_id=settings.client_id,
+        timeout_ms=settings.timeout_ms,
+        **security(settings.properties),
+        isolation=ISOLATION[settings.isolation],
+        rack=settings.client_rack,
+        lost=None if settings.fail_on_data_loss else _warn,
+    )
+
+
 def read_rows_by_range(
-    settings: ReadSettings, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str] | None = None
+    settings: ReadSettings,
+    ranges: Iterable[OffsetRange],
+    topic_ids: Mapping[str, str] | None = None,
+    *,
+    reader: RangeReader,
 ) -> Generator[tuple[OffsetRange, pa.RecordBatch, str]]:
     """Yield the rows of ranges as they are, each with its range; a partition is in one range.
 
@@ -111,18 +130,7 @@ def read_rows_by_range(
     wanted = {each.partition: each for each in ranges}
     assert len(wanted) == len(ranges), "a partition is in one range"
     decoder = _decoders.for_rows(sum(each.size for each in ranges))
-    fetched = read_ranges(
-        settings.bootstrap_servers,
-        [(each.partition, each.start, each.stop) for each in ranges],
-        settings.fetch_bytes,
-        client_id=settings.client_id,
-        timeout_ms=settings.timeout_ms,
-        **security(settings.properties),
-        isolation=ISOLATION[settings.isolation],
-        rack=settings.client_rack,
-        topic_ids=topic_ids,
-        lost=None if settings.fail_on_data_loss else _warn,
-    )
+    fetched = reader.read([(each.partition, each.start, each.stop) for each in ranges], topic_ids)
     try:
         for partition, buffer, asked_for in fetched:
             each = wanted[partition]

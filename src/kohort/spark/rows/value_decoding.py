@@ -7,15 +7,10 @@ from __future__ import annotations
 
 import logging
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kohort.spark.rows.read_settings import ReadSettings
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
 
 log = logging.getLogger(__name__)
 
@@ -28,13 +23,6 @@ def decoded_schema(schema: pa.Schema, settings: ReadSettings) -> pa.Schema:
 
     decoded = schema.set(schema.get_field_index("value"), pa.field("value", settings.decoding.type))
     return decoded if settings.dead_letter_topic else decoded.append(pa.field("error", ERROR))
-
-
-def columns_of(schema: pa.Schema) -> StructType:
-    """Return a schema as Spark's; a JVM is not needed."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 class DecodedRows:

@@ -92,8 +92,9 @@ class KohortSource(DataSource):  # type: ignore[misc]
 
 def _columns(options: SourceOptions) -> StructType:
     """Return the columns with the decoded value."""
+    from kohort.spark.direct_rows import columns_of
     from kohort.spark.rows.read_rows import arrow_schema
-    from kohort.spark.rows.value_decoding import columns_of, decoded_schema
+    from kohort.spark.rows.value_decoding import decoded_schema
 
     read = options.with_decoding().read if options.read.decoding is None else options.read
     return columns_of(decoded_schema(arrow_schema(read.include_headers), read))

@@ -6,17 +6,19 @@ Each way gives the same rows, columns and types.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kohort.spark.direct_rows import attach_parts, attach_table
+from kohort.client.consumer.range_reader import RangeReader
+from kohort.spark.direct_rows import attach_parts, attach_table, columns_of
 from kohort.spark.rows.read_rows import arrow_schema, read_rows, read_rows_by_range
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, parts_of_round, ranges_to_json
 from kohort.spark.rows.spark_columns import spark_schema
-from kohort.spark.rows.value_decoding import DecodedRows, columns_of, decoded_schema
+from kohort.spark.rows.value_decoding import DecodedRows, decoded_schema
 from kohort.spark.running_session import parallelism
 from kohort.spark.source.data_source import make_known
 
@@ -29,6 +31,8 @@ def table_on_driver(
     ranges: Sequence[OffsetRange],
     most_bytes: int,
     topic_ids: Mapping[str, str] | None = None,
+    *,
+    reader: RangeReader,
 ) -> tuple[pa.Table, tuple[OffsetRange, ...], int]:
     """Read ranges in this process and return their rows, with the ranges as far as `most_bytes` let them be read.
 
@@ -37,8 +41,9 @@ def table_on_driver(
     batches: list[pa.RecordBatch] = []
     held = 0
     done = tuple(ranges)
-    with DecodedRows(settings) as decoded:
-        for each, rows, damage in read_rows_by_range(settings, ranges, topic_ids):
+    found = read_rows_by_range(settings, ranges, topic_ids, reader=reader)
+    with closing(found), DecodedRows(settings) as decoded:
+        for each, rows, damage in found:
             batches.append(decoded.of(rows, damage))
             held += rows.nbytes
             if held >= most_bytes and not damage:  # a damaged batch ends somewhere behind its row

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types
 
+from kohort.spark.direct_rows import columns_of
 from kohort.spark.tables.table import SchemaMismatch
 
 _STORED = {
@@ -23,19 +24,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def schema_of(frame: DataFrame) -> pa.Schema:
+def schema_of(frame: DataFrame | pa.Table) -> pa.Schema:
     """Return the columns of a frame, each of which may be null. Raises SchemaMismatch for a type that no table has."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    for each in frame.schema.fields:
+    columns = columns_of(frame.schema)
+    for each in columns.fields:
         if (unknown := _unstored(each.dataType.jsonValue())) is not None:
             raise SchemaMismatch(
                 f"the column {each.name} is {each.dataType.simpleString()}: no table has a type for {unknown}. Cast it,"
                 f" such as with CAST({each.name} AS string)"
             )
-    return loosened(
-        pa.schema([pa.field(each.name, each.type) for each in to_arrow_schema(frame.schema, timezone="UTC")])
-    )
+    return loosened(pa.schema([pa.field(each.name, each.type) for each in to_arrow_schema(columns, timezone="UTC")]))
 
 
 def _unstored(kind: Any) -> str | None:

@@ -235,7 +235,7 @@ class DeltaLakeTable(LakeTable):
         require_partitionable(map(schema.field, layout), repr(self))
         return DeltaPlan(self._storage, FilePlan(schema, layout, self._target_bytes))
 
-    def _write(self, plan: Plan, frame: DataFrame, steps: Mapping[TopicPartition, Step]) -> list[DeltaFile]:
+    def _write(self, plan: Plan, frame: DataFrame | pa.Table, steps: Mapping[TopicPartition, Step]) -> list[DeltaFile]:
         """Write rows, and look whether a vacuum took the files of a long round for those of a dead writer."""
         began = time.monotonic()
         files = super()._write(plan, frame, steps)

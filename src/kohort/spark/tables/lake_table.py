@@ -99,7 +99,12 @@ class LakeTable(ABC):
         with self._lock, self._in_a_sentence(f"cannot be read for group {group}"):
             return self._trusted(group, sorted(partitions)) if self._refresh() else {}
 
-    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+    @property
+    def rows_in_arrow(self) -> int:
+        """Up to how many offsets a round may be a `pyarrow.Table` instead of a frame."""
+        return self._rows_on_driver
+
+    def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
         refused = f"took no rows of group {group}, {spans_in(steps)}"
         with self._lock:
@@ -132,7 +137,9 @@ class LakeTable(ABC):
             self._require()
             self._commit([], group, positions_at(offsets))
 
-    def merge(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step], change: Change) -> None:
+    def merge(
+        self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step], change: Change
+    ) -> None:
         """Change rows by key and take the steps, all or nothing.
 
         Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
@@ -302,9 +309,9 @@ class LakeTable(ABC):
 
     # Writing
 
-    def _write(self, plan: Plan, frame: DataFrame, steps: Mapping[TopicPartition, Step]) -> list[Any]:
+    def _write(self, plan: Plan, frame: DataFrame | pa.Table, steps: Mapping[TopicPartition, Step]) -> list[Any]:
         """Write rows into files that are in no version yet. What the frame's own computation raises is raised as is."""
-        if most_rows(steps) <= self._rows_on_driver:
+        if isinstance(frame, pa.Table) or most_rows(steps) <= self._rows_on_driver:
             batches = batches_of(frame)
             for left in reversed(range(TRIES)):
                 try:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import batches_of, in_tasks
+from kohort.spark.direct_rows import columns_of as spark_columns_of
 from kohort.spark.tables.arrow_columns import schema_of
 from kohort.spark.tables.changes.key_match import DELETED
 from kohort.spark.tables.changes.row_change import CURRENT, FROM, TO, Change
@@ -126,18 +127,23 @@ class PostgresTable:
             self._locked(connection, group, offsets)
             self._move_to(connection, group, positions_at(offsets))
 
-    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+    @property
+    def rows_in_arrow(self) -> int:
+        """Up to how many offsets a round may be a `pyarrow.Table` instead of a frame."""
+        return self._rows_on_driver
+
+    def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
-        columns = columns_of(frame.schema)
+        columns = columns_of(spark_columns_of(frame.schema))
         refused = self._in_a_sentence(f"did not confirm the rows of group {group}, {spans_in(steps)}")
         with refused, self._connected() as connection:
             check_steps(repr(self), group, self._found(connection, group, steps), steps)  # before rows travel
             self._make(connection, columns)
-            is_small = most_rows(steps) <= self._rows_on_driver
+            is_small = isinstance(frame, pa.Table) or most_rows(steps) <= self._rows_on_driver
             append = self._append_from_driver if is_small else self._append_from_tasks
             append(connection, frame, group, steps)
 
-    def merge(self, frame: DataFrame, group: str, steps: Steps, change: Change) -> None:
+    def merge(self, frame: DataFrame | pa.Table, group: str, steps: Steps, change: Change) -> None:
         """Change rows by key and take the steps, all or nothing.
 
         Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
@@ -145,7 +151,9 @@ class PostgresTable:
         from pyspark.sql.types import StructType
 
         stored = change.columns_in(schema_of(frame)).names
-        columns = columns_of(StructType([each for each in frame.schema.fields if each.name in stored]))
+        columns = columns_of(
+            StructType([each for each in spark_columns_of(frame.schema).fields if each.name in stored])
+        )
         if change.is_history:
             (order,) = (each for each in columns if each.name == change.order[0])
             columns += (order._replace(name=FROM), order._replace(name=TO), Column(CURRENT, "boolean"))
@@ -184,7 +192,9 @@ class PostgresTable:
                 connection.execute(f"DROP TABLE IF EXISTS {self._beside(name)}")
         return len(old)
 
-    def _append_from_driver(self, connection: Connection, frame: DataFrame, group: str, steps: Steps) -> None:
+    def _append_from_driver(
+        self, connection: Connection, frame: DataFrame | pa.Table, group: str, steps: Steps
+    ) -> None:
         rows, names = batches_of(frame), tuple(frame.schema.names)
         self._make_round(connection, names)
         with self._transaction(connection, group, steps):

@@ -100,7 +100,11 @@ class Fenced(CommitFailed):
 
 
 class Table(Protocol):
-    """Rows, and for each group and partition the position up to which it has them."""
+    """Rows, and for each group and partition the position up to which it has them.
+
+    Where a table has an attribute `rows_in_arrow`, a number, `append` gets a `pyarrow.Table` instead of a frame for
+    rounds of at most so many offsets that are stored as they are, and what a function of Arrow made.
+    """
 
     def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         """Return the positions of these partitions, as they are now, without those that have none.

@@ -86,12 +86,13 @@ class Change:
             columns += [pa.field(FROM, kind), pa.field(TO, kind), pa.field(CURRENT, pa.bool_())]
         return pa.schema(columns)
 
-    def collect(self, frame: DataFrame) -> pa.Table:
+    def collect(self, frame: DataFrame | pa.Table) -> pa.Table:
         """Return the last change of each key in a frame, of a history the last of each order, with `DELETED`.
 
         Raises BadChange for a record that is none, ValueError.
         """
         if self.delete is not None:
+            assert not isinstance(frame, pa.Table), "a condition of Spark is for its frames"
             from pyspark.sql import functions
 
             frame = frame.withColumn(DELETED, functions.expr(f"coalesce(({self.delete}), false)"))
