@@ -170,3 +170,31 @@ def test_offsets_of_a_version_that_stored_no_batches_are_not_stored_again(
     values += topic.fill(30)
     read_on(spark, topic, tmp_path / "checkpoint", exactly_once(table, only_values, group="name"))
     assert values_in(table) == Counter(values)
+
+
+def test_two_tables_of_one_query_have_each_row_once_though_it_is_killed_between_them(
+    spark: SparkSession, topic: Topic, tmp_path: Path
+) -> None:
+    topic.fill(90)
+    bronze, silver = lake_table("delta", tmp_path, "bronze"), lake_table("delta", tmp_path, "silver")
+    adds = exactly_once(bronze, only_values)
+    merges = exactly_once(
+        silver,
+        lambda frame: frame.selectExpr("cast(value AS string) AS id", "topic", "partition", "offset"),
+        merge_on="id",
+    )
+    batches: list[int] = []
+
+    def store(frame: DataFrame, batch_id: int) -> None:
+        adds(frame, batch_id)
+        batches.append(batch_id)
+        if len(batches) == 2:
+            raise ZeroDivisionError
+        merges(frame, batch_id)
+
+    with pytest.raises(StreamingQueryException):
+        read_on(spark, topic, tmp_path / "checkpoint", store, most=30)
+    assert len(rows_in(bronze)) > len(rows_in(silver)), "a reader sees one ahead of the other by a batch"
+    read_on(spark, topic, tmp_path / "checkpoint", store, most=30)
+    assert len(rows_in(bronze)) == len(rows_in(silver)) == 90
+    assert batches.count(1) == 2
