@@ -5,11 +5,13 @@ A null is nothing between commas; an empty text is two quotes. Pure: it asks no 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from kohort.spark.tables.table import SchemaMismatch
@@ -39,11 +41,14 @@ _ALSO = {
     "integer": _WHOLE,
     "bigint": _WHOLE,
     "real": ("double precision", "numeric"),
-    "double precision": ("real", "numeric"),
+    "double precision": ("numeric",),
     "text": ("character varying", "character", "json", "jsonb", "uuid", "inet", "USER-DEFINED"),
     "timestamp with time zone": ("timestamp without time zone",),
 }
-"""Other types of an existing table that take the same text; a value that does not fit is refused by the server."""
+"""Other types of an existing table that take the same text; a value that is too large is refused by the server.
+
+Types that would round a value are none: the server rounds without an error.
+"""
 
 
 class Column(NamedTuple):
@@ -70,12 +75,22 @@ def require_room(table: Sequence[Column], wanted: Sequence[Column], name: str) -
     here = {each.name: each for each in table}
     faults = [f"it has no column {each.name} {each.kind}" for each in wanted if each.name not in here]
     faults += [
-        f"its column {each.name} is {here[each.name].kind}, the rows' would be {each.kind}"
+        f"its column {each.name} is {here[each.name].declaration}, the rows' would be {each.declaration}"
         for each in wanted
-        if each.name in here and here[each.name].kind not in (each.kind, *_ALSO.get(each.kind, ()))
+        if each.name in here and not _has_room(here[each.name], each)
     ]
     if faults:
         raise SchemaMismatch(f"{name} does not take these rows: {'; '.join(faults)}")
+
+
+def _has_room(column: Column, wanted: Column) -> bool:
+    """Whether a column takes each value of another one as it is, or refuses it."""
+    if column.kind == "numeric" and column.scale is not None:
+        if wanted.kind in ("real", "double precision"):
+            return False
+        if wanted.kind == "numeric":
+            return wanted.scale is not None and wanted.scale <= column.scale
+    return column.kind in (wanted.kind, *_ALSO.get(wanted.kind, ()))
 
 
 def to_csv(batch: pa.RecordBatch) -> bytes:
@@ -109,5 +124,17 @@ def _as_text(column: pa.Array) -> pa.Array:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pa.array([None if each is None else "\\x" + each.hex() for each in column.to_pylist()], pa.string())
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return column.cast(pa.timestamp("us", "UTC"))
+        column = column.cast(pa.timestamp("us", "UTC"))
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        texts = column.cast(pa.string())
+        if pc.any(pc.match_substring_regex(texts, "^-|^0000|^[0-9]{5}")).as_py():
+            return pa.array([each and _of_any_year(each) for each in texts.to_pylist()], pa.string())
     return column
+
+
+def _of_any_year(text: str) -> str:
+    """Return a date or a time as PostgreSQL has it: before the year 1 come those before Christ."""
+    found = re.fullmatch(r"(-?\d+)(-.*)", text)
+    assert found is not None, "a date begins with its year"
+    year, rest = int(found[1]), found[2]
+    return f"{year:04}{rest}" if year > 0 else f"{1 - year:04}{rest} BC"

@@ -169,6 +169,8 @@ def reason_of(error: object) -> str:
     """Return what an error of the library says first, and what the storage answered, in one line."""
     first, *causes = (each.strip() for each in re.sub(r"\x1b\[\d+m", "", str(error)).split("↳"))
     fault = first.partition("\n")[0].removeprefix("Kernel error -> ")
+    if place := re.findall(r"^(?:DETAIL|CONTEXT): +(.+)", first, re.MULTILINE):  # of PostgreSQL: the row and the column
+        fault += f" ({'; '.join(place)})"
     if not causes:
         return fault or type(error).__name__
     answer = re.search("<Message>(.+?)</Message>", causes[-1])

@@ -44,3 +44,31 @@ def test_a_table_of_ones_own_may_have_more_columns_and_wider_types() -> None:
     require_room(mine, [Column("id", "integer"), Column("name", "text")], "t")
     with pytest.raises(SchemaMismatch, match=r"its column id is bigint, the rows' would be text; |no column x real"):
         require_room(mine, [Column("id", "text"), Column("x", "real")], "t")
+
+
+@pytest.mark.parametrize(
+    ("mine", "rows"),
+    [
+        (Column("x", "numeric", 10, 2), Column("x", "numeric", 12, 3)),
+        (Column("x", "numeric", 10, 2), Column("x", "double precision")),
+        (Column("x", "real"), Column("x", "double precision")),
+    ],
+)
+def test_a_column_that_would_round_values_is_refused(mine: Column, rows: Column) -> None:
+    """PostgreSQL rounds 1.125 to 1.13 without an error."""
+    with pytest.raises(SchemaMismatch, match=r"its column x is (numeric\(10, 2\)|real), the rows' would be "):
+        require_room([mine], [rows], "t")
+    require_room([Column("x", "numeric")], [rows], "t")
+
+
+def test_dates_and_times_of_any_year_are_as_postgresql_has_them() -> None:
+    days = pa.array([-719162, -719163, -735233, 2932897, None], pa.date32())
+    times = pa.array([each and each * 86_400_000_000 for each in days.cast(pa.int32()).to_pylist()])
+    rows = pa.RecordBatch.from_pydict({"d": days, "t": times.cast(pa.timestamp("us", "UTC"))})
+    assert to_csv(rows).decode().splitlines() == [
+        '"0001-01-01","0001-01-01 00:00:00.000000Z"',
+        '"0001-12-31 BC","0001-12-31 00:00:00.000000Z BC"',
+        '"0044-01-01 BC","0044-01-01 00:00:00.000000Z BC"',
+        '"10000-01-01","10000-01-01 00:00:00.000000Z"',
+        ",",
+    ]
