@@ -146,6 +146,10 @@ def test_polars_and_the_libraries_read_and_find_every_value(spark, kind, tmp_pat
         f"SELECT {at}L id, CAST({each} AS {kind_of_value}) value" for at, each in enumerate(values)
     )
     frame = spark.sql(rows).coalesce(1)
+    if (kind, kind_of_value, is_partition) == ("iceberg", "double", True):  # pyiceberg 0.12 reads them as floats
+        with pytest.raises(SchemaMismatch, match="cannot be partitioned by value, double"):
+            table.append(frame, "g", {P: step(None, len(values))})
+        return
     table.append(frame, "g", {P: step(None, len(values))})
     wanted = polars.from_arrow(frame.toArrow()).sort("id")
     if kind == "delta":

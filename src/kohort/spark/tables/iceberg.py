@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables.changes.key_match import DELETED, changed_rows, matched
 from kohort.spark.tables.changes.row_change import Change
-from kohort.spark.tables.iceberg_files import IcebergPlan, require_pyiceberg, rows_of_file
+from kohort.spark.tables.iceberg_files import IcebergPlan, require_partitionable, require_pyiceberg, rows_of_file
 from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable
 from kohort.spark.tables.table import Position, Positions, SchemaMismatch, TableBroken
 
@@ -113,6 +113,10 @@ class IcebergTable(LakeTable):
 
     def _create(self, rows: pa.Schema) -> None:
         columns = _storable(rows)
+        require_partitionable(
+            [rows.field(name) for name, how in self._partition_by if how == "identity" and name in rows.names],
+            repr(self),
+        )
         try:
             made = self.catalog.create_table_transaction(self.name, columns, properties=self._table_properties)
             with made as transaction, transaction.update_spec() as update:
@@ -160,7 +164,10 @@ class IcebergTable(LakeTable):
 
     def _plan(self) -> IcebergPlan:
         table = self._table
-        return IcebergPlan(table.metadata, table.io.properties, table.location(), self._schema())
+        schema = self._schema()
+        by = [table.schema().find_column_name(each.source_id) for each in table.spec().fields]
+        require_partitionable([schema.field(name) for name in by if name in schema.names], repr(self))
+        return IcebergPlan(table.metadata, table.io.properties, table.location(), schema)
 
     def _commit_once(
         self, files: Sequence[Any], group: str, positions: Mapping[TopicPartition, Position], mark: str

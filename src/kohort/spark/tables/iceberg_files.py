@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from kohort.extras import install_command
 from kohort.spark.tables.arrow_columns import loosened
 from kohort.spark.tables.delta_files import FileWriter, Floats, directory, grouped
-from kohort.spark.tables.table import TableBroken
+from kohort.spark.tables.table import SchemaMismatch, TableBroken
 
 try:
     import pyiceberg
@@ -71,6 +71,19 @@ def require_pyiceberg() -> None:
     """Raise PyicebergMissing, naming the command to run, unless pyiceberg is installed."""
     if pyiceberg is None:
         raise PyicebergMissing(f"pyiceberg is not installed: {install_command('iceberg')}")
+
+
+def require_partitionable(columns: Iterable[pa.Field], table: str) -> None:
+    """Raise SchemaMismatch, naming the first partition column whose values the library does not read as they are.
+
+    pyiceberg 0.12 reads partition values that are doubles as floats, and writes them so when it copies a manifest.
+    """
+    for each in columns:
+        if pa.types.is_float64(each.type):
+            raise SchemaMismatch(
+                f"{table} cannot be partitioned by {each.name}, {each.type}: pyiceberg reads other values than were"
+                f" written; partition by another column, such as CAST({each.name} AS decimal(20, 6))"
+            )
 
 
 @dataclass(frozen=True, slots=True)
