@@ -32,37 +32,32 @@ def inputs_of(folder: Path, records: int, groups: int) -> list[str]:
     return [f"cluster-{number}={folder}" for number in range(clusters)]
 
 
-def run_of(records: int, groups: int, *, again: bool = False) -> dict[str, float]:
-    """Run the pipeline over a new log; return the seconds of each stage, and `records` and `groups` as they were."""
-    from kohort.cli.fleet.fleet_session import QUICK_JAVA, are_short
+def run_of(records: int, groups: int) -> dict[str, float]:
+    """Run the pipeline over a new log, and again; return the seconds of each stage, and the number of `records`."""
     from kohort.fleet import pipeline
     from kohort.fleet.inputs import parse_inputs
-    from kohort.spark import build
 
     with tempfile.TemporaryDirectory(prefix="kohort-fleet-pipeline.") as folder:
         given = parse_inputs(inputs_of(Path(folder, "log"), records, groups))
-        java_options = QUICK_JAVA if again and are_short(given) else ""  # as the command does
-        spark = build("kohort bench", conf={"spark.driver.memory": "4g"}, java_options=java_options)
         started = time.monotonic()
-        done = pipeline.run(spark, given, Path(folder, "tables"))
+        done = pipeline.run(given, Path(folder, "tables"))
         took: dict[str, float] = {**done.seconds, "all": time.monotonic() - started, "records": done.records}
-        if again:
-            started = time.monotonic()
-            if pipeline.run(spark, given, Path(folder, "tables")).is_new:
-                raise RuntimeError("the same log was read twice")
-            took["nothing new"] = time.monotonic() - started
+        started = time.monotonic()
+        if pipeline.run(given, Path(folder, "tables")).is_new:
+            raise RuntimeError("the same log was read twice")
+        took["nothing new"] = time.monotonic() - started
         return took
 
 
 def fleet_pipeline(quick: bool) -> Iterator[Outcome]:
     """Yield the records a second, and how the time grows with records and with groups."""
     base, groups = (50_000, 100) if quick else (1_000_000, 1_000)
-    run_of(20_000, 40)  # Spark is warm and the decoder compiled from here on
+    run_of(20_000, 40)  # the decoder is compiled from here on
     small = run_of(base, groups)
     large = run_of(4 * base, groups)
     crowded = run_of(base, 10 * groups)
     stages = {name: round(each, 1) for name, each in large.items() if name != "records"}
-    note = f"{large['records']:,.0f} records of {groups} groups on local[2], by stage {json.dumps(stages)}"
+    note = f"{large['records']:,.0f} records of {groups} groups, by stage {json.dumps(stages)}"
     yield Result("fleet pipeline", "records/s", [large["records"] / large["all"]], [], "", None, note, stages)
     growth = (large["all"] / large["records"]) / (small["all"] / small["records"])
     yield Result("  4x the records, time for each", "ratio", [growth], [], "", None, "1 is linear, less is better")
@@ -76,7 +71,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=50_000_000)
     parser.add_argument("--groups", type=int, default=5_000)
     given = parser.parse_args()
-    for stage, seconds in run_of(given.records, given.groups, again=True).items():
+    for stage, seconds in run_of(given.records, given.groups).items():
         print(f"{stage:12} {seconds:14,.1f}")
     return 0
 

@@ -31,7 +31,6 @@ from kohort.fleet.findings import Thresholds, find_all
 from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.schema import FINDINGS, GROUPS, RECORDS
 from kohort.fleet.tables import Tables
-from kohort.spark import build
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("java")]
 
@@ -156,18 +155,16 @@ def play(stage: misbehaving.Stage, java: Group, aiokafka: Group, fight: Group) -
 
 
 @pytest.fixture(scope="module")
-def seen(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    spark = build("kohort interop", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+def seen(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     tables = Tables(tmp_path_factory.mktemp("fleet") / "tables")
     find = partial(find_all, settings=IN_A_MINUTE)
-    summary = pipeline.run(spark, parse_inputs([str(log.folder)]), tables, find=find)
+    summary = pipeline.run(parse_inputs([str(log.folder)]), tables, find=find)
     findings: dict[str, dict[str, Any]] = {}
-    for row in tables.frame(spark, FINDINGS).collect():
+    for row in tables.small_rows(FINDINGS):
         findings.setdefault(row["group"], {})[row["finding"]] = row
-    groups = {row["group"] for row in tables.frame(spark, GROUPS).collect()}
-    records = tables.frame(spark, RECORDS).select("partition", "offset", "group").collect()
-    yield Seen(findings, groups, {(*row,) for row in records}, summary)
-    spark.stop()
+    groups = {row["group"] for row in tables.small_rows(GROUPS)}
+    records = tables.small_rows(RECORDS, ("partition", "offset", "group"))
+    return Seen(findings, groups, {(row["partition"], row["offset"], row["group"]) for row in records}, summary)
 
 
 def test_everything_was_read_and_there_are_no_other_groups(seen: Seen) -> None:

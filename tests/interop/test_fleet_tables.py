@@ -17,7 +17,7 @@ from kohort.fleet.generator import generate
 from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, STATE_GROUPS, Table
 from kohort.fleet.tables import Tables
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.spark, pytest.mark.usefixtures("java")]
+pytestmark = pytest.mark.timeout(1800)
 
 ROOT = Path(__file__).parent.parent.parent
 WHERE = f"s3://{BUCKET}/fleet"
@@ -36,8 +36,7 @@ def store() -> Iterator[ObjectStore]:
 
 def fleet_run(tables: str | Path, log: Path) -> list[str]:
     """Return the command of a run that reads a log, whose folder names the source."""
-    master = ("--master", "local[2]")
-    return [sys.executable, "-m", "kohort.cli", "fleet", "run", *master, "--tables", f"{tables}", f"{log.name}={log}"]
+    return [sys.executable, "-m", "kohort.cli", "fleet", "run", "--tables", f"{tables}", f"{log.name}={log}"]
 
 
 def done(tables: str | Path, log: Path) -> None:

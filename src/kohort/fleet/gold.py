@@ -6,14 +6,21 @@ lag of an hour is known only where end offsets were read in that hour: `__consum
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
-from kohort.fleet.schema import GROUP_HOURS, GROUPS, HOUR_MS, KEY, STATE_COMMITS
-from kohort.fleet.silver import is_commit
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+from kohort.fleet.queries import columns_of, query_over, quoted, struct_of
+from kohort.fleet.schema import (
+    GROUP_HOURS,
+    GROUPS,
+    HOUR_MS,
+    HOUR_PARTS,
+    RECORDS,
+    SETTLED,
+    STATE_COMMITS,
+    STATE_GROUPS,
+    STATE_OPEN,
+    TOPICS,
+)
+from kohort.fleet.silver import IS_COMMIT
+from kohort.fleet.tables import Run
 
 _SUMS = (
     "rebalances",
@@ -28,120 +35,120 @@ _SUMS = (
     "evicted",
 )
 _AT_THE_END = ("kind", "strategy", "static_share", "members", "partitions")
-
-
-def hours(parts: DataFrame, known: DataFrame, lags: DataFrame | None) -> DataFrame:
-    """Return the hours of which there are parts in either frame, added up.
-
-    `lags` has (source, group, hour_ms, lag), where any is known.
-    """
-    from pyspark.sql import functions as f
-
-    def latest(name: str) -> Column:
-        # Of two parts that end in the same instant the new one is later.
-        return f.max_by(f.struct(name), f.struct("last_at_ms", "is_new"))[name].alias(name)
-
-    sums = [f.sum(name).alias(name) for name in _SUMS]
-    merged = (
-        parts.select(*GROUP_HOURS.names, f.lit(True).alias("is_new"))
-        .unionByName(known.select(*GROUP_HOURS.names, f.lit(False).alias("is_new")))
-        .groupBy(*KEY, "hour_ms", "day", "bucket")
-        .agg(
-            *sums,
-            *(latest(name) for name in _AT_THE_END),
-            f.max_by("slowest_member", f.when(f.col("slowest_member").isNotNull(), f.col("rebalance_ms_max"))).alias(
-                "slowest_member"
-            ),
-            f.max("rebalance_ms_max").alias("rebalance_ms_max"),
-            f.coalesce(f.min("members_min"), f.lit(0)).alias("members_min"),
-            f.coalesce(f.max("members_max"), f.lit(0)).alias("members_max"),
-            f.array_sort(f.array_distinct(f.flatten(f.collect_list("protocols")))).alias("protocols"),
-            f.array_sort(f.array_distinct(f.flatten(f.collect_list("embedded_versions")))).alias("embedded_versions"),
-            f.max("last_at_ms").alias("last_at_ms"),
-            f.max("lag").alias("lag" if lags is None else "known_lag"),
-        )
+_LISTS = ("protocols", "embedded_versions")
+_MERGED = ", ".join(
+    [
+        *(f'sum("{name}") AS "{name}"' for name in _SUMS),
+        # Of two parts that end in the same instant the new one is later. A struct keeps a value that is null.
+        *(f'arg_max({struct_of([name])}, (last_at_ms, is_new))."{name}" AS "{name}"' for name in _AT_THE_END),
+        *(f'list_sort(list_distinct(flatten(list("{name}")))) AS "{name}"' for name in _LISTS),
+        "arg_max(slowest_member, rebalance_ms_max) FILTER (slowest_member IS NOT NULL) AS slowest_member",
+        "max(rebalance_ms_max) AS rebalance_ms_max",
+        "coalesce(min(members_min), 0) AS members_min",
+        "coalesce(max(members_max), 0) AS members_max",
+        "max(last_at_ms) AS last_at_ms",
+        "max(lag) AS known_lag",
+    ]
+)
+_GIVEN = "partitions_kept + partitions_moved"
+HOURS = f"""
+WITH parts AS (
+    SELECT *, true AS is_new FROM new_parts
+    UNION ALL BY NAME
+    SELECT *, false AS is_new FROM hours WHERE day IN (SELECT day FROM new_parts)
+), merged AS (
+    SELECT source, "group", hour_ms, day, bucket, {_MERGED}
+    FROM parts GROUP BY source, "group", hour_ms, day, bucket
+), lags AS (
+    SELECT source, "group", read_at_ms - read_at_ms % {HOUR_MS} AS hour_ms, sum(lag) AS lag
+    FROM lagged WHERE lag IS NOT NULL GROUP BY ALL
+)
+SELECT {
+    columns_of(
+        GROUP_HOURS,
+        lag="coalesce(lag, known_lag)",
+        stickiness=f"CASE WHEN {_GIVEN} > 0 THEN partitions_kept / ({_GIVEN}) END",
+        commit_rate=f"commits / {HOUR_MS // 1000}",
+        unowned_partition_seconds="round(unowned_partition_seconds, 3)",
     )
-    if lags is not None:
-        merged = merged.join(lags, [*KEY, "hour_ms"], "left").withColumn("lag", f.coalesce("lag", "known_lag"))
-    given = f.col("partitions_kept") + f.col("partitions_moved")
-    rows = (
-        merged.withColumn("stickiness", f.when(given > 0, f.col("partitions_kept") / given))
-        .withColumn("commit_rate", f.col("commits") / (HOUR_MS // 1000))
-        .withColumn("unowned_partition_seconds", f.round("unowned_partition_seconds", 3))
-    )
-    return rows.select(*(f.col(name).cast(kind) for name, kind in GROUP_HOURS.types.items()))
+}
+FROM merged LEFT JOIN lags USING (source, "group", hour_ms)
+"""
+
+_PARTITION = quoted("source", "group", "topic", "topic_partition")
+_NEW_COMMITS = f"""
+SELECT {quoted(*(name for name in STATE_COMMITS.names if name not in ("committed_offset", "first_ms")))},
+    CASE WHEN NOT tombstone THEN committed_offset END AS committed_offset, at_ms AS first_ms
+"""
+_LAST = [
+    name for name in STATE_COMMITS.names if name not in ("source", "group", "topic", "topic_partition", "first_ms")
+]
+LAST_COMMITS = f"""
+WITH commits AS (
+    {_NEW_COMMITS} FROM records WHERE {IS_COMMIT}
+    UNION ALL BY NAME {_NEW_COMMITS} FROM settled WHERE {IS_COMMIT}
+    UNION ALL BY NAME FROM last_commits
+), last AS (
+    SELECT {_PARTITION}, min(first_ms) AS first_ms,
+        arg_max({struct_of(_LAST)}, "offset") AS last
+    FROM commits GROUP BY {_PARTITION}
+)
+SELECT {columns_of(STATE_COMMITS, **{name: f'last."{name}"' for name in _LAST})} FROM last
+"""
+
+LAGGED = """
+SELECT commits.*, ends.read_at_ms, CASE WHEN ends[topic_partition + 1] >= 0
+    THEN greatest(ends[topic_partition + 1] - committed_offset, 0) END AS lag
+FROM last_commits AS commits LEFT JOIN (
+    SELECT source, topic, max(read_at_ms) AS read_at_ms, arg_max(end_offsets, read_at_ms) AS ends
+    FROM topics WHERE end_offsets IS NOT NULL GROUP BY source, topic
+) AS ends USING (source, topic)
+WHERE committed_offset IS NOT NULL
+"""
+
+ALL_GROUPS = f"""
+WITH committed AS (
+    SELECT source, "group", list_sort(list(DISTINCT topic)) AS committed_topics, count(*) AS committed_partitions,
+        sum(lag) AS lag, min(first_ms) AS first_commit_ms, max(at_ms) AS last_commit_ms,
+        min(expire_at_ms) FILTER (expire_at_ms >= 0) AS next_expiry_ms
+    FROM lagged GROUP BY source, "group"
+)
+SELECT {columns_of(GROUPS, committed_partitions="coalesce(committed_partitions, 0)")}
+FROM states LEFT JOIN committed USING (source, "group")
+"""
 
 
-def last_commits(records: DataFrame, known: DataFrame) -> DataFrame:
-    """Return the last commit of each partition of each group: of new records, and of what was known."""
-    from pyspark.sql import functions as f
-
-    new = records.where(is_commit()).withColumns(
-        {
-            "committed_offset": f.when(~f.col("tombstone"), f.col("committed_offset")),
-            "first_ms": f.col("at_ms"),
-        }
-    )
-    partition = (*KEY, "topic", "topic_partition")
-    last = f.struct(*(name for name in STATE_COMMITS.names if name not in (*partition, "first_ms")))
-    return (
-        new.select(*STATE_COMMITS.names)
-        .unionByName(known)
-        .groupBy(*partition)
-        .agg(f.max_by(last, "offset").alias("last"), f.min("first_ms").alias("first_ms"))
-        .select(*partition, "last.*", "first_ms")
-        .select(*STATE_COMMITS.names)
-    )
-
-
-def ends_of_topics(spark: SparkSession, topics: Iterable[Mapping[str, Any]]) -> DataFrame | None:
-    """Return the end offsets that were read last of each topic, of the rows of `topics`; None where there are none."""
-    last: dict[tuple[str, str], tuple[int, list[int]]] = {}
-    for row in topics:
-        if row["end_offsets"] is not None:
-            key = row["source"], row["topic"]
-            last[key] = max(last.get(key, (-1, [])), (row["read_at_ms"], row["end_offsets"]))
-    if not last:
-        return None
-    rows = [(*key, ends, read_at_ms) for key, (read_at_ms, ends) in last.items()]
-    return spark.createDataFrame(rows, "source string, topic string, ends array<bigint>, read_at_ms bigint")
+def write_gold(run: Run) -> None:
+    """Write the last commits, hours and groups of what this run has folded."""
+    relations = {
+        "records": run.written(RECORDS),
+        "settled": run.written(SETTLED),
+        "last_commits": run.rows(STATE_COMMITS),
+    }
+    with query_over({name: rows.dataset() for name, rows in relations.items()}) as query:
+        run.store(STATE_COMMITS, query.batches(LAST_COMMITS))
+        run.put(STATE_COMMITS)
+    relations = {
+        "last_commits": run.rows(STATE_COMMITS),
+        "topics": run.rows(TOPICS),
+        "new_parts": run.written(HOUR_PARTS),
+        "hours": run.rows(GROUP_HOURS),
+        "states": run.written(STATE_GROUPS),
+    }
+    with query_over({name: rows.dataset() for name, rows in relations.items()}) as query:
+        query.put("lagged", LAGGED)
+        run.store(GROUP_HOURS, query.batches(HOURS))
+        run.put_days(GROUP_HOURS)
+        run.store(GROUPS, query.batches(ALL_GROUPS))
+        run.put(GROUPS)
 
 
-def lag_of_commits(commits: DataFrame, ends: DataFrame | None) -> DataFrame:
-    """Return the commits with their lag, null where no end offset is known, and when the end offset was read."""
-    from pyspark.sql import functions as f
-
-    commits = commits.where(f.col("committed_offset").isNotNull())
-    if ends is None:
-        return commits.withColumn("lag", f.lit(None).cast("bigint"))
-    end = f.get("ends", f.col("topic_partition"))
-    return (
-        commits.join(f.broadcast(ends), ["source", "topic"], "left")
-        .withColumn("lag", f.when(end >= 0, f.greatest(end - f.col("committed_offset"), f.lit(0))))
-        .drop("ends")
-    )
-
-
-def lags_of_hours(lagged: DataFrame) -> DataFrame:
-    """Return the lag of each group in the hour in which end offsets were read."""
-    from pyspark.sql import functions as f
-
-    hour = f.col("read_at_ms") - f.col("read_at_ms") % HOUR_MS
-    known = lagged.where(f.col("lag").isNotNull())
-    return known.groupBy(*KEY, hour.alias("hour_ms")).agg(f.sum("lag").alias("lag"))
-
-
-def groups(states: DataFrame, lagged: DataFrame) -> DataFrame:
-    """Return one row for each group: how it was folded last, and what it has committed."""
-    from pyspark.sql import functions as f
-
-    committed = lagged.groupBy(*KEY).agg(
-        f.array_sort(f.collect_set("topic")).alias("committed_topics"),
-        f.count("*").alias("committed_partitions"),
-        f.sum("lag").alias("lag"),
-        f.min("first_ms").alias("first_commit_ms"),
-        f.max("at_ms").alias("last_commit_ms"),
-        f.min(f.when(f.col("expire_at_ms") >= 0, f.col("expire_at_ms"))).alias("next_expiry_ms"),
-    )
-    rows = states.join(committed, KEY, "left").fillna(0, "committed_partitions")
-    return rows.select(*(f.col(name).cast(kind) for name, kind in GROUPS.types.items()))
+def keep_untouched(run: Run) -> None:
+    """Replace the states of groups, and their open intervals, of which this run has new ones; keep all others."""
+    new = run.written(STATE_GROUPS).dataset()
+    for table in (STATE_OPEN, STATE_GROUPS):
+        if not run.is_empty(table):
+            with query_over({"old": run.rows(table).dataset(), "new": new}) as query:
+                rows = query.batches(f'SELECT {quoted(*table.names)} FROM old ANTI JOIN new USING (source, "group")')
+                run.store(table, rows)
+        run.put(table)

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kohort.fleet import gold, silver
-from kohort.fleet.bronze.bronze_reader import settled
+from kohort.fleet import gold
+from kohort.fleet.bronze.bronze_reader import settle
 from kohort.fleet.bronze.bronze_writer import (
     InputRows,
     Positions,
@@ -23,40 +23,31 @@ from kohort.fleet.bronze.bronze_writer import (
     read_inputs,
     write_bronze,
 )
+from kohort.fleet.findings.facts import Finding
+from kohort.fleet.run_tasks import LocalTasks, Tasks
 from kohort.fleet.schema import (
     EVENTS,
     FINDINGS,
-    GROUP_HOURS,
-    GROUPS,
-    HOUR_PARTS,
     OWNERSHIP,
     RECORDS,
+    SETTLED,
     STATE_COMMITS,
     STATE_GROUPS,
-    STATE_OPEN,
     STATE_PENDING,
-    TOPICS,
 )
-from kohort.fleet.silver import PARTS
+from kohort.fleet.silver import PARTS, Folding
 from kohort.fleet.tables import UPKEEP_EVERY, Run, Tables
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-ReadBronze = Callable[["SparkSession", Sequence[Any], Positions], InputRows]
-FindAll = Callable[["SparkSession", Run], "DataFrame"]
-"""Makes the rows of findings from the tables as `Run.frame` gives them: those of this run included."""
+ReadBronze = Callable[[Sequence[Any], Positions, int], InputRows]
+"""Plans the reading of inputs from positions on, for so many tasks at once."""
+FindAll = Callable[[Run, Tasks], Sequence[Finding]]
+"""Makes findings from the tables as they will be once the run is published."""
 
 Stage = Callable[[str], AbstractContextManager[None]]
 """Times a stage of a run, by its name."""
 
-TASKS_PER_CORE = 2
-SETTINGS = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",  # a job looks at files slower than the driver
-    "spark.sql.session.timeZone": "UTC",
-}
+MANY_RECORDS = 200_000
+"""With fewer new records, other processes start for longer than they work."""
 
 
 @dataclass(slots=True)
@@ -82,21 +73,23 @@ class RunSummary:
 
 
 def run(
-    spark: SparkSession,
     inputs: Sequence[Any],
     tables: str | os.PathLike[str] | Tables,
     *,
+    tasks: Tasks | None = None,
     read: ReadBronze | None = None,
     find: FindAll | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> RunSummary:
     """Read what is new in `inputs` into the tables, and return what was done.
 
-    `read` and `find` replace bronze and findings; `progress` is called with the name of each stage as it begins. Raises
-    TablesBusy, TableBroken, and whatever reading an input raises.
+    `tasks` is where tasks are executed, by default in processes of this machine, which import the program's main module
+    (as those of `multiprocessing` do). `read` and `find` replace bronze and findings; `progress` is called with the
+    name of each stage as it begins. Raises TablesBusy, TableBroken, and whatever reading an input raises.
     """
+    tasks = tasks or LocalTasks()
     published = tables if isinstance(tables, Tables) else Tables(tables)
-    with _settings_of(spark), published.begin() as writing:
+    with published.begin() as writing:
         summary = RunSummary(published.run)
 
         @contextmanager
@@ -107,19 +100,20 @@ def run(
             summary.seconds[name] = round(time.monotonic() - started, 3)
 
         with stage("bronze"):
-            bronze = write_bronze(spark, writing, (read or read_inputs)(spark, inputs, published.positions))
+            bronze = write_bronze(tasks, writing, (read or read_inputs)(inputs, published.positions, tasks.parallelism))
         summary.records, summary.quarantined = bronze.records, bronze.quarantined
         summary.side_rows = bronze.side_rows
         if summary.is_new:
+            nearby: Tasks = tasks if bronze.records >= MANY_RECORDS else LocalTasks(1)
             if bronze.records:
-                _derive(spark, writing, bronze, stage)
+                _derive(nearby, writing, bronze, stage)
             with stage("findings"):
                 from kohort.fleet.findings import find_all  # it loads the simulator, for which most verbs have no use
 
-                found = (find or find_all)(spark, writing).toArrow()
-                writing.store_arrow(FINDINGS, found)
+                found = [each.row() for each in (find or find_all)(writing, nearby)]
+                writing.store_small(FINDINGS, found)
                 writing.put(FINDINGS)
-                summary.findings = found.num_rows
+                summary.findings = len(found)
             with stage("publish"):
                 writing.publish(bronze.positions)
             if writing.number % UPKEEP_EVERY == 0:
@@ -129,61 +123,30 @@ def run(
     return summary
 
 
-def _derive(spark: SparkSession, run: Run, bronze: StoredBronze, stage: Stage) -> None:
+def _derive(tasks: Tasks, run: Run, bronze: StoredBronze, stage: Stage) -> None:
     """Make silver and gold of the records that this run stored."""
-    records = _with_outcomes(spark, run, has_open=bronze.has_open)
-    states = run.frame(spark, STATE_GROUPS)
+    if bronze.has_open or not run.is_empty(STATE_PENDING):
+        closed, still_open = settle(run.written(RECORDS), run.rows(STATE_PENDING))
+        run.store_small(SETTLED, closed)
+        run.store_small(STATE_PENDING, still_open)
+        run.put(STATE_PENDING)
     with stage("fold"):
-        plans = {what: run.plan(table) for what, table in PARTS.items()}
-        tasks = spark.sparkContext.defaultParallelism * TASKS_PER_CORE
-        found = silver.folded(records, states, names_of_topics(run), bronze.dense, tasks, plans)
-        for what, files in found.items():
-            run.take(PARTS[what], files)
+        work = Folding(
+            records=run.written(RECORDS),
+            settled=run.written(SETTLED),
+            last_commits=run.rows(STATE_COMMITS),
+            states=run.rows(STATE_GROUPS),
+            names=names_of_topics(run),
+            dense=bronze.dense,
+            plans={what: run.plan(table) for what, table in PARTS.items()},
+        )
+        for written in tasks.run(work.fold, sorted(bronze.places)):
+            for what, files in written.items():
+                run.take(PARTS[what], files)
     with stage("silver"):
         run.adopt(EVENTS)
         run.adopt(OWNERSHIP)
-        new = run.written(spark, STATE_GROUPS)
-        for table in (STATE_OPEN, STATE_GROUPS):
-            if not run.is_empty(table):
-                run.store(table, silver.untouched(run.frame(spark, table), new))
-            run.put(table)
+        # The new rows alone are those of the groups that gold has to look at.
+        gold.keep_untouched(run)
     with stage("gold"):
-        run.store(STATE_COMMITS, gold.last_commits(records, run.frame(spark, STATE_COMMITS)))
-        run.put(STATE_COMMITS)
-        ends = gold.ends_of_topics(spark, run.small_rows(TOPICS))
-        lagged = gold.lag_of_commits(run.written(spark, STATE_COMMITS), ends)
-        parts = run.written(spark, HOUR_PARTS)
-        days = parts.select("day").distinct()
-        known = run.frame(spark, GROUP_HOURS).join(days, "day", "left_semi")
-        lags = None if ends is None else gold.lags_of_hours(lagged)
-        run.store(GROUP_HOURS, gold.hours(parts, known, lags))
-        run.put_days(GROUP_HOURS)
-        run.store(GROUPS, gold.groups(run.written(spark, STATE_GROUPS), lagged))
-        run.put(GROUPS)
-
-
-def _with_outcomes(spark: SparkSession, run: Run, *, has_open: bool) -> DataFrame:
-    """Return the new records, and commits that awaited their transaction's end in earlier runs and have it now."""
-    records = run.written(spark, RECORDS)
-    if not has_open and run.is_empty(STATE_PENDING):
-        return records
-    records = settled(records.unionByName(run.frame(spark, STATE_PENDING)))
-    run.store(STATE_PENDING, records.where("transaction = 'open'"))
-    run.put(STATE_PENDING)
-    return records
-
-
-@contextmanager
-def _settings_of(spark: SparkSession) -> Iterator[None]:
-    """Set the Spark settings of a run, and restore the previous values afterwards."""
-    before = {name: spark.conf.get(name, None) for name in SETTINGS}
-    for name, value in SETTINGS.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, was in before.items():
-            if was is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, was)
+        gold.write_gold(run)

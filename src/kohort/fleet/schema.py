@@ -59,7 +59,7 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """Return the columns as Spark's DDL: what createDataFrame, mapInArrow and applyInArrow take as a schema."""
+        """Return the columns as Spark's DDL."""
         return ", ".join(self.columns)
 
     @property
@@ -287,6 +287,8 @@ EVENTS = Table(
 - `deleted`: the group's tombstone
 - `converted`: the group changed its type
 - `expired`: tombstones of its offsets while it had no members
+- `rewound`: the committed offset of a partition went back; `detail` {topic, partition, from, to, producer: of a commit
+  in a transaction}
 - `unreadable`: a record with contradictory fields; skipped
 - `corrected`: an earlier conclusion was wrong: records were compacted away between two runs
 """
@@ -434,6 +436,7 @@ STATE_COMMITS = Table(
         "offset bigint",
         "at_ms bigint",
         "committed_offset bigint",  # null of a tombstone
+        "topic_id string",
         "commit_at_ms bigint",
         "expire_at_ms bigint",
         "first_ms bigint",
@@ -454,11 +457,15 @@ STATE_TABLES = (STATE_GROUPS, STATE_COMMITS, STATE_OPEN, STATE_PENDING)
 HOUR_PARTS = Table(GROUP_HOURS.layer, GROUP_HOURS.name, GROUP_HOURS.columns)
 """Parts of hours until a run has added them up; its files lie beside those of `group_hours` and are in no table."""
 
+SETTLED = Table(STATE_PENDING.layer, STATE_PENDING.name, RECORDS.columns, ("bucket",))
+"""Commits of transactions whose marker this run has read; its files are in no table, as those of `HOUR_PARTS`."""
+
 RUNS = Table(
     "state",
     "runs",
     (
         "run bigint",
+        "layout int",  # `LAYOUT` in `tables.py`; a run begins with tables of its own
         "published_at_ms bigint",
         "versions array<struct<table string, version bigint>>",  # of the Delta log of each table
         "positions array<struct<source string, partition int, offset bigint>>",  # where the next run begins

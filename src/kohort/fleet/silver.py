@@ -1,32 +1,34 @@
 """Silver tables: events, ownership intervals, and parts of hours, from one pass over bronze records.
 
-Offset commits, which are most of a log, are counted by Spark and enter the fold as one row per group and hour. All
-other records are sorted by group and offset within their partition of `__consumer_offsets` and folded one by one: a
-task holds one group at a time and writes results in batches, into files of each table. The cost is linear in records;
-memory is that of the largest group's current state.
+Offset commits, which are most of a log, are counted by a query and enter the fold as one row per group and hour, and
+one for each that went back. All other records are sorted by group and offset, and folded one by one: a task holds one
+group at a time and writes results in batches, into files of each table. The cost is linear in records; memory is that
+of the largest group's current state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from kohort.fleet.fold.fold import COMMITS, Folded, fold, state_of
+from kohort.fleet.fold.fold import COMMITS, FIRST_COMMIT, REWOUND, Folded, fold, state_of
 from kohort.fleet.fold.folded_group import Group, Interval, Record
 from kohort.fleet.fold.group_json import group_from_json, group_to_json
 from kohort.fleet.fold.hours import Hour, Snapshot
+from kohort.fleet.log_check.load_check import LogCheck
+from kohort.fleet.queries import query_over
 from kohort.fleet.schema import (
     DAY_MS,
     EVENTS,
     FIRST_DAY,
     HOUR_MS,
     HOUR_PARTS,
-    KEY,
     LAST_DAY,
     OWNERSHIP,
     STATE_GROUPS,
@@ -34,13 +36,9 @@ from kohort.fleet.schema import (
     Table,
     bucket_of,
 )
-from kohort.fleet.table_files import writer_of
-from kohort.spark.direct_rows import in_tasks
+from kohort.fleet.table_files import StoredRows, writer_of
 from kohort.spark.tables.delta_files import DeltaFile
 from kohort.spark.tables.delta_storage import DeltaPlan
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 STATE = -2
 """Pseudo record type of the row with the state that an earlier run stored for a group."""
@@ -48,123 +46,93 @@ STATE = -2
 NamesOfTopics = Mapping[tuple[str, str], str]
 """By source and topic id, the topic's name."""
 
-INPUT = Table(
-    "",
-    "",
-    (
-        "source string",
-        "group string",
-        "partition int",
-        "offset bigint",
-        "at_ms bigint",
-        "record_type int",
-        "tombstone boolean",
-        "member string",
-        "fields string",
-        "commits bigint",
-        "deletions bigint",
-    ),
+INPUT = (
+    "source",
+    "group",
+    "partition",
+    "offset",
+    "at_ms",
+    "record_type",
+    "tombstone",
+    "member",
+    "fields",
+    "commits",
+    "deletions",
 )
-"""The input of the fold."""
+"""The columns of the fold's input."""
+
+IS_COMMIT = "record_type IN (0, 1) AND coalesce(transaction, 'committed') = 'committed'"
+"""Whether a bronze row is a commit, or the deletion of one, that is not aborted or open."""
+
+HERE = "source = $1 AND bucket = $2"
+"""The rows of a task. All records of a group are in one bucket."""
+
+QUERY = f"""
+WITH commits AS (
+    SELECT source, "group", partition, "offset", at_ms, tombstone, topic, topic_partition, topic_id, producer_id,
+        CASE WHEN NOT tombstone THEN committed_offset END AS committed_offset
+    FROM (FROM records UNION ALL BY NAME FROM settled) WHERE {IS_COMMIT} AND {HERE}
+), steps AS (
+    SELECT *, lag(committed_offset) OVER before AS previous, lag(topic_id) OVER before AS previous_id
+    FROM (
+        FROM commits
+        UNION ALL BY NAME
+        SELECT source, "group", "offset", at_ms, topic, topic_partition, topic_id, committed_offset
+        FROM last_commits WHERE {HERE}
+    ) WINDOW before AS (PARTITION BY source, "group", topic, topic_partition ORDER BY "offset")
+), news AS (
+    SELECT source, "group", partition, "offset", at_ms, record_type, tombstone, member, fields, 0, 0
+    FROM records WHERE record_type >= 2 AND "group" IS NOT NULL AND {HERE}
+    UNION ALL
+    SELECT source, "group", partition, max("offset"), max(at_ms), {COMMITS}, false, NULL, NULL,
+        count(*) FILTER (NOT tombstone), count(*) FILTER (tombstone)
+    FROM commits GROUP BY source, "group", partition, floor(at_ms / {HOUR_MS})
+    UNION ALL
+    SELECT source, "group", partition, min("offset"), arg_min(at_ms, "offset"), {FIRST_COMMIT}, false, NULL, NULL, 0, 0
+    FROM records WHERE record_type IN (0, 1) AND NOT tombstone AND {HERE} GROUP BY source, "group", partition
+    UNION ALL
+    SELECT source, "group", partition, "offset", at_ms, {REWOUND}, false, NULL, to_json({{
+        'topic': topic, 'partition': topic_partition, 'from': previous, 'to': committed_offset, 'producer': producer_id
+    }}), 0, 0
+    FROM steps WHERE partition IS NOT NULL AND committed_offset < previous
+        AND coalesce(topic_id = previous_id, true) -- else the topic was made anew
+), input({", ".join(f'"{name}"' for name in INPUT)}) AS (
+    FROM news
+    UNION ALL
+    SELECT source, "group", partition, -1, 0, {STATE}, false, NULL, folded, 0, 0
+    FROM states SEMI JOIN news USING (source, "group") WHERE {HERE}
+)
+SELECT * FROM input ORDER BY source, "group", "offset", record_type DESC
+"""
 
 
-def is_commit() -> Column:
-    """Return whether a bronze row is a commit, or the deletion of one, that is not aborted or open."""
-    from pyspark.sql import functions as f
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """What tasks fold: the new records, and what earlier runs left; it travels to them."""
 
-    return f.col("record_type").isin(0, 1) & (f.coalesce(f.col("transaction"), f.lit("committed")) == "committed")
+    records: StoredRows
+    settled: StoredRows
+    """Commits of transactions that ended in this run, which began in an earlier file."""
+    last_commits: StoredRows
+    states: StoredRows
+    names: NamesOfTopics
+    dense: frozenset[tuple[str, int]]
+    """The partitions, by source and number, of which no record was compacted away since the states were stored."""
+    plans: Mapping[str, DeltaPlan]
+    """How results are written, by a key of `PARTS`."""
 
-
-def commit_hours(records: DataFrame) -> DataFrame:
-    """Return the commits of each group and hour, counted, as rows of `INPUT`."""
-    from pyspark.sql import functions as f
-
-    hour = f.floor(f.col("at_ms") / HOUR_MS)
-    counted = (
-        records.where(is_commit())
-        .groupBy(*KEY, "partition", hour.alias("hour"))
-        .agg(
-            f.max("offset").alias("offset"),
-            f.max("at_ms").alias("at_ms"),
-            f.count_if(~f.col("tombstone")).alias("commits"),
-            f.count_if("tombstone").alias("deletions"),
-        )
-    )
-    return _as_input(counted.withColumn("record_type", f.lit(COMMITS)))
-
-
-def group_records(records: DataFrame) -> DataFrame:
-    """Return the records that are no commits, as rows of `INPUT`; unknown types have no group."""
-    return _as_input(records.where("record_type >= 2 AND `group` IS NOT NULL"))
-
-
-def _as_input(rows: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    present = set(rows.columns)
-    return rows.select(
-        *(
-            (f.col(name) if name in present else f.lit(None)).cast(kind).alias(name)
-            for name, kind in INPUT.types.items()
-        )
-    )
-
-
-def folded(
-    records: DataFrame,
-    states: DataFrame,
-    names: NamesOfTopics,
-    dense: Iterable[tuple[str, int]],
-    tasks: int,
-    plans: Mapping[str, DeltaPlan],
-) -> dict[str, list[DeltaFile]]:
-    """Fold new records, and return the files of results: by a key of `PARTS`, they are written by its plan.
-
-    `states` are the rows of `STATE_GROUPS` of an earlier run; `dense` are the partitions, by source and number, from
-    which no record was compacted away since then; `tasks` is the number of Spark tasks.
-    """
-    from pyspark.sql import functions as f
-
-    news = group_records(records).unionByName(commit_hours(records))
-    touched = news.select(*KEY).distinct()
-    before = states.join(touched, KEY, "left_semi").select(
-        *KEY,
-        "partition",
-        f.lit(-1).alias("offset"),
-        f.lit(STATE).alias("record_type"),
-        f.col("folded").alias("fields"),
-    )
-    every = news.unionByName(_as_input(before))
-    ordered = every.repartition(tasks, "source", "partition").sortWithinPartitions(*KEY, "offset")
-    found: dict[str, list[DeltaFile]] = {}
-    for written in in_tasks(ordered, _folding(dict(names), frozenset(dense), plans)):
-        for what, files in written.items():
-            found.setdefault(what, []).extend(files)
-    return found
-
-
-def untouched(rows: DataFrame, new: DataFrame) -> DataFrame:
-    """Return the rows of groups without new records."""
-    return rows.join(new.select(*KEY), KEY, "left_anti").select(*rows.columns)
-
-
-def _folding(
-    names: dict[tuple[str, str], str], dense: frozenset[tuple[str, int]], plans: Mapping[str, DeltaPlan]
-) -> Callable[[Iterator[pa.RecordBatch]], dict[str, list[DeltaFile]]]:
-    """Return the function that a task calls with its sorted rows; it returns what files it has written."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> dict[str, list[DeltaFile]]:
-        with ExitStack() as stack:
-            writers = {what: stack.enter_context(writer_of(plan)) for what, plan in plans.items()}
-            for what, rows in _results(batches, names, dense):
-                writers[what].add(rows)
+    def fold(self, place: tuple[str, int]) -> dict[str, list[DeltaFile]]:
+        """Fold the groups of a source's bucket, and return the files of results by a key of `PARTS`."""
+        rows = ("records", "settled", "last_commits", "states")
+        with query_over({name: getattr(self, name).dataset() for name in rows}) as query, ExitStack() as stack:
+            writers = {what: stack.enter_context(writer_of(plan)) for what, plan in self.plans.items()}
+            for what, batch in _results(query.batches(QUERY, *place), self.names, self.dense):
+                writers[what].add(batch)
             return {what: writer.close() for what, writer in writers.items()}
-
-    return run
 
 
 def _results(
-    batches: Iterator[pa.RecordBatch], names: dict[tuple[str, str], str], dense: frozenset[tuple[str, int]]
+    batches: Iterator[pa.RecordBatch], names: NamesOfTopics, dense: frozenset[tuple[str, int]]
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Fold sorted rows, and yield the rows of results, each batch with the key of its table in `PARTS`."""
     found = FoldResults()
@@ -178,7 +146,7 @@ def _results(
             if record.record_type == STATE:
                 continue
         found.take(group, record, fold(group, record, is_gap=is_gap))
-        is_gap &= record.record_type == COMMITS
+        is_gap &= record.record_type < 2
         if found.is_full():
             yield from found.batches()
     if group is not None:
@@ -190,7 +158,7 @@ def _start(
     source: str,
     group_id: str,
     record: Record,
-    names: dict[tuple[str, str], str],
+    names: NamesOfTopics,
     dense: frozenset[tuple[str, int]],
 ) -> tuple[Group, bool]:
     """Return a group's state before its first new record, and whether records in between may have been compacted."""
@@ -203,12 +171,15 @@ def _start(
         group.name_of = name_of
         return group, False
     group = group_from_json(source, group_id, record.fields or "{}", name_of)
-    return group, (source, record.partition) not in dense
+    is_gap = (source, record.partition) not in dense
+    if is_gap:  # a coordinator loads the log without these records
+        group.check = LogCheck()
+    return group, is_gap
 
 
 def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, str, Record]]:
     for batch in batches:
-        columns: list[list[Any]] = [batch.column(name).to_pylist() for name in INPUT.names]
+        columns: list[list[Any]] = [batch.column(name).to_pylist() for name in INPUT]
         for source, group, partition, offset, at_ms, kind, tombstone, member, fields, count, gone in zip(
             *columns, strict=True
         ):

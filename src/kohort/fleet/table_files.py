@@ -1,17 +1,17 @@
-"""Parquet files of the fleet's tables: where tasks write them, and rows read from them by Spark or without it.
+"""Parquet files of the fleet's tables: where tasks write them, and rows read from them.
 
-Spark reads files of a directory by itself. Files of an object store are read by its Python tasks, for which it needs no
-jar. It knows no runs and no versions.
+They are read through the storage that their Delta table has, with the partition values of its log. It knows no runs and
+no versions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import dataset, fs, parquet
 
 from kohort.fleet.schema import Table
 from kohort.spark.tables.arrow_columns import fitted
@@ -23,6 +23,45 @@ if TYPE_CHECKING:
 
 FILE_BYTES = 128 << 20
 ROWS_AT_ONCE = 10_000
+
+
+class StoredRows(NamedTuple):
+    """The rows of files of a table, which may lie in several places; it travels to executors."""
+
+    table: Table
+    files: tuple[tuple[DeltaStorage, tuple[DeltaFile, ...]], ...]
+
+    def dataset(self) -> Any:
+        """Return them for a query, which reads what it needs."""
+        schema, layout = self.table.arrow(), dataset.ParquetFileFormat()
+        found = []
+        for storage, files in self.files:
+            places = _places(storage) if files else None
+            found += [layout.make_fragment(file.path, places, _values(schema, file)) for file in files]
+        if not found:
+            return dataset.dataset(schema.empty_table())
+        return dataset.FileSystemDataset(found, schema, layout)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield them file by file, with all columns or some."""
+        for storage, files in self.files:
+            places = _places(storage) if files else None
+            for file in files:
+                yield from _batches(places, self.table, file, columns)
+
+
+def _places(storage: DeltaStorage) -> Any:
+    """Return the file system whose root is a table; of a directory Arrow's own is the faster one."""
+    return storage.file_system() if "://" in storage.uri else fs.SubTreeFileSystem(storage.uri, fs.LocalFileSystem())
+
+
+def _values(schema: pa.Schema, file: DeltaFile) -> Any:
+    """Return what is true of all rows of a file: the values of its partition."""
+    found = None
+    for name, value in file.partition_values.items():
+        this = dataset.field(name) == pa.scalar(value, pa.string()).cast(schema.field(name).type)
+        found = this if found is None else found & this
+    return found
 
 
 def plan_of(storage: DeltaStorage, table: Table) -> DeltaPlan:
@@ -37,29 +76,20 @@ def writer_of(plan: DeltaPlan) -> Iterator[FileWriter]:
         yield files
 
 
-def rows_of(
-    storage: DeltaStorage, table: Table, files: Sequence[DeltaFile], columns: Sequence[str] | None = None
-) -> list[dict[str, Any]]:
-    """Return the rows of a few files, with all columns or some."""
-    places = storage.file_system() if files else None
-    return [row for file in files for batch in _batches(places, table, file, columns) for row in batch.to_pylist()]
-
-
-def frame_of(spark: SparkSession, storage: DeltaStorage, table: Table, files: Sequence[DeltaFile]) -> DataFrame:
-    """Return the rows of files of a table with exactly its columns."""
-    if not files:
+def frame_of(spark: SparkSession, rows: StoredRows) -> DataFrame:
+    """Return rows as a DataFrame with exactly the columns of the table, read by Spark's Python tasks: without a jar."""
+    table = rows.table
+    single = [StoredRows(table, ((storage, (file,)),)) for storage, files in rows.files for file in files]
+    if not single:
         return spark.createDataFrame([], table.ddl)
-    if "://" not in storage.uri:
-        paths = [f"{storage.uri}/{file.path}" for file in files]
-        return spark.read.schema(table.ddl).option("basePath", storage.uri).parquet(*paths).select(*table.names)
-    tasks = min(len(files), 2 * spark.sparkContext.defaultParallelism)
+    tasks = min(len(single), 2 * spark.sparkContext.defaultParallelism)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-        with storage.failures():
-            places = storage.file_system()
-            for file in (file for number in numbers for file in files[number::tasks]):
-                yield from _batches(places, table, file)
+        for each in (each for number in numbers for each in single[number::tasks]):
+            ((storage, _),) = each.files
+            with storage.failures():
+                yield from each.batches()
 
     return spark.range(0, tasks, 1, tasks).mapInArrow(read, table.ddl)
 

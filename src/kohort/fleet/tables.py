@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from kohort.fleet.schema import OWNERSHIP, RUNS, STATE_OPEN, STATE_TABLES, TABLES, Table
-from kohort.fleet.table_files import frame_of, plan_of, rows_of
-from kohort.spark.direct_rows import in_tasks
+from kohort.fleet.table_files import StoredRows, frame_of, plan_of
 from kohort.spark.tables.delta_files import DeltaFile
 from kohort.spark.tables.delta_storage import (
     CommitFailedError,
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
 APPLICATION = "kohort/fleet"
 """The application transaction of our commits, whose version is the number of the run."""
 
-OLD_MANIFEST = "state/manifest.json"
-"""What tables had before they were Delta tables."""
+LAYOUT = 2
+"""Which columns tables have, and what the folded states of groups contain."""
 
 KEPT_RUNS = 1_000
 """How many runs `state/runs` lists."""
@@ -94,7 +93,6 @@ class Tables:
         self.location = text.rstrip("/") if "://" in text else str(Path(text).absolute())
         self._options = dict(storage_options or {})
         self._wanted = run
-        self._read: dict[tuple[Table, tuple[str, ...]], DataFrame] = {}
         self.refresh()
 
     def __str__(self) -> str:
@@ -102,21 +100,21 @@ class Tables:
 
     def refresh(self) -> None:
         """Read again which run is published. Raises TableBroken."""
-        if (Path(self.location) / OLD_MANIFEST).exists():
-            raise TableBroken(
-                f"{self.location} has tables of an older version of kohort, which this one does not read"
-                f" ({OLD_MANIFEST}): read the log into another directory, or remove this one and read it again"
-            )
         self._files: dict[str, list[DeltaFile]] = {}
         with self._storage(RUNS).failures():
             self._log = _opened(self._storage(RUNS))
-            self.runs = [] if self._log is None else rows_of(self._storage(RUNS), RUNS, files_of(self._log))
+            self.runs = [] if self._log is None else _rows(self._of(RUNS, files_of(self._log)))
         self.runs.sort(key=lambda row: row["run"])
         shown = [row for row in self.runs if self._wanted in (None, row["run"])]
         if self._wanted is not None and not shown:
             kept = f"{self.runs[0]['run']} to {self.runs[-1]['run']} are listed" if self.runs else "there is none yet"
             raise TableBroken(f"{self.location} has no run {self._wanted}: {kept}")
-        newest: dict[str, Any] = shown[-1] if shown else {"run": 0, "versions": [], "positions": []}
+        newest: dict[str, Any] = shown[-1] if shown else {"run": 0, "layout": LAYOUT, "versions": [], "positions": []}
+        if newest["layout"] != LAYOUT:
+            raise TableBroken(
+                f"{self.location} has tables of another version of kohort (layout {newest['layout']}, and this one"
+                f" reads {LAYOUT}): read the log into another directory, or remove this one and read it again"
+            )
         self.run: int = newest["run"]
         """The number of the run that is shown, 0 when none was published."""
         self.versions: dict[str, int] = {each["table"]: each["version"] for each in newest["versions"]}
@@ -128,7 +126,12 @@ class Tables:
 
     def frame(self, spark: SparkSession, table: Table) -> DataFrame:
         """Return a table as a DataFrame with exactly its columns."""
-        return self._whole(spark, table, self.files)
+        return frame_of(spark, self.rows(table))
+
+    def rows(self, table: Table) -> StoredRows:
+        """Return the published rows of a table; those of `ownership` include the open intervals. Raises TableBroken."""
+        open_ones = self._of(STATE_OPEN, self.files(STATE_OPEN)).files if table is OWNERSHIP else ()
+        return StoredRows(table, self._of(table, self.files(table)).files + open_ones)
 
     def files(self, table: Table) -> list[DeltaFile]:
         """Return the published files of a table. Raises TableBroken."""
@@ -140,8 +143,9 @@ class Tables:
         return self._files[table.path]
 
     def small_rows(self, table: Table, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """Return the rows of a small table without Spark. Raises TableBroken."""
-        return self._rows(table, self.files(table), columns)
+        """Return the rows of a small table. Raises TableBroken."""
+        with self._storage(table).failures():
+            return _rows(self._of(table, self.files(table)), columns)
 
     @contextmanager
     def begin(self) -> Iterator[Run]:
@@ -153,9 +157,6 @@ class Tables:
             yield run
         finally:
             run.remove_unpublished()
-            for frame in self._read.values():
-                frame.unpersist()
-            self._read.clear()
 
     def upkeep(self) -> None:
         """Join small files, and remove files that were replaced long ago or are of killed runs. Raises TableBroken."""
@@ -177,6 +178,7 @@ class Tables:
         """Publish a run: make it the last one of the list. Raises TablesBusy, TableBroken."""
         row = {
             "run": run,
+            "layout": LAYOUT,
             "published_at_ms": round(time.time() * 1000),
             "versions": [{"table": path, "version": version} for path, version in sorted(versions.items())],
             "positions": [
@@ -225,25 +227,15 @@ class Tables:
             " it again"
         )
 
-    def _whole(self, spark: SparkSession, table: Table, files: Callable[[Table], list[DeltaFile]]) -> DataFrame:
-        rows = self._frame(spark, table, files(table))
-        return rows.unionByName(self._whole(spark, STATE_OPEN, files)) if table is OWNERSHIP else rows
-
-    def _frame(self, spark: SparkSession, table: Table, files: Sequence[DeltaFile]) -> DataFrame:
-        """Return the rows of files; Spark keeps what it reads from an object store, which it reads whole."""
-        if "://" not in self.location:
-            return frame_of(spark, self._storage(table), table, files)
-        key = table, tuple(file.path for file in files)
-        if key not in self._read:
-            self._read[key] = frame_of(spark, self._storage(table), table, files).persist()
-        return self._read[key]
+    def _of(self, table: Table, files: Sequence[DeltaFile]) -> StoredRows:
+        return StoredRows(table, ((self._storage(table), tuple(files)),))
 
     def _storage(self, table: Table) -> DeltaStorage:
         return DeltaStorage(f"{self.location}/{table.path}", self._options)
 
-    def _rows(self, table: Table, files: Sequence[DeltaFile], columns: Sequence[str] | None) -> list[dict[str, Any]]:
-        with self._storage(table).failures():
-            return rows_of(self._storage(table), table, files, columns)
+
+def _rows(rows: StoredRows, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    return [row for batch in rows.batches(columns) for row in batch.to_pylist()]
 
 
 class Run:
@@ -260,29 +252,18 @@ class Run:
     # Writing
 
     def plan(self, table: Table) -> DeltaPlan:
-        """Return how Spark's tasks write the rows of a table."""
+        """Return how tasks write the rows of a table."""
         return plan_of(self.tables._storage(table), table)
 
-    def store(self, table: Table, rows: DataFrame) -> None:
-        """Write rows for a table by Spark's tasks, without adding them to the table."""
-        plan = self.plan(table)
-
-        def write(batches: Iterator[pa.RecordBatch]) -> list[DeltaFile]:
-            with plan.storage.failures():
-                return plan.write(batches)
-
-        for files in in_tasks(rows.select(*table.names), write):
-            self.take(table, files)
-
-    def store_arrow(self, table: Table, rows: pa.Table) -> None:
-        """Write a few rows like `store`, without Spark."""
+    def store(self, table: Table, rows: Iterable[pa.RecordBatch]) -> None:
+        """Write rows for a table, without adding them to it."""
         plan = self.plan(table)
         with plan.storage.failures():
-            self.take(table, plan.write(rows.to_batches()))
+            self.take(table, plan.write(rows))
 
     def store_small(self, table: Table, rows: list[dict[str, Any]]) -> None:
-        """Write a few rows like `store_arrow`; a column that a row does not have is null."""
-        self.store_arrow(table, pa.Table.from_pylist(rows, schema=table.arrow()))
+        """Write a few rows like `store`; a column that a row does not have is null."""
+        self.store(table, pa.Table.from_pylist(rows, schema=table.arrow()).to_batches())
 
     def take(self, table: Table, files: Sequence[DeltaFile]) -> None:
         """Count files as written, which tasks have written for a table."""
@@ -303,17 +284,18 @@ class Run:
 
     # Reading
 
-    def frame(self, spark: SparkSession, table: Table) -> DataFrame:
-        """Return a table as it will be once this run is published."""
-        return self.tables._whole(spark, table, self._files)
+    def rows(self, table: Table) -> StoredRows:
+        """Return the rows of a table as they will be once this run is published."""
+        return self.tables._of(table, self._files(table))
 
-    def written(self, spark: SparkSession, table: Table) -> DataFrame:
+    def written(self, table: Table) -> StoredRows:
         """Return the rows that this run wrote for a table."""
-        return self.tables._frame(spark, table, self._written.get(table, []))
+        return self.tables._of(table, self._written.get(table, []))
 
     def small_rows(self, table: Table) -> list[dict[str, Any]]:
-        """Return a small table as it will be once this run is published, without Spark."""
-        return self.tables._rows(table, self._files(table), None)
+        """Return a small table as it will be once this run is published."""
+        with self.tables._storage(table).failures():
+            return _rows(self.rows(table))
 
     def is_empty(self, table: Table) -> bool:
         """Whether a table will have no rows once this run is published."""

@@ -1,22 +1,22 @@
 """The facts of each group of a generated fleet, folded without Spark: what its queries do, in plain loops.
 
-A test with Spark holds the queries themselves to the same findings.
+Another test holds the queries themselves to the same findings.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from kohort.fleet.decode.value_json import fields_of
-from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, HourOf
+from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf
 from kohort.fleet.findings.find_all import facts_from
 from kohort.fleet.findings.rules import EVENTS, judge
 from kohort.fleet.findings.thresholds import DEFAULTS, HOUR_MS, Thresholds
-from kohort.fleet.findings.unloadable_log import Row, find
-from kohort.fleet.fold.fold import COMMITS, fold
+from kohort.fleet.fold.fold import COMMITS, FIRST_COMMIT, REWOUND, fold
 from kohort.fleet.fold.folded_group import Group
 from kohort.fleet.fold.folded_group import Record as Folded
 from kohort.fleet.log_check.checked_files import segments_of, step_of
@@ -34,20 +34,16 @@ class Story:
     def __init__(self) -> None:
         self.records: list[Folded] = []
         self.commits: list[tuple[int, int, OffsetCommitted, int]] = []
-        self.last_record: str | None = None
-        self.subscriptions: dict[str, str] = {}
 
 
 def findings_of(directory: Path, now_ms: int, settings: Thresholds = DEFAULTS) -> Iterator[Finding]:
     """Yield everything that the rules find."""
     for (partition, _), files in segments_of([directory]).items():
         stories: dict[str, Story] = {}
-        rows: list[Row] = []
         for record, producer_id in _effective(b"".join(file.read_bytes() for file in files)):
-            _add_record(partition, record, producer_id, stories, rows)
+            _add_record(partition, record, producer_id, stories)
         for group_id, story in stories.items():
             yield from judge(_facts(partition, group_id, story, now_ms, settings), settings)
-        yield from find(rows, settings)
 
 
 def _effective(content: bytes) -> Iterator[tuple[Record, int]]:
@@ -65,10 +61,9 @@ def _effective(content: bytes) -> Iterator[tuple[Record, int]]:
             yield from ((record, -1) for record in records)
 
 
-def _add_record(partition: int, record: Record, producer_id: int, stories: dict[str, Story], rows: list[Row]) -> None:
+def _add_record(partition: int, record: Record, producer_id: int, stories: dict[str, Story]) -> None:
     key, value = record.key or b"", record.value
     step = step_of(record.offset, record.timestamp_ms, key, value)
-    is_first = step.group not in stories
     story = stories.setdefault(step.group, Story())
     fields = None
     if step.record_type >= 2:
@@ -77,17 +72,10 @@ def _add_record(partition: int, record: Record, producer_id: int, stories: dict[
         story.records.append(
             Folded(partition, step.offset, step.at_ms, step.record_type, value is None, member, fields, 0, 0)
         )
-        if step.record_type == 2:
-            story.last_record = fields or story.last_record
-        if step.record_type == 5:
-            story.subscriptions[step.member] = fields or ""
     else:
         event = Replay().event_of(record)
         assert isinstance(event, OffsetCommitted)
         story.commits.append((step.offset, step.at_ms, event, producer_id))
-    if step.record_type >= 2 or is_first:
-        at = step.offset, step.at_ms, step.record_type, step.group, step.member or None, value is None, fields
-        rows.append(Row(SOURCE, partition, *at))
 
 
 def _facts(partition: int, group_id: str, story: Story, now_ms: int, settings: Thresholds) -> Facts:
@@ -97,7 +85,10 @@ def _facts(partition: int, group_id: str, story: Story, now_ms: int, settings: T
     counted = [
         Folded(partition, *last[hour_ms], COMMITS, False, None, None, count, 0) for hour_ms, count in hours.items()
     ]
-    for record in sorted([*story.records, *counted], key=lambda record: record.offset):
+    for first_offset, first_ms, _, _ in story.commits[:1]:
+        counted.append(Folded(partition, first_offset, first_ms, FIRST_COMMIT, False, None, None))
+    counted += _returns(partition, story)
+    for record in sorted([*story.records, *counted], key=lambda record: (record.offset, -record.record_type)):
         found.take(group, record, fold(group, record))
     found.finish(group)
     tables: dict[str, list[dict[str, Any]]] = {}
@@ -116,9 +107,6 @@ def _facts(partition: int, group_id: str, story: Story, now_ms: int, settings: T
         "committed_partitions": len(committed),
         "hours": [{name: each[name] for name in HourOf._fields} for each in _merged(tables.get("hour", ()), recent)],
         "events": [{name: each[name] for name in EventOf._fields} for each in events],
-        "returns": [each._asdict() for each in _returns(partition, story)],
-        "last_record": story.last_record,
-        "subscriptions": sorted({_wanted(heartbeat) for heartbeat in story.subscriptions.values() if heartbeat}),
     }
     return facts_from(row)
 
@@ -132,17 +120,12 @@ def _merged(hours: Any, recent: int) -> list[dict[str, Any]]:
     return [hour for hour_ms, hour in sorted(merged.items()) if hour_ms > recent]
 
 
-def _returns(partition: int, story: Story) -> Iterator[CommitOf]:
+def _returns(partition: int, story: Story) -> Iterator[Folded]:
     before: dict[tuple[str, int], int] = {}
-    for offset, at_ms, event, producer_id in story.commits:
+    for offset, at_ms, event, _ in story.commits:
         previous = before.get((event.topic, event.partition), -1)
         before[event.topic, event.partition] = event.offset
         if event.offset < previous:
-            yield CommitOf(partition, offset, at_ms, event.topic, event.partition, event.offset, previous, producer_id)
-
-
-def _wanted(fields: str) -> str:
-    import json
-
-    heartbeat = json.loads(fields)
-    return f"{sorted(heartbeat['subscribedTopicNames'])} {heartbeat.get('subscribedTopicRegex') or ''}"
+            place = {"topic": event.topic, "partition": event.partition}
+            detail = place | {"from": previous, "to": event.offset}
+            yield Folded(partition, offset, at_ms, REWOUND, False, None, json.dumps(detail))

@@ -9,10 +9,7 @@ import pytest
 from tests.unit.fleet.published import publish
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
-from kohort.cli.fleet.fleet_session import SHORT_BYTES, are_short, have_little
 from kohort.cli.main import main
-from kohort.fleet.inputs import Input
-from kohort.fleet.schema import GROUPS
 
 
 @pytest.fixture
@@ -38,19 +35,3 @@ def test_a_partition_that_two_brokers_have_is_two_logs(tmp_path: Path, capfd: py
         (folder / f"{0:020}.log").write_bytes(content)
     assert main(["log", "check", str(tmp_path / "one"), str(tmp_path / "two")]) == 0
     assert "6 records in 2 partitions" in capfd.readouterr().out
-
-
-def test_a_long_run_is_known_by_what_is_packed_and_by_what_is_there_already(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    packed = tmp_path / "dump.gz"
-    packed.write_bytes(b"\x1f\x8b")
-    with packed.open("r+b") as file:
-        file.truncate(SHORT_BYTES // 8)  # it takes no room on the disk
-    assert not are_short([Input("dump", "a", (str(packed),))])
-    assert are_short([Input("segment", "a", (str(packed),))])
-
-    tables = publish(tmp_path, {GROUPS: [{"source": "a", "group": "g"}]})
-    assert have_little(tables)
-    monkeypatch.setattr("kohort.cli.fleet.fleet_session.STORED", SHORT_BYTES)
-    assert not have_little(tables)

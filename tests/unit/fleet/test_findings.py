@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from tests.tidy.tree import ROOT
@@ -11,7 +11,8 @@ from tests.tidy.tree import ROOT
 from kohort.fleet.findings import DEFAULTS, NAMES, Facts, judge
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf, duration_text
 from kohort.fleet.findings.protocol_change import estimate
-from kohort.fleet.findings.unloadable_log import GAP, Row, find
+from kohort.fleet.fold.fold import fold
+from kohort.fleet.fold.folded_group import Group, Record, Violations
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 NOW = 100 * DAY
@@ -368,33 +369,30 @@ def test_a_simple_group_that_commits_no_more_is_abandoned() -> None:
 # -- logs
 
 
-def row(offset: int, record_type: int, fields: Any = None, *, gone: bool = False) -> Row:
-    text = None if fields is None else json.dumps(fields)
-    return Row("s", 3, offset, NOW, record_type, "g", "m", gone, text)
+def loaded(*records: tuple[int, Any]) -> Facts:
+    """Return the facts of a group whose records have these types and fields."""
+    group = Group("s", "g")
+    for offset, (record_type, value) in enumerate(records):
+        fold(group, Record(3, offset, NOW, record_type, False, "m", json.dumps(value)))
+    return facts(partition=3, violations=Violations.from_json(json.loads(json.dumps(asdict(group.violations)))))
 
 
 def test_a_log_that_a_release_does_not_load_is_found_with_its_record() -> None:
-    (finding,) = find([row(4, 1), row(9, 17, {})], DEFAULTS)
-    assert (finding.group, finding.finding) == ("g", "unloadable_log")
-    assert finding.evidence[0][:2] == (3, 9)
-
-
-def test_what_was_cleaned_away_before_it_was_read_proves_nothing() -> None:
-    gap = row(8, GAP)._replace(group=None, member=None, tombstone=None)
-    assert list(find([row(4, 2, {}), gap, row(8, 3, {})], DEFAULTS)) == []
-    assert len(list(find([row(4, 2, {}), row(8, 3, {})], DEFAULTS))) == 1
+    (finding,) = judge(loaded((1, {}), (17, {})), DEFAULTS)
+    assert finding.finding == "unloadable_log"
+    assert finding.evidence[0][:2] == (3, 1)
 
 
 def test_what_only_the_preview_minded_is_no_finding() -> None:
-    assert list(find([row(4, 1), row(9, 3, {})], DEFAULTS)) == []
+    assert names(loaded((1, {}), (3, {}))) == set()
 
 
 def test_a_members_partitions_are_read_from_its_fields() -> None:
-    held = {"memberEpoch": 7, "assignedPartitions": [{"topicId": "t", "partitions": [0]}]}
-    later = {"memberEpoch": 6, "assignedPartitions": [{"topicId": "t", "partitions": [0]}]}
-    rows = [row(1, 8, held), row(2, 8, later)._replace(member="n")]
-    (finding,) = find(rows, DEFAULTS)
-    assert "t-0 goes to n in epoch 6 and is owned in epoch 7" in finding.sentence
+    group = Group("s", "g")
+    for offset, (member, epoch) in enumerate((("m", 7), ("n", 6))):
+        owned = {"memberEpoch": epoch, "assignedPartitions": [{"topicId": "t", "partitions": [0]}]}
+        fold(group, Record(3, offset, NOW, 8, False, member, json.dumps(owned)))
+    assert "t-0 goes to n in epoch 6 and is owned in epoch 7" in group.violations.first[0].sentence
 
 
 def test_durations_are_formatted_in_words() -> None:

@@ -123,7 +123,7 @@ def test_a_clock_that_was_set_forward_and_back_counts_nothing() -> None:
 
 def test_a_record_with_unexpected_fields_is_reported_as_unreadable_and_skipped() -> None:
     written = Written().append(2, None, '{"members": [7]}').append(2, None, "[]").append(8, "x", '{"memberEpoch": {}}')
-    assert [each.event for each in written.events if each.event == "unreadable"] == ["unreadable"] * 2
+    assert [each.event for each in written.events if each.event == "unreadable"] == ["unreadable"] * 3
     written.generation(1, {"a": (0,)})
     assert state_of(written.group) == "Stable"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import date
@@ -21,7 +20,7 @@ from kohort.fleet import tables as fleet_tables
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf
 from kohort.fleet.fold.folded_group import SilverEvent
 from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, RECORDS, STATE_GROUPS, Table
-from kohort.fleet.tables import OLD_MANIFEST, Tables, TablesBusy
+from kohort.fleet.tables import Tables, TablesBusy
 from kohort.spark.tables.table import TableBroken
 
 FRIDAY, SATURDAY = date(2026, 11, 20), date(2026, 11, 21)
@@ -238,10 +237,11 @@ def test_files_that_another_program_joined_are_read_on(tmp_path: Path) -> None:
     assert groups_in(publish(tmp_path, {EVENTS: [event("c")]}), EVENTS) == ["a", "b", "c"]
 
 
-def test_tables_of_an_older_version_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "state").mkdir()
-    (tmp_path / OLD_MANIFEST).write_text(json.dumps({"version": 1}))
-    with pytest.raises(TableBroken, match=r"manifest\.json.*read the log into another directory"):
+def test_tables_of_another_layout_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.fleet.tables.LAYOUT", 1)
+    publish(tmp_path, {})
+    monkeypatch.undo()
+    with pytest.raises(TableBroken, match=r"layout 1, and this one reads 2\): read the log into another directory"):
         Tables(tmp_path)
 
 

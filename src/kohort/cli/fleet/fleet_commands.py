@@ -13,19 +13,16 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.fleet.fleet_session import (
     Stages,
-    are_short,
     guarded,
-    have_little,
     opened,
     require_packages,
-    started,
+    tasks_of,
     writable,
 )
 from kohort.cli.terminal import output
@@ -35,8 +32,6 @@ from kohort.cli.terminal.record_lines import iso_time
 from kohort.fleet.report.wording import counted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from kohort.fleet.generator import Score, Truth
     from kohort.fleet.inputs import Input
     from kohort.fleet.pipeline import RunSummary
@@ -45,7 +40,6 @@ if TYPE_CHECKING:
 
 
 WORST_FIRST = ("critical", "warning", "info")
-MASTER = "local[*]"
 
 RUN = """
 kohort fleet run --tables ./fleet prod=kafka-1:9092,kafka-2:9092 --command-config prod.properties
@@ -85,7 +79,6 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     _add_tables(report)
     report.add_argument("--out", metavar="FILE", type=page_or_json, help="default: fleet.html; or a .json file")
     _add_open(report)
-    _add_spark(report)
     add_json(report, "the report as one JSON document and write no page, unless --out names one")
     _register_findings(inner)
     summary = "list the tables of a fleet: rows, files and bytes, and how far each source has been read"
@@ -177,7 +170,8 @@ def _add_fleet(parser: ArgumentParser) -> None:
 
 
 def _add_spark(parser: ArgumentParser) -> None:
-    parser.add_argument("--master", metavar="MASTER", default=MASTER, help=f"of Spark (default: {MASTER})")
+    where = "of Spark, whose executors do the work (default: processes of this machine)"
+    parser.add_argument("--master", metavar="MASTER", help=where)
     parser.add_argument(
         "--conf", metavar="NAME=VALUE", type=setting, action="append", default=[], help="a setting of Spark; may repeat"
     )
@@ -201,12 +195,11 @@ def run_run(args: argparse.Namespace) -> int:
     inputs = inputs_of(args.inputs, args.properties)
     writable(args.report)
     report = None
-    if args.report is None and not has_news(inputs, tables.positions):  # and Spark need not start
+    if args.report is None and not has_news(inputs, tables.positions):
         summary = RunSummary(tables.run, positions=tables.positions)
     else:
-        with started(args, is_short=are_short(inputs) and have_little(tables)) as session:
-            summary = piped(session, inputs, tables)
-            report = None if args.report is None else gathered_report(session, tables)
+        summary = piped(args, inputs, tables)
+        report = None if args.report is None else gathered_report(tables)
     if report is not None:
         write_report(args.report, report, is_shown=args.open)
     if args.json:
@@ -237,12 +230,12 @@ def inputs_of(given: Sequence[str], properties: str | None) -> list[Input]:
         raise CommandFailed(str(wrong), USAGE) from None
 
 
-def piped(session: SparkSession, inputs: Sequence[Input], tables: Tables) -> RunSummary:
+def piped(args: argparse.Namespace, inputs: Sequence[Input], tables: Tables) -> RunSummary:
     """Run the pipeline and print its stages."""
     from kohort.fleet import pipeline
 
-    with Stages(session) as stages:
-        return pipeline.run(session, inputs, tables, progress=stages)
+    with tasks_of(args) as tasks, Stages(tasks) as stages:
+        return pipeline.run(inputs, tables, tasks=tasks, progress=stages)
 
 
 def put_summary(summary: RunSummary, tables: Tables) -> None:
@@ -281,8 +274,7 @@ def run_report(args: argparse.Namespace) -> int:
     tables = opened(args, must_hold=True)
     out: Path | None = args.out or (None if args.json else Path("fleet.html"))
     writable(out)
-    with started(args, is_short=have_little(tables)) as session:
-        report = gathered_report(session, tables)
+    report = gathered_report(tables)
     if out is not None:
         write_report(out, report, is_shown=args.open)
     if args.json:
@@ -297,13 +289,14 @@ def run_report(args: argparse.Namespace) -> int:
     return 0
 
 
-def gathered_report(session: SparkSession, tables: Tables) -> FleetReport:
+def gathered_report(tables: Tables) -> FleetReport:
     """Gather a report, and print how long it took."""
+    require_packages()
     from kohort.fleet.report.report_queries import gather
 
-    with Stages(session) as stages:
+    with Stages() as stages:
         stages("report")
-        return gather(partial(tables.frame, session), now_ms=round(time.time() * 1000))
+        return gather(lambda table: tables.rows(table).dataset(), now_ms=round(time.time() * 1000))
 
 
 def write_report(path: Path, report: FleetReport, *, is_shown: bool) -> None:
@@ -444,11 +437,9 @@ def run_demo(args: argparse.Namespace) -> int:
     from kohort.fleet.schema import FINDINGS
 
     require_packages()
-    from kohort.fleet.tables import OLD_MANIFEST
-
     log, directory, page = args.out / "log", args.out / "tables", args.out / "report.html"
     for made in (log, directory):  # of an earlier demo, and nothing else: a demo begins anew
-        if any((made / each).exists() for each in ("truth.json", "bronze/records", "state/runs", OLD_MANIFEST)):
+        if any((made / each).exists() for each in ("truth.json", "bronze/records", "state/runs")):
             rmtree(made)
     args.tables = args.tables or str(directory)
     tables = opened(args, must_hold=False)
@@ -458,9 +449,8 @@ def run_demo(args: argparse.Namespace) -> int:
     writable(page)
     truth = generated(log, args)
     inputs = inputs_of([f"demo={log}"], None)
-    with started(args, is_short=are_short(inputs)) as session:
-        summary = piped(session, inputs, tables)
-        report = gathered_report(session, tables)
+    summary = piped(args, inputs, tables)
+    report = gathered_report(tables)
     write_report(page, report, is_shown=args.open)
     scores = truth.score({(row["group"], row["finding"]) for row in tables.small_rows(FINDINGS)})
     if args.json:

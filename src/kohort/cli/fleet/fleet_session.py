@@ -1,7 +1,7 @@
-"""The Spark session of `kohort fleet`, its errors as sentences, and its progress on stderr.
+"""Where `kohort fleet` works (this machine or Spark), its errors as sentences, and its progress on stderr.
 
-Errors in a command line are found before Spark starts. Stages are printed with their duration; on a terminal a thread
-shows the tasks of running jobs.
+Errors in a command line are found before any work. Stages are printed with their duration; on a terminal a thread shows
+the tasks of the running one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,17 +27,8 @@ from kohort.spark.tables.table import TableBroken
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kohort.fleet.inputs import Input
+    from kohort.fleet.run_tasks import Tasks
     from kohort.fleet.tables import Tables
-
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java options that halve the work of a short run, in which the optimizing compiler does not pay."""
-SHORT_BYTES = 512 << 20
-"""Up to how many bytes of input a run is a short one."""
-TEXT_PACKED = 10
-"""Least ratio of a dump's unpacked size to its packed size."""
-STORED = 3
-"""Approximate ratio of the size of records in a log to that in tables."""
 
 _RAISED = re.compile(r"^([a-z_]\w*\.)*([A-Z]\w+): (.+)$")
 
@@ -105,13 +96,37 @@ def writable(path: Path | None) -> None:
 
 
 def require_packages() -> None:
-    """Raise CommandFailed unless Spark, Arrow, NumPy, deltalake and a Java are installed: before any work is done."""
+    """Raise CommandFailed unless Arrow, NumPy, deltalake and DuckDB are installed: before any work is done."""
     try:
+        import duckdb  # noqa: F401
         import numpy  # noqa: F401
 
         import kohort.fleet.tables  # noqa: F401
+    except ImportError as missing:
+        raise needs_packages(missing) from None
+
+
+@contextmanager
+def tasks_of(args: argparse.Namespace) -> Iterator[Tasks]:
+    """Provide where the tasks of a run are executed: processes of this machine, or Spark where `--master` is given."""
+    require_packages()
+    from kohort.fleet.run_tasks import LocalTasks, SparkTasks
+
+    if args.master is None:
+        if args.conf:
+            raise CommandFailed("--conf is a setting of Spark, which starts with --master only: give both", USAGE)
+        yield LocalTasks()
+        return
+    with _started(args.master, dict(args.conf)) as session, spark_faults():
+        yield SparkTasks(session)
+
+
+@contextmanager
+def _started(master: str, conf: dict[str, str]) -> Iterator[SparkSession]:
+    """Provide a Spark session; failures to start become one sentence."""
+    try:
         from kohort.spark.java import JavaMissing, java_home
-        from kohort.spark.spark_session import require_spark
+        from kohort.spark.spark_session import build, require_spark
 
         require_spark()
         java_home()
@@ -119,51 +134,17 @@ def require_packages() -> None:
         raise needs_packages(missing) from None
     except JavaMissing as missing:
         raise CommandFailed(str(missing), USAGE) from None
-
-
-@contextmanager
-def started(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[SparkSession]:
-    """Provide a Spark session, tuned for a short run or not; failures of Spark or Java become one sentence."""
-    require_packages()
-    from kohort.spark.spark_session import build
-
     try:
-        java_options = QUICK_JAVA if is_short and args.master.startswith("local") else ""
         output.remark("starting Spark")
-        session = build("kohort fleet", master=args.master, conf=dict(args.conf), java_options=java_options)
+        session = build("kohort fleet", master=master, conf=conf)
     except Exception as error:  # Spark's own, which are of many kinds
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        raise CommandFailed(f"Spark does not start with --master {args.master}: {first_line(error)}", USAGE) from None
+        raise CommandFailed(f"Spark does not start with --master {master}: {first_line(error)}", USAGE) from None
     try:
-        with spark_faults():
-            yield session
+        yield session
     finally:
         session.stop()
-
-
-def are_short(inputs: Iterable[Input]) -> bool:
-    """Whether the inputs are small enough for a short run; False for a cluster, whose size is unknown."""
-    from kohort.fleet.inputs.input_splits import OFFSETS_TOPIC
-
-    size = 0
-    for given in inputs:
-        if given.kind == "cluster":
-            return False
-        times = 1 if given.kind == "segment" else TEXT_PACKED
-        for path in map(Path, given.where):
-            files = [*path.glob("*.log"), *path.glob(f"{OFFSETS_TOPIC}-*/*.log")] if path.is_dir() else [path]
-            for file in files:
-                with suppress(FileNotFoundError):  # a running broker may have removed it just now
-                    size += file.stat().st_size * (times if file.suffix == ".gz" else 1)
-    return size <= SHORT_BYTES
-
-
-def have_little(tables: Tables) -> bool:
-    """Whether the tables are small enough for a short run."""
-    from kohort.fleet.tables import EVERY_TABLE
-
-    return STORED * sum(file.size for table in EVERY_TABLE for file in tables.files(table)) <= SHORT_BYTES
 
 
 @contextmanager
@@ -207,8 +188,8 @@ STAGES = {
 class Stages:
     """Progress by stage: called with the name of each stage as it begins, it prints the previous one on stderr."""
 
-    def __init__(self, session: SparkSession) -> None:
-        self._tracker = session.sparkContext.statusTracker()
+    def __init__(self, tasks: Tasks | None = None) -> None:
+        self._tasks = tasks
         self._stream = sys.stderr
         self._stage: str | None = None
         self._began = time.monotonic()
@@ -245,17 +226,9 @@ class Stages:
 
     def _draw(self) -> None:
         while not self._is_over.wait(EVERY_S):
-            tasks = self._tasks()
+            done, total = (0, 0) if self._tasks is None else self._tasks.progress()
+            tasks = f": {done:,} of {total:,} tasks" if total else ""
             with self._lock:
                 if self._stage is not None:
                     self._stream.write(f"\r\x1b[K{self._stage}{tasks}, {time.monotonic() - self._began:.0f} s")
                     self._stream.flush()
-
-    def _tasks(self) -> str:
-        done = total = 0
-        with suppress(Exception):  # Spark may be stopping: a line of progress is no reason to fail
-            for stage in self._tracker.getActiveStageIds():
-                found = self._tracker.getStageInfo(stage)
-                if found is not None:
-                    done, total = done + found.numCompletedTasks, total + found.numTasks
-        return f": {done:,} of {total:,} tasks" if total else ""

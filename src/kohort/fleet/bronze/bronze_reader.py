@@ -1,31 +1,33 @@
-"""Planning and reading of `__consumer_offsets`: from inputs to rows in Spark's tasks.
+"""Planning and reading of `__consumer_offsets`: from inputs to the rows of tasks.
 
-`read` gives rows of three tables, because decoding is the expensive part and must happen once: records, quarantine, and
-the position reached in each partition, which the next run gives as `since`. The driver decides the
-tasks, so that a wrong input fails before any job starts. A task is a function over task numbers, not a Python data
-source, which would start two more processes.
+A task yields rows of three tables, because decoding is the expensive part and must happen once: records, quarantine,
+and the position reached in each partition, which the next run gives as `since`. They are planned before any task
+starts, so that a wrong input fails at once.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pyarrow import dataset
+
 from kohort.fleet.inputs.input_splits import Input, Kind, Since, Split, packed, text_splits
-from kohort.fleet.schema import DECODED, RECORDS, Table
+from kohort.fleet.table_files import StoredRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
 
-    from kohort.spark.direct_rows import Task
+Part = Callable[[], "Iterator[pa.RecordBatch]"]
+"""Reads the rows of a task, with the columns of `DECODED`; it travels to other processes."""
 
 TASK_BYTES: Final = 128 << 20
 """Largest size of a task, unless a single file is larger."""
 
 _LEAST_BYTES: Final = 16 << 20
-"""Least size of a task: starting a Python worker and its decoder takes as long as decoding this much."""
-_LEAST_TASKS: Final = 2
+"""Least size of a task: starting a process and its decoder takes as long as decoding this much."""
 
 
 def plan(inputs: Sequence[Input], since: Since) -> list[Split]:
@@ -48,74 +50,52 @@ def has_news(inputs: Sequence[Input], since: Since) -> bool:
     return any(each.kind not in ("cluster", "segment") for each in inputs) or bool(plan(inputs, since))
 
 
-def read(spark: SparkSession, inputs: Sequence[Input], since: Since | None = None) -> PlannedRows:
-    """Return the rows of `inputs` from the positions `since` on, with the columns of `DECODED`.
+def read(inputs: Sequence[Input], since: Since, parallelism: int) -> list[Part]:
+    """Return the tasks that read `inputs` from the positions `since` on, for so many at once.
 
-    Raises KafkaError when a cluster does not list its offsets; all other errors become rows of quarantine.
+    Raises KafkaError when a cluster does not list its offsets, or as a task does when it stays unreachable; all other
+    errors become rows of quarantine.
     """
-    return PlannedRows(spark, plan(inputs, since or {}), DECODED)
+    splits = plan(inputs, since)
+    size = sum(split.size for split in splits)
+    most = max(min(TASK_BYTES, size // max(parallelism, 1)), _LEAST_BYTES)
+    return [partial(_rows_of_all, each) for each in packed(splits, most)]
 
 
-def read_beside(spark: SparkSession, inputs: Sequence[Input], kind: Kind, table: Table) -> DataFrame:
-    """Return the rows of inputs that are no records: metrics of members, or logs of brokers."""
-    splits = [split for given in inputs if given.kind == kind for split in text_splits(given, {})]
-    return PlannedRows(spark, splits, table).frame()
+def read_beside(inputs: Sequence[Input], kind: Kind) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of inputs that are no records: metrics of members, or logs of brokers."""
+    return _rows_of_all([split for given in inputs if given.kind == kind for split in text_splits(given, {})])
 
 
-class PlannedRows:
-    """The rows of pieces of inputs, of which each Spark task reads some.
+def _rows_of_all(splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+    for split in splits:
+        yield from rows_of(split)
 
-    Reading raises KafkaError when a cluster stays unreachable.
+
+def settle(records: StoredRows, pending: StoredRows) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the commits of transactions whose marker was read after them, with its outcome, and those still open.
+
+    `records` are new, `pending` are those that earlier runs left open.
     """
-
-    def __init__(self, spark: SparkSession, splits: Sequence[Split], table: Table) -> None:
-        self._spark = spark
-        self._table = table
-        size = sum(split.size for split in splits)
-        cores = max(spark.sparkContext.defaultParallelism, _LEAST_TASKS)
-        self._tasks = packed(splits, max(min(TASK_BYTES, size // cores), _LEAST_BYTES))
-
-    def frame(self) -> DataFrame:
-        """Return the lazy frame of the rows."""
-        return self.mapInArrow(lambda batches: batches, self._table.ddl)
-
-    def mapInArrow(self, function: Task, schema: str) -> DataFrame:  # noqa: N802 - as a frame of Spark has it
-        """Return what a function makes of the rows, in the task that reads them: they do not go through Spark."""
-        tasks = self._tasks
-        if not tasks:
-            return self._spark.createDataFrame([], schema)
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-            yield from function(rows for number in numbers for split in tasks[number] for rows in rows_of(split))
-
-        return self._spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, schema)
-
-
-def settled(bronze_records: DataFrame) -> DataFrame:
-    """Return bronze `records` with the outcome of transactions whose marker is in these rows.
-
-    A marker may be read by a later run than its transaction: pass the rows of all runs to complete all.
-    """
-    from pyspark.sql import functions as f
-
-    is_open = f.col("transaction") == "open"
-    markers = bronze_records.where("record_type IS NULL AND producer_id IS NOT NULL").select(
-        "source", "partition", "producer_id", f.col("offset").alias("ended_at"), f.col("transaction").alias("ended")
-    )
-    open_rows = bronze_records.where(is_open)
-    first = (
-        open_rows.select("source", "partition", "producer_id", "offset")
-        .join(markers, ["source", "partition", "producer_id"])
-        .where("ended_at > offset")
-        .groupBy("source", "partition", "offset")
-        .agg(f.min_by("ended", "ended_at").alias("ended"))
-    )
-    closed = open_rows.join(first, ["source", "partition", "offset"], "left").withColumn(
-        "transaction", f.coalesce("ended", "transaction")
-    )
-    others = bronze_records.where(f.coalesce(~is_open, f.lit(True)))
-    return others.select(*RECORDS.names).unionByName(closed.select(*RECORDS.names))
+    is_open = dataset.field("transaction") == "open"
+    is_marker = dataset.field("record_type").is_null() & dataset.field("producer_id").is_valid()
+    rows = [row for each in (records, pending) for row in each.dataset().filter(is_open).to_table().to_pylist()]
+    place = ["source", "partition", "producer_id", "offset", "transaction"]
+    markers: dict[tuple[str, int, int], list[tuple[int, str]]] = {}
+    for row in records.dataset().filter(is_marker).to_table(columns=place).to_pylist():
+        source, partition, producer, offset, outcome = (row[name] for name in place)
+        markers.setdefault((source, partition, producer), []).append((offset, outcome))
+    for ends in markers.values():
+        ends.sort()
+    closed, still_open = [], []
+    for row in rows:
+        ends = markers.get((row["source"], row["partition"], row["producer_id"]), [])
+        at = bisect(ends, (row["offset"], "~"))
+        if at < len(ends):
+            closed.append({**row, "transaction": ends[at][1]})
+        else:
+            still_open.append(row)
+    return closed, still_open
 
 
 def topics(inputs: Sequence[Input], now_ms: int) -> list[dict[str, Any]]:

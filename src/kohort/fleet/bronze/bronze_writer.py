@@ -7,27 +7,26 @@ and writes them; the other rows, which are few, go to the driver. A row that is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.fleet.bronze.bronze_reader import read, read_beside, topics
+from kohort.fleet.bronze.bronze_reader import Part, read, read_beside, topics
 from kohort.fleet.bronze.record_tally import Tally, count
 from kohort.fleet.inputs.input_splits import Kind
-from kohort.fleet.schema import COUNTS, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
+from kohort.fleet.queries import query_over, quoted
+from kohort.fleet.run_tasks import Tasks
+from kohort.fleet.schema import COUNTS, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table, bucket_of
 from kohort.fleet.table_files import writer_of
 from kohort.fleet.tables import Run
-from kohort.spark.direct_rows import MapsInArrow, in_tasks
 from kohort.spark.tables.delta_files import DeltaFile
 from kohort.spark.tables.delta_storage import DeltaPlan
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 Positions = Mapping[str, Mapping[int, int]]
 
@@ -38,10 +37,9 @@ SIDE_TABLES: Final[Mapping[Kind, Table]] = {"metrics": METRICS, "broker_log": ST
 class InputRows(NamedTuple):
     """The content of inputs: what `bronze_reader.read` gives, rows of `topics`, and rows of other tables."""
 
-    rows: MapsInArrow
-    """With the columns of `DECODED`: a frame of Spark, or `bronze_reader.PlannedRows`."""
+    parts: Sequence[Part]
     topics: Callable[[], Iterable[Mapping[str, Any]]] | None = None
-    side_tables: tuple[tuple[Table, DataFrame], ...] = ()
+    side_tables: tuple[tuple[Table, Iterable[pa.RecordBatch]], ...] = ()
     """Member metrics and broker logs: tables whose rows have a position in a file, and are added once."""
 
 
@@ -55,38 +53,39 @@ class StoredBronze(NamedTuple):
     positions: dict[str, dict[int, int]]
     dense: frozenset[tuple[str, int]]
     """Partitions in which no offset is missing between the previous run's end and this one's: nothing was compacted."""
+    places: frozenset[tuple[str, int]]
+    """Sources and buckets with new records."""
     has_open: bool
     """Whether some commits belong to a transaction whose marker was not read."""
 
 
-def read_inputs(spark: SparkSession, inputs: Sequence[Any], positions: Positions) -> InputRows:
+def read_inputs(inputs: Sequence[Any], positions: Positions, parallelism: int) -> InputRows:
     """Plan the reading of new records. Raises KafkaError when a cluster does not list its offsets."""
     kinds = {given.kind for given in inputs}
-    side_tables = tuple(
-        (table, read_beside(spark, inputs, kind, table)) for kind, table in SIDE_TABLES.items() if kind in kinds
-    )
-    rows = read(spark, inputs, positions)
-    return InputRows(rows, lambda: topics(inputs, int(time.time() * 1000)), side_tables)
+    side_tables = tuple((table, read_beside(inputs, kind)) for kind, table in SIDE_TABLES.items() if kind in kinds)
+    parts = read(inputs, positions, parallelism)
+    return InputRows(parts, lambda: topics(inputs, int(time.time() * 1000)), side_tables)
 
 
-def write_bronze(spark: SparkSession, run: Run, read: InputRows) -> StoredBronze:
+def write_bronze(tasks: Tasks, run: Run, read: InputRows) -> StoredBronze:
     """Store bronze and return the counts."""
     found = Stored()
-    for stored in in_tasks(read.rows, _storing(run.plan(RECORDS), run.number)):
+    for stored in tasks.run(partial(store, run.plan(RECORDS), run.number), read.parts):
         found.add(stored)
     positions: dict[str, dict[int, int]] = {}
     for each in sorted(found.positions, key=itemgetter("next_offset")):
         positions.setdefault(each["source"], {})[each["partition"]] = each["next_offset"]
     refused = _put_into_quarantine(found.quarantined, run)
-    side_rows = sum(_add_new(spark, run, table, rows) for table, rows in read.side_tables)
+    side_rows = sum(_add_new(run, table, rows) for table, rows in read.side_tables)
     if not found.files:
-        return StoredBronze(0, refused, side_rows, positions, frozenset(), False)
+        return StoredBronze(0, refused, side_rows, positions, frozenset(), frozenset(), False)
     run.take(RECORDS, found.files)
     run.adopt(RECORDS)
     counts = _count(found.tally, run)
     _put_topics(run, [*found.tally.topic_rows(), *(() if read.topics is None else read.topics())])
     dense = _dense(counts, run, positions)
-    return StoredBronze(sum(counts.values()), refused, side_rows, positions, dense, found.tally.has_open)
+    places = frozenset((source, bucket_of(partition)) for source, partition in counts)
+    return StoredBronze(sum(counts.values()), refused, side_rows, positions, dense, places, found.tally.has_open)
 
 
 @dataclass(slots=True)
@@ -106,24 +105,20 @@ class Stored:
         self.positions += other.positions
 
 
-def _storing(plan: DeltaPlan, run: int) -> Callable[[Iterator[pa.RecordBatch]], Stored]:
-    """Return the function by which a task writes and counts the records among its rows."""
-
-    def store(batches: Iterator[pa.RecordBatch]) -> Stored:
-        stored = Stored()
-        with writer_of(plan) as records:
-            for batch in batches:
-                is_refused, is_position = (pc.is_valid(batch[name]) for name in ("reason", "next_offset"))
-                stored.quarantined += batch.filter(is_refused).to_pylist()
-                stored.positions += batch.filter(pc.and_not(is_position, is_refused)).to_pylist()
-                rows = batch.filter(pc.invert(pc.or_(is_refused, is_position)))
-                if rows.num_rows:
-                    count(pa.Table.from_batches([rows]), stored.tally)
-                    records.add(rows.append_column("run", pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)))
-            stored.files = records.close()
-        return stored
-
-    return store
+def store(plan: DeltaPlan, run: int, part: Part) -> Stored:
+    """Write and count the records among the rows of a task."""
+    stored = Stored()
+    with writer_of(plan) as records:
+        for batch in part():
+            is_refused, is_position = (pc.is_valid(batch[name]) for name in ("reason", "next_offset"))
+            stored.quarantined += batch.filter(is_refused).to_pylist()
+            stored.positions += batch.filter(pc.and_not(is_position, is_refused)).to_pylist()
+            rows = batch.filter(pc.invert(pc.or_(is_refused, is_position)))
+            if rows.num_rows:
+                count(pa.Table.from_batches([rows]), stored.tally)
+                records.add(rows.append_column("run", pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)))
+        stored.files = records.close()
+    return stored
 
 
 def _put_into_quarantine(rows: Iterable[Mapping[str, Any]], run: Run) -> int:
@@ -140,18 +135,17 @@ def _put_into_quarantine(rows: Iterable[Mapping[str, Any]], run: Run) -> int:
     return len(new)
 
 
-def _add_new(spark: SparkSession, run: Run, table: Table, rows: DataFrame) -> int:
+def _add_new(run: Run, table: Table, rows: Iterable[pa.RecordBatch]) -> int:
     """Add the rows that a table does not contain yet, and return their number.
 
     Rows are compared by position and content, because a rotated file has other content at the same position. The
     modification time of a file of metrics is not part of its content.
     """
-    from pyspark.sql import functions as f
-
-    place = ["source", "file", "position", "content"]
-    content = f.xxhash64(*(name for name in table.names if table is not METRICS or name != "at_ms"))
-    known = run.frame(spark, table).withColumn("content", content).select(*place)
-    run.store(table, rows.withColumn("content", content).join(known, place, "left_anti"))
+    names = [name for name in table.names if table is not METRICS or name != "at_ms"]
+    same = " AND ".join(f'new."{name}" IS NOT DISTINCT FROM known."{name}"' for name in names)
+    new = pa.Table.from_batches(rows, schema=table.arrow())
+    with query_over({"new": new, "known": run.rows(table).dataset()}) as query:
+        run.store(table, query.batches(f"SELECT {quoted(*table.names)} FROM new ANTI JOIN known ON {same}"))
     if added := run.rows_written(table):
         run.adopt(table)
     return added

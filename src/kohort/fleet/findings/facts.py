@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kohort.fleet.fold.folded_group import LOG_BEGINS
+from kohort.fleet.fold.folded_group import LOG_BEGINS, Violations
 from kohort.fleet.report.wording import counted
 from kohort.fleet.schema import HOUR_MS, Evidence
 
@@ -30,6 +30,10 @@ class Finding(NamedTuple):
     value: float | None
     evidence: list[Evidence]
     advice: str
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a row of the table."""
+        return self._asdict() | {"evidence": [each._asdict() for each in self.evidence]}
 
 
 class HourOf(NamedTuple):
@@ -122,7 +126,9 @@ class Facts:
     last_record: str | None = None
     """The last record of a classic group, as JSON."""
     subscriptions: Sequence[str] = ()
-    """Distinct subscriptions of the members of a consumer group, as JSON."""
+    """Distinct subscriptions of the members of a consumer group, as text."""
+    violations: Violations = field(default_factory=Violations)
+    """The records at which some version of Kafka fails to load its log."""
 
     @cached_property
     def stored(self) -> Mapping[str, Any]:

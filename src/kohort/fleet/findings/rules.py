@@ -18,13 +18,13 @@ from kohort.fleet.findings.thresholds import Thresholds
 
 Rule = Callable[[Facts, Thresholds], Iterator[Finding]]
 
-RULES: Mapping[str, Rule | None] = {
+RULES: Mapping[str, Rule] = {
     troubled_rebalances.STUCK: troubled_rebalances.stuck,
     troubled_rebalances.STORM: troubled_rebalances.storm,
     poll_timeout_loop.NAME: poll_timeout_loop.find,
     competing_clients.FLAPPING: competing_clients.flapping,
     competing_clients.ZOMBIES: competing_clients.rewound,
-    unloadable_log.NAME: None,  # it judges logs, not groups
+    unloadable_log.NAME: unloadable_log.find,
     groups_without_members.EXPIRING: groups_without_members.expiring,
     uneven_assignment.SKEWED: uneven_assignment.find,
     uneven_assignment.IDLE: uneven_assignment.find,
@@ -49,6 +49,7 @@ EVENTS = (
     "revoking",
     "settled",
     "emptied",
+    "rewound",
 )
 """The events that rules use."""
 
@@ -56,5 +57,5 @@ EVENTS = (
 def judge(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     """Yield all findings about one group."""
     for find in dict.fromkeys(RULES.values()):
-        for finding in find(facts, settings) if find is not None else ():
+        for finding in find(facts, settings):
             yield finding._replace(evidence=picked(finding.evidence, settings.evidence_rows))

@@ -14,10 +14,16 @@ from kohort.fleet.fold.classic_fold import CLASSIC, fold_group_metadata
 from kohort.fleet.fold.epoch_fold import EPOCH_FOLDS, enter, flush_departed
 from kohort.fleet.fold.folded_group import Group, Interval, Record, SilverEvent
 from kohort.fleet.fold.hours import Hour
+from kohort.fleet.log_check.load_check import KAFKA_17306, Step
+from kohort.log.consumer_records import MEMBER_ASSIGNMENT
 from kohort.log.group_records import GROUP_METADATA
 
 COMMITS = -1
 """Pseudo record type: the number of commits of an hour."""
+REWOUND = -3
+"""Pseudo record type: a commit of an offset below the one before; `fields` is the event's detail as JSON."""
+FIRST_COMMIT = 1
+"""The record type of the first commit that was read of a group; further ones are ignored."""
 
 
 class Folded(NamedTuple):
@@ -28,9 +34,17 @@ class Folded(NamedTuple):
     hours: list[Hour]
 
 
+NOTHING_FOLDED = Folded([], [], [])
+
+
 def fold(group: Group, record: Record, *, is_gap: bool = False) -> Folded:
     """Fold one record; with `is_gap`, records before it may have been compacted since the state was stored."""
-    group.records += record.record_type != COMMITS
+    if record.record_type == FIRST_COMMIT:
+        if not group.is_committed:
+            group.is_committed = True
+            check(group, record, None)
+        return NOTHING_FOLDED
+    group.records += record.record_type >= 0
     group.partition, group.last_offset = record.partition, max(group.last_offset, record.offset)
     try:
         _fold(group, record, is_gap=is_gap)
@@ -45,8 +59,13 @@ def _fold(group: Group, record: Record, *, is_gap: bool) -> None:
     if record.record_type == COMMITS:
         _fold_commits(group, record)
         return
+    if record.record_type == REWOUND:
+        group.add_event("rewound", at_ms=record.at_ms, **json.loads(record.fields or "{}"))
+        return
     value: Any = None if record.tombstone else json.loads(record.fields or "{}")
+    check(group, record, value)
     if record.record_type == GROUP_METADATA:
+        group.last_record = record.fields
         fold_group_metadata(group, value, record.at_ms, is_gap=is_gap)
         if not group.clock_ms:
             group.advance_clock(record.at_ms)
@@ -61,6 +80,24 @@ def _fold(group: Group, record: Record, *, is_gap: bool) -> None:
             return  # a tombstone of a record that was compacted
         enter(group, kind)
     step(group, value, record)
+
+
+def check(group: Group, record: Record, value: Any) -> None:
+    """Note where some version of Kafka would fail to load the group; what only a preview requires is left out."""
+    owned: list[tuple[str, int]] = []
+    epoch = -1
+    if record.record_type == MEMBER_ASSIGNMENT and value:
+        epoch = int(value.get("memberEpoch", -1))
+        owned = [
+            (str(topic["topicId"]), int(number))
+            for name in ("assignedPartitions", "partitionsPendingRevocation")
+            for topic in value.get(name) or ()
+            for number in topic["partitions"]
+        ]
+    place = record.offset, record.at_ms, record.record_type, group.group, record.member or ""
+    for violation in group.check.take(Step(*place, record.tombstone, epoch, owned)):
+        if violation.demand is not KAFKA_17306:
+            group.violations.add(violation)
 
 
 def _fold_commits(group: Group, record: Record) -> None:

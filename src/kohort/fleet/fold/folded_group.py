@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kohort.fleet.fold.hours import JUMP_MS, Hours, Snapshot
+from kohort.fleet.log_check.load_check import LogCheck, Violation
 from kohort.fleet.schema import HOUR_MS
 from kohort.group.explain.partition_ownership import Ownership
 from kohort.model.ids import TopicPartition
@@ -28,6 +29,8 @@ STREAMS = "streams"
 _to_json = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 LOG_BEGINS = "log_begins"
 """Cause of an event that only reflects the beginning of the (compacted) log."""
+MOST_VIOLATIONS = 50
+"""How many records a group's state lists; the others are counted."""
 
 
 class Record(NamedTuple):
@@ -163,6 +166,42 @@ class Rebalancing:
     slowest: str | None = None
 
 
+class Unloadable(NamedTuple):
+    """A record at which some version of Kafka fails to load a log."""
+
+    offset: int
+    at_ms: int
+    ticket: str
+    sentence: str
+
+
+@dataclass(slots=True)
+class Violations:
+    """Records of a group at which some version of Kafka fails to load its log."""
+
+    count: int = 0
+    last_ms: int = 0
+    tickets: list[str] = field(default_factory=list)
+    versions: str = ""
+    """The versions of the first one."""
+    first: list[Unloadable] = field(default_factory=list)
+    """The first ones."""
+
+    def add(self, violation: Violation) -> None:
+        """Add one."""
+        demand, step = violation.demand, violation.step
+        self.versions = self.versions or demand.versions
+        self.count, self.last_ms = self.count + 1, step.at_ms
+        self.tickets = sorted({*self.tickets, demand.ticket})
+        if len(self.first) < MOST_VIOLATIONS:
+            self.first.append(Unloadable(step.offset, step.at_ms, demand.ticket, violation.sentence))
+
+    @classmethod
+    def from_json(cls, state: dict[str, Any]) -> Violations:
+        """Return what `dataclasses.asdict` gave, after JSON."""
+        return cls(**state | {"first": [Unloadable(*each) for each in state["first"]]})
+
+
 class Group:
     """One group of one source, carried forward record by record."""
 
@@ -198,6 +237,12 @@ class Group:
         self.static_members = 0
         self.protocols: Counter[str] = Counter()
         self.versions: Counter[int] = Counter()
+        self.last_record: str | None = None
+        """The last record of a classic group, as JSON."""
+        self.check = LogCheck()
+        self.is_committed = False
+        """Whether a commit was read, of a transaction without an end too."""
+        self.violations = Violations()
         self.hours = Hours()
         self.events: list[SilverEvent] = []
         self.name_of: Callable[[str], str] = str

@@ -1,7 +1,7 @@
 """JSON of a group's folded state, from which the next run continues.
 
-It holds the current group without history; partitions are written as numbers by topic. A state of another version is
-refused with an error.
+It holds the current group without history; partitions are written as numbers by topic. `LAYOUT` of `fleet/tables.py` is
+its version.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
-from kohort.fleet.fold.folded_group import Group, Member, Partitions, Rebalancing
+from kohort.fleet.fold.folded_group import Group, Member, Partitions, Rebalancing, Violations
+from kohort.fleet.log_check.load_check import LogCheck
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
-
-VERSION = 1
 
 _PLAIN = (
     "kind", "epoch", "target_epoch", "strategy", "protocol", "leader", "awaits_sync", "has_user_data", "is_deleted",
     "has_commits", "departed_ms", "rebalances", "clock_ms", "first_seen_ms", "last_seen_ms", "emptied_ms", "records",
-    "partition", "last_offset", "newcomers", "strangers",
+    "partition", "last_offset", "newcomers", "strangers", "last_record", "is_committed",
 )  # fmt: skip
 _OF_MEMBER = tuple(field.name for field in fields(Member) if field.name not in ("target", "pending"))
 
@@ -33,7 +32,6 @@ def group_to_json(group: Group) -> str:
         before = [[member_id, topics] for member_id, topics in _gather(rebalance.before)]
         running = [rebalance.since_ms, rebalance.failed, rebalance.target_ms, rebalance.slowest, before]
     state = {
-        "version": VERSION,
         **{name: getattr(group, name) for name in _PLAIN},
         "members": [_member_to_json(member) for member in group.members.values()],
         "departed": [_member_to_json(member) for member in group.departed.values()],
@@ -42,6 +40,9 @@ def group_to_json(group: Group) -> str:
         "unowned": [[*owned, topics] for owned, topics in _gather(group.ownership.unowned)],
         "strategies": sorted(group.protocols),
         "running": running,
+        "subscriptions": sorted({f"{list(each.topics)} {each.regex or ''}" for each in group.members.values()}),
+        "check": group.check.to_json(),
+        "violations": asdict(group.violations),
     }
     return json.dumps(state, separators=(",", ":"))
 
@@ -49,8 +50,6 @@ def group_to_json(group: Group) -> str:
 def group_from_json(source: str, group_id: str, text: str, name_of: Callable[[str], str] = str) -> Group:
     """Return the group that an earlier run left; `name_of` names topics whose names were not known then."""
     state: dict[str, Any] = json.loads(text)
-    if state.get("version") != VERSION:
-        raise ValueError(f"the state of group {group_id!r} has version {state.get('version')}, not {VERSION}")
     group = Group(source, group_id)
     group.name_of = name_of
     for name in _PLAIN:
@@ -60,6 +59,8 @@ def group_from_json(source: str, group_id: str, text: str, name_of: Callable[[st
     for each in state["departed"]:
         member = _member_from_json(each, name_of)
         group.departed[member.member_id] = member
+    group.check = LogCheck.from_json(state["check"])
+    group.violations = Violations.from_json(state["violations"])
     group.emptied_ms = state["emptied_ms"]
     group.unreconciled = set(state["unsettled"])
     group.protocols = group.protocols or Counter(state["strategies"])

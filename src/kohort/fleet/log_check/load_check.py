@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Type(StrEnum):
@@ -134,6 +134,30 @@ class LogCheck:
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
+
+    def to_json(self) -> list[Any]:
+        """Return its state as what `json.dumps` takes."""
+        return [
+            [
+                name,
+                group.type,
+                [[member, epoch, sorted(owned)] for member, (epoch, owned) in sorted(group.members.items())],
+                sorted(group.targets),
+                group.has_target,
+                sorted([*partition, epoch] for partition, epoch in group.epochs.items()),
+            ]
+            for name, group in sorted(self._groups.items())
+        ]
+
+    @classmethod
+    def from_json(cls, state: list[Any]) -> LogCheck:
+        """Return a check that continues where another one ended."""
+        check = cls()
+        for name, kind, members, targets, has_target, epochs in state:
+            owned = {member: (epoch, frozenset(map(tuple, partitions))) for member, epoch, partitions in members}
+            by_partition = {(topic, number): epoch for topic, number, epoch in epochs}
+            check._groups[name] = _Group(Type(kind), owned, set(targets), has_target, by_partition)
+        return check
 
     def take(self, step: Step) -> Iterator[Violation]:
         """Replay a record, and yield the conditions that it violates."""

@@ -1,14 +1,15 @@
-"""Spark queries that gather the values of a report from the fleet's tables.
+"""Queries that gather the values of a report from the fleet's tables.
 
-Everything that grows with the fleet is aggregated, ordered and limited in Spark; only what a page shows is collected.
+Everything that grows with the fleet is aggregated, ordered and limited by them; only what a page shows is collected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kohort.fleet.queries import Query, query_over, quoted, struct_of
 from kohort.fleet.report.fleet_report import (
     NOT_READY,
     READY,
@@ -45,37 +46,39 @@ from kohort.fleet.schema import (
     Table,
 )
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-ReadTable = Callable[[Table], "DataFrame"]
-"""Returns a table of the fleet."""
+ReadTable = Callable[[Table], Any]
+"""Returns a table of the fleet, as Arrow's table or dataset."""
 
 MOST_COUNTS = 10_000
 MOST_DAYS = 20_000
 """Most days considered for the report's time; a log with more of them had wrong clocks."""
 
+_KEY = quoted(*KEY)
+_HOURS = f"""
+SELECT {_KEY}, hour_ms, partitions, static_share, coalesce(rebalances, 0) AS rebalances, rebalances_failed,
+    rebalance_ms_max, coalesce(unowned_partition_seconds, 0) AS unowned_partition_seconds, partitions_moved, commits
+FROM group_hours WHERE hour_ms >= $1 AND hour_ms < $2
+"""
+
 
 def gather(read: ReadTable, *, now_ms: int, limits: Limits | None = None) -> FleetReport:
     """Return the report of a fleet; `now_ms` is when it is made."""
-    from pyspark.sql import functions as f
-
     limits = limits or Limits()
-    every_hour, findings = read(GROUP_HOURS), read(FINDINGS)
-    from_ms, until_ms, outside = _time_of(every_hour, now_ms, limits)
-    columns = columns_of(from_ms, until_ms)
-    hours = every_hour.where((f.col("hour_ms") >= from_ms) & (f.col("hour_ms") < until_ms))
-    lines = lines_of(read(GROUPS), findings, hours).persist()
-    try:
-        sums = sums_of(lines)
+    tables = (COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE)
+    with query_over({table.name: read(table) for table in tables}) as query:
+        from_ms, until_ms, outside = _time_of(query, now_ms, limits)
+        columns = columns_of(from_ms, until_ms)
+        query.put("hours", _HOURS, from_ms, until_ms)
+        query.put("lines", _LINES)
+        sums = FleetSums(tuple(query.rows(_SUMS)))
         totals = totals_of(sums)
-        shown = _shown(lines, limits)
+        shown = query.rows(_SHOWN, limits.groups, limits.ranked_groups, limits.heat_groups)
         listed = [row for row in shown if row["by_worst"] <= limits.groups]
         ranking = _first(shown, "by_unowned", "unowned_s", limits.ranked_groups)
         busiest = _first(shown, "by_rebalances", "rebalances", limits.heat_groups)
         active = [key_of(row) for row in listed[: limits.active_groups]]
-        fleet, cells = _cells(hours, columns, [*active, *map(key_of, busiest)])
-        rules, further = _rules(findings, active, limits)
+        fleet, cells = _cells(query, columns, [*active, *map(key_of, busiest)])
+        rules, further = _rules(query, active, limits)
         drawn = list(dict.fromkeys(map(key_of, [*ranking, *busiest])))
         return FleetReport(
             made_at_ms=now_ms,
@@ -94,31 +97,21 @@ def gather(read: ReadTable, *, now_ms: int, limits: Limits | None = None) -> Fle
                 sums.sum("with_unowned") - len(ranking),
                 totals.unowned_s - sum(row["unowned_s"] for row in ranking),
             ),
-            timelines=timelines_of(read(OWNERSHIP), read(EVENTS), hours, drawn, limits),
-            readiness=readiness_of(sums, findings, limits),
+            timelines=timelines_of(query, drawn, limits),
+            readiness=readiness_of(query, sums, limits),
             groups=tuple(line_of(row, cells) for row in listed),
-            read=_read(read(COUNTS), read(QUARANTINE), outside),
+            read=_read(query, outside),
             limits=limits,
         )
-    finally:
-        lines.unpersist()
 
 
-def _shown(lines: DataFrame, limits: Limits) -> list[Any]:
-    """Return the groups that any list shows, the worst first, each with its place in every order."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    worst = ["rank", f.desc("unowned_s"), f.desc("rebalances"), *KEY]
-    placed = (
-        lines.withColumn("by_worst", f.row_number().over(Window.orderBy(*worst)))
-        .withColumn("by_unowned", f.row_number().over(Window.orderBy(f.desc("unowned_s"), *KEY)))
-        .withColumn("by_rebalances", f.row_number().over(Window.orderBy(f.desc("rebalances"), *KEY)))
-    )
-    is_listed = f.col("by_worst") <= limits.groups
-    is_ranked = f.col("by_unowned") <= limits.ranked_groups
-    is_busy = f.col("by_rebalances") <= limits.heat_groups
-    return sorted(placed.where(is_listed | is_ranked | is_busy).collect(), key=lambda row: row["by_worst"])
+_SHOWN = f"""
+SELECT *, row_number() OVER (ORDER BY rank, unowned_s DESC, rebalances DESC, {_KEY}) AS by_worst,
+    row_number() OVER (ORDER BY unowned_s DESC, {_KEY}) AS by_unowned,
+    row_number() OVER (ORDER BY rebalances DESC, {_KEY}) AS by_rebalances
+FROM lines QUALIFY by_worst <= $1 OR by_unowned <= $2 OR by_rebalances <= $3 ORDER BY by_worst
+"""
+"""The groups that any list shows, the worst first, each with its place in every order."""
 
 
 def _first(rows: list[Any], order: str, figure: str, most: int) -> list[Any]:
@@ -128,20 +121,22 @@ def _first(rows: list[Any], order: str, figure: str, most: int) -> list[Any]:
 
 # -- the time of the report
 
+_DAYS = f"""
+SELECT CAST(floor(hour_ms / {DAY_MS}) AS BIGINT) AS number, count(*) AS hours, min(hour_ms) AS first,
+    max(hour_ms) AS last
+FROM group_hours GROUP BY number ORDER BY hours DESC LIMIT {MOST_DAYS}
+"""
 
-def _time_of(every_hour: DataFrame, now_ms: int, limits: Limits) -> tuple[int, int, int]:
+
+def _time_of(query: Query, now_ms: int, limits: Limits) -> tuple[int, int, int]:
     """Return the start and end of the report's time, and how many hours of groups lie outside."""
-    from pyspark.sql import functions as f
-
-    day = f.floor(f.col("hour_ms") / DAY_MS).cast("bigint").alias("day_number")
-    counted = every_hour.groupBy(day).agg(f.count("*").alias("hours"), f.min("hour_ms"), f.max("hour_ms"))
-    days = {row[0]: row for row in counted.orderBy(f.desc("hours")).limit(MOST_DAYS).collect()}
+    days = query.rows(_DAYS)
     if not days:
         return now_ms - now_ms % HOUR_MS - HOUR_MS, now_ms - now_ms % HOUR_MS, 0
-    first, last = best_window({number: row["hours"] for number, row in days.items()}, limits.window_hours // 24)
-    inside = [row for number, row in days.items() if first <= number <= last]
-    outside = sum(row["hours"] for number, row in days.items() if not first <= number <= last)
-    return min(row[2] for row in inside), max(row[3] for row in inside) + HOUR_MS, outside
+    first, last = best_window({day["number"]: day["hours"] for day in days}, limits.window_hours // 24)
+    inside = [day for day in days if first <= day["number"] <= last]
+    outside = sum(day["hours"] for day in days) - sum(day["hours"] for day in inside)
+    return min(day["first"] for day in inside), max(day["last"] for day in inside) + HOUR_MS, outside
 
 
 def best_window(days: Mapping[int, int], most: int) -> tuple[int, int]:
@@ -160,38 +155,25 @@ def best_window(days: Mapping[int, int], most: int) -> tuple[int, int]:
 
 # -- over time
 
-
-def _column(columns: Columns) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.floor((f.col("hour_ms") - columns.from_ms) / columns.step_ms).cast("int").alias("column")
+_CELLS = f"""
+SELECT marked.source, marked."group", CAST((hour_ms - $1) // $2 AS INTEGER) AS "column",
+    CAST(sum(rebalances) AS BIGINT) AS rebalances
+FROM hours LEFT JOIN marked USING ({_KEY}) WHERE rebalances > 0 GROUP BY ALL
+"""
 
 
 def _cells(
-    hours: DataFrame, columns: Columns, keys: Iterable[GroupKey]
+    query: Query, columns: Columns, keys: Iterable[GroupKey]
 ) -> tuple[tuple[int, ...], dict[GroupKey, dict[int, int]]]:
     """Return the rebalances by column: of the whole fleet, and of some groups."""
-    from pyspark.sql import functions as f
-
-    rebalanced = _marked(hours.where("rebalances > 0"), keys)
-    of = [f.when(f.col("is_marked"), f.col(name)).alias(name) for name in KEY]
-    rows = rebalanced.groupBy(*of, _column(columns)).agg(f.sum("rebalances").alias("rebalances")).collect()
+    query.put_keys("marked", keys)
     fleet = [0] * columns.count
     cells: dict[GroupKey, dict[int, int]] = {}
-    for row in rows:
+    for row in query.rows(_CELLS, columns.from_ms, columns.step_ms):
         fleet[row["column"]] += row["rebalances"]
         if row["source"] is not None:
             cells.setdefault(key_of(row), {})[row["column"]] = row["rebalances"]
     return tuple(fleet), cells
-
-
-def _marked(rows: DataFrame, keys: Iterable[GroupKey]) -> DataFrame:
-    """Return rows with `is_marked`: true where they are of one of these groups, else null."""
-    from pyspark.sql import functions as f
-
-    marks = [(*key, True) for key in dict.fromkeys(keys)]
-    chosen = rows.sparkSession.createDataFrame(marks, "source string, group string, is_marked boolean")
-    return rows.join(f.broadcast(chosen), KEY, "left")
 
 
 def _heat_row(key: GroupKey, columns: Columns, cells: Mapping[GroupKey, Mapping[int, int]]) -> HeatRow:
@@ -201,51 +183,38 @@ def _heat_row(key: GroupKey, columns: Columns, cells: Mapping[GroupKey, Mapping[
 
 # -- groups
 
+_CASES = " ".join(f"WHEN '{name}' THEN {rank}" for rank, name in enumerate(SEVERITIES))
+_RANK = f"CASE severity {_CASES} ELSE {len(SEVERITIES)} END"
+"""The rank of a finding's severity, as `severity_rank` has it."""
 
-def severity_place() -> Column:
-    """Return the rank of a finding's severity, as `severity_rank` does."""
-    from pyspark.sql import functions as f
-
-    ranked = f.lit(len(SEVERITIES))
-    for rank, name in enumerate(SEVERITIES):
-        ranked = f.when(f.col("severity") == name, f.lit(rank)).otherwise(ranked)
-    return ranked
-
-
-def lines_of(groups: DataFrame, findings: DataFrame, hours: DataFrame) -> DataFrame:
-    """Return a row for each group: its row of gold, its hours added up, and its worst finding."""
-    from pyspark.sql import functions as f
-
-    summed = hours.groupBy(*KEY).agg(
-        f.sum("rebalances").alias("rebalances"),
-        f.sum("rebalances_failed").alias("rebalances_failed"),
-        f.max("rebalance_ms_max").alias("rebalance_ms_max"),
-        f.sum("unowned_partition_seconds").alias("unowned_s"),
-        f.sum("partitions_moved").alias("moved"),
-        f.sum("commits").alias("commits"),
-        f.max_by("static_share", "hour_ms").alias("static_share"),
-    )
-    can_wait = f.col("finding").isin(READY, NOT_READY)
-    found = findings.groupBy(*KEY).agg(
-        f.min(f.when(can_wait, SEVERITIES.index("info")).otherwise(severity_place())).alias("rank"),
-        f.count("*").alias("findings"),
-        f.max(f.col("finding") == READY).alias("is_ready"),
-        f.max(f.col("finding") == NOT_READY).alias("is_not_ready"),
-    )
-    subscribed = f.when(f.size("topics") > 0, f.col("topics")).otherwise(f.col("committed_topics"))
-    named = groups.drop("rebalances").withColumn("topics", subscribed)
-    named = named.withColumnsRenamed({"strategy": "assignor", "supported_protocols": "protocols"})
-    joined = named.join(summed, KEY, "left").join(found, KEY, "left")
-    counts = ("rebalances", "rebalances_failed", "rebalance_ms_max", "unowned_s", "moved", "commits", "findings")
-    absent = dict.fromkeys((*counts, "members", "partitions"), 0)
-    return joined.fillna({**absent, "rank": len(SEVERITIES), "kind": "", "state": ""})
-
+_COUNTS = ("rebalances", "rebalances_failed", "rebalance_ms_max", "unowned_s", "moved", "commits", "findings")
+_LINES = f"""
+WITH summed AS (
+    SELECT {_KEY}, CAST(sum(rebalances) AS BIGINT) AS rebalances,
+        CAST(sum(rebalances_failed) AS BIGINT) AS rebalances_failed, max(rebalance_ms_max) AS rebalance_ms_max,
+        sum(unowned_partition_seconds) AS unowned_s, CAST(sum(partitions_moved) AS BIGINT) AS moved,
+        CAST(sum(commits) AS BIGINT) AS commits, arg_max({{'share': static_share}}, hour_ms).share AS static_share
+    FROM hours GROUP BY {_KEY}
+), found AS (
+    SELECT {_KEY}, count(*) AS findings, bool_or(finding = '{READY}') AS is_ready,
+        bool_or(finding = '{NOT_READY}') AS is_not_ready,
+        min(CASE WHEN finding IN ('{READY}', '{NOT_READY}') THEN {SEVERITIES.index("info")} ELSE {_RANK} END) AS rank
+    FROM findings GROUP BY {_KEY}
+)
+SELECT {_KEY}, coalesce(kind, '') AS kind, coalesce(state, '') AS state, coalesce(members, 0) AS members,
+    coalesce(partitions, 0) AS partitions, strategy AS assignor, supported_protocols AS protocols,
+    CASE WHEN len(topics) > 0 THEN topics ELSE committed_topics END AS topics, lag, static_share,
+    first_seen_ms, last_seen_ms, last_commit_ms, {", ".join(f"coalesce({name}, 0) AS {name}" for name in _COUNTS)},
+    coalesce(rank, {len(SEVERITIES)}) AS rank, is_ready, is_not_ready
+FROM (SELECT * EXCLUDE (rebalances) FROM groups) LEFT JOIN summed USING ({_KEY}) LEFT JOIN found USING ({_KEY})
+"""
+"""A row for each group: its row of gold, its hours added up, and its worst finding."""
 
 _OF_ROWS = tuple(each.name for each in fields(GroupLine) if each.name not in ("key", "severity", "activity"))
 
 
 def line_of(row: Any, cells: Mapping[GroupKey, Mapping[int, int]]) -> GroupLine:
-    """Return one row of `lines_of` as a value."""
+    """Return a row of `_LINES` as a value."""
     key = key_of(row)
     values = {name: row[name] for name in _OF_ROWS}
     return GroupLine(
@@ -275,19 +244,13 @@ class FleetSums:
 
 
 _SUMMED = ("members", "partitions", "rebalances", "rebalances_failed", "unowned_s", "commits")
-
-
-def sums_of(lines: DataFrame) -> FleetSums:
-    """Add up the rows of `lines_of`."""
-    from pyspark.sql import functions as f
-
-    grouped = lines.groupBy("kind", "state", "rank", "is_ready", "is_not_ready").agg(
-        f.count("*").alias("groups"),
-        f.count_if(f.col("rebalances") > 0).alias("with_rebalances"),
-        f.count_if(f.col("unowned_s") > 0).alias("with_unowned"),
-        *(f.sum(name).alias(name) for name in (*_SUMMED, "lag")),
-    )
-    return FleetSums(tuple(row.asDict() for row in grouped.collect()))
+_SUMS = f"""
+SELECT kind, state, rank, is_ready, is_not_ready, count(*) AS groups,
+    count_if(rebalances > 0)::BIGINT AS with_rebalances,
+    count_if(unowned_s > 0)::BIGINT AS with_unowned, sum(unowned_s) AS unowned_s,
+    {", ".join(f"sum({name})::BIGINT AS {name}" for name in (*_SUMMED, "lag") if name != "unowned_s")}
+FROM lines GROUP BY kind, state, rank, is_ready, is_not_ready
+"""
 
 
 def totals_of(sums: FleetSums) -> Totals:
@@ -307,71 +270,64 @@ MOST_REASONS = 1_000
 """Most reasons that are counted."""
 
 
-def readiness_of(sums: FleetSums, findings: DataFrame, limits: Limits) -> Readiness:
+def readiness_of(query: Query, sums: FleetSums, limits: Limits) -> Readiness:
     """Return how many groups have moved, could, and could not, and why not."""
     alive = [row for row in sums.rows if row["state"] not in ("Dead", "Simple")]
     classic = [row for row in alive if row["kind"] == "classic"]
     not_ready = sum(row["groups"] for row in classic if row["is_not_ready"])
     ready = sum(row["groups"] for row in classic if row["is_ready"] and not row["is_not_ready"])
     total = sum(row["groups"] for row in classic)
-    reasons, left = _reasons(findings.where(f"finding = '{NOT_READY}'"), limits)
+    rows = query.rows(_REASONS, limits.reason_groups)
+    reasons = tuple(
+        Reason(row["why"] or "", row["example"] or "", row["groups"], tuple(map(key_of, row["keys"])))
+        for row in rows[: limits.reasons]
+    )
     return Readiness(
         moved=sum(row["groups"] for row in alive) - total,
         ready=ready,
         not_ready=not_ready,
         unknown=total - ready - not_ready,
         reasons=reasons,
-        reasons_left_out=left,
+        reasons_left_out=len(rows) - len(reasons),
     )
 
 
-def _reasons(findings: DataFrame, limits: Limits) -> tuple[tuple[Reason, ...], int]:
-    from pyspark.sql import functions as f
-
-    why = f.when(f.length("advice") > 0, f.col("advice")).otherwise(f.col("sentence")).alias("advice")
-    keys = f.slice(f.array_sort(f.collect_set(f.struct(*KEY))), 1, limits.reason_groups).alias("keys")
-    example = f.min_by("sentence", f.struct(*KEY)).alias("example")
-    counted = findings.select(*KEY, "sentence", why).groupBy("advice").agg(f.count("*").alias("groups"), example, keys)
-    rows = counted.orderBy(f.desc("groups"), "advice").limit(MOST_REASONS).collect()
-    reasons = tuple(
-        Reason(row["advice"] or "", row["example"] or "", row["groups"], tuple(GroupKey(*key) for key in row["keys"]))
-        for row in rows[: limits.reasons]
-    )
-    return reasons, max(0, len(rows) - len(reasons))
+_REASONS = f"""
+SELECT CASE WHEN length(advice) > 0 THEN advice ELSE sentence END AS why, count(*) AS groups,
+    arg_min(sentence, ({_KEY})) AS example,
+    list_sort(list(DISTINCT {struct_of(KEY)}))[1 : CAST($1 AS INTEGER)] AS keys
+FROM findings WHERE finding = '{NOT_READY}' GROUP BY why ORDER BY groups DESC, why LIMIT {MOST_REASONS}
+"""
 
 
 # -- findings
 
+_COUNTED = f"""
+SELECT finding, count(DISTINCT ({_KEY})) AS groups,
+    {", ".join(f"count_if(severity = '{name}')::BIGINT AS {name}" for name in SEVERITIES)}
+FROM findings GROUP BY finding
+"""
+_ORDER = f"ORDER BY {_RANK}, value DESC NULLS LAST, {_KEY}, from_ms, finding"
+_FOUND = f"""
+SELECT findings.* EXCLUDE (evidence), len(evidence) AS records,
+    row_number() OVER (PARTITION BY finding {_ORDER}) AS place,
+    row_number() OVER (PARTITION BY {_KEY} {_ORDER}) AS place_in_group,
+    CASE WHEN place <= $1 THEN evidence[1 : CAST($3 AS INTEGER)] END AS evidence
+FROM findings
+QUALIFY place <= $1 OR (place_in_group <= $2 AND ({_KEY}) IN (SELECT ({_KEY}) FROM marked))
+ORDER BY finding, place
+"""
+
 
 def _rules(
-    findings: DataFrame, active: Iterable[GroupKey], limits: Limits
+    query: Query, active: Iterable[GroupKey], limits: Limits
 ) -> tuple[tuple[RuleFindings, ...], tuple[Finding, ...]]:
     """Return the findings of each rule, and further findings of the worst groups."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    severities = [f.count_if(f.col("severity") == name).alias(name) for name in SEVERITIES]
-    groups = f.count_distinct(f.struct(*KEY)).alias("groups")
-    counted = {row["finding"]: row for row in findings.groupBy("finding").agg(groups, *severities).collect()}
-    order = [f.col("rank"), f.col("value").desc_nulls_last(), *map(f.col, KEY), f.col("from_ms"), f.col("finding")]
-    placed = (
-        _marked(findings, active)
-        .withColumn("rank", severity_place())
-        .withColumn("place", f.row_number().over(Window.partitionBy("finding").orderBy(*order)))
-        .withColumn("place_in_group", f.row_number().over(Window.partitionBy(*KEY).orderBy(*order)))
-    )
-    is_worst = f.col("place") <= limits.findings_of_a_rule
-    is_of_active = f.col("is_marked") & (f.col("place_in_group") <= limits.findings_of_a_group)
-    rows = (
-        placed.where(is_worst | is_of_active)
-        .withColumn("records", f.size("evidence"))
-        .withColumn("evidence", f.when(is_worst, f.slice("evidence", 1, limits.evidence)))
-        .orderBy("finding", "place")
-        .collect()
-    )
+    query.put_keys("marked", active)
+    counted = {row["finding"]: row for row in query.rows(_COUNTED)}
     shown: dict[str, list[Finding]] = {}
     further: list[Finding] = []
-    for row in rows:
+    for row in query.rows(_FOUND, limits.findings_of_a_rule, limits.findings_of_a_group, limits.evidence):
         is_shown = row["place"] <= limits.findings_of_a_rule
         (shown.setdefault(row["finding"], []) if is_shown else further).append(_finding(row))
     rules = []
@@ -383,7 +339,7 @@ def _rules(
 
 
 def _finding(row: Any) -> Finding:
-    evidence = tuple(Evidence(*record) for record in row["evidence"] or ())
+    evidence = tuple(Evidence(**record) for record in row["evidence"] or ())
     return Finding(
         key=key_of(row),
         rule=row["finding"],
@@ -400,21 +356,23 @@ def _finding(row: Any) -> Finding:
 
 # -- what was read
 
+_READ = f"""
+SELECT source, kind, CAST(sum(records) AS BIGINT) AS records, CAST(sum(tombstones) AS BIGINT) AS tombstones
+FROM counts GROUP BY source, kind LIMIT {MOST_COUNTS}
+"""
+_QUARANTINED = "SELECT reason, count(*) AS count FROM quarantine GROUP BY reason ORDER BY count DESC, reason LIMIT 12"
 
-def _read(counts: DataFrame, quarantine: DataFrame, hours_outside: int) -> Read:
-    from pyspark.sql import functions as f
 
-    summed = [f.sum(name).alias(name) for name in ("records", "tombstones")]
-    rows = counts.groupBy("source", "kind").agg(*summed).limit(MOST_COUNTS).collect()
+def _read(query: Query, hours_outside: int) -> Read:
+    rows = query.rows(_READ)
     kinds: dict[str, int] = {}
     for row in rows:
         kinds[row["kind"]] = kinds.get(row["kind"], 0) + row["records"]
-    reasons = quarantine.groupBy("reason").count().orderBy(f.desc("count"), "reason").limit(12).collect()
     return Read(
         sources=tuple(sorted({row["source"] for row in rows})),
         records=sum(row["records"] for row in rows),
         tombstones=sum(row["tombstones"] for row in rows),
         kinds=tuple(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))),
-        quarantined=tuple((row["reason"] or "", row["count"]) for row in reasons),
+        quarantined=tuple((row["reason"] or "", row["count"]) for row in query.rows(_QUARANTINED)),
         hours_outside=hours_outside,
     )

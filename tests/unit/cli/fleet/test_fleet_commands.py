@@ -10,9 +10,8 @@ from shutil import rmtree
 import pytest
 from tests.unit.fleet.published import publish
 
-from kohort.cli.fleet.fleet_session import SHORT_BYTES, are_short, first_line
+from kohort.cli.fleet.fleet_session import first_line
 from kohort.cli.main import main
-from kohort.fleet.inputs import Input
 from kohort.fleet.schema import FINDINGS
 
 FOUND = [
@@ -49,6 +48,10 @@ def tables(tmp_path: Path) -> Path:
         (["run", "--tables", "DIR", "FULL", "--report", "gone/a.html"], "is no directory that can be written to"),
         (["run", "--tables", "DIR", "FULL", "--command-config", "gone.properties"], "gone.properties: No such file"),
         (["run", "--tables", "DIR", "FULL", "--storage-config", "gone.properties"], "gone.properties: No such file"),
+        (
+            ["run", "--tables", "DIR", "FULL", "--conf", "a=b"],
+            "--conf is a setting of Spark, which starts with --master",
+        ),
         (["demo", "--out", "DIR", "--tables", "MADE"], "a demo needs a place of its own"),
         (["generate", "FULL"], "is not empty: a fleet is written into a directory of its own"),
         (["generate", "DIR", "--days", "2"], "days=2: a fleet has at least 8"),
@@ -148,15 +151,3 @@ def test_a_failure_in_an_executor_is_reported_by_its_last_line() -> None:
     )
     assert first_line(printed) == "kohort.model.errors.KafkaError: no broker answers"
     assert first_line(RuntimeError("")) == "RuntimeError"
-
-
-def test_a_run_is_short_by_what_is_to_be_read_and_never_of_a_cluster(tmp_path):
-    folder = tmp_path / "__consumer_offsets-3"
-    folder.mkdir()
-    (folder / "0.log").write_bytes(b"few")
-    given = Input("segment", "a", (str(tmp_path),))
-    assert are_short([given])
-    assert not are_short([given, Input("cluster", "b", ("here:9092",))])
-    with (folder / "1.log").open("wb") as file:
-        file.truncate(SHORT_BYTES)  # a hole: it takes no room
-    assert not are_short([given])

@@ -5,42 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from tests.spark.uncompiled import uncompiled
 
-from kohort.cli.fleet import fleet_commands
 from kohort.cli.main import main
-
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_rows(spark: SparkSession) -> Iterator[SparkSession]:
-    """Nothing here has rows enough for compiled queries; the demo, in its own process, compiles them as ever."""
-    with uncompiled(spark) as session:
-        yield session
-
 
 FLEET = [sys.executable, "-m", "kohort.cli", "fleet"]
 GROUPS = 20
 """As many as take a second to make, and have something to be found in them."""
-
-
-@pytest.fixture
-def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands of this process take the session of the tests, which is there already."""
-
-    @contextmanager
-    def started(*_: Any, **__: Any) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr(fleet_commands, "started", started)
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +25,13 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def demo(out: Path) -> dict[str, Any]:
     """What the demo of a small fleet says."""
-    demo = ["demo", "--groups", f"{GROUPS}", "--seed", "3", "--out", str(out), "--json", "--master", "local[2]"]
+    demo = ["demo", "--groups", f"{GROUPS}", "--seed", "3", "--out", str(out), "--json"]
     outcome = subprocess.run([*FLEET, *demo], capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr
     stages = ("read the records", "applied the rules", "gathered the report")
-    for stage in (f"made {GROUPS} groups", "starting Spark", *stages):
+    for stage in (f"made {GROUPS} groups", *stages):
         assert f"kohort: {stage}" in outcome.stderr
+    assert "Spark" not in outcome.stderr
     return dict(json.loads(outcome.stdout))
 
 
@@ -78,18 +53,16 @@ def test_the_demo_goes_from_a_made_fleet_to_its_report(demo: dict[str, Any], out
     assert page.count("data-plot=") > 3
 
 
-def test_a_run_on_what_was_read_changes_nothing_and_starts_no_spark(
+def test_a_run_on_what_was_read_changes_nothing(
     demo: dict[str, Any], out: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = files(out / "tables")
     assert main(["fleet", "run", "--tables", f"{out / 'tables'}", f"demo={out / 'log'}"]) == 0
     printed = capfd.readouterr()
     assert f"nothing new: {out / 'tables'} stays as run {demo['run']} left it" in printed.out
-    assert "starting Spark" not in printed.err
     assert files(out / "tables") == before
 
 
-@pytest.mark.usefixtures("shared")
 def test_a_report_is_one_document_too(demo: dict[str, Any], out: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "report", "--tables", f"{out / 'tables'}", "--json"]) == 0
     written = json.loads(capfd.readouterr().out)

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import pytest
-from pyspark.sql import DataFrame, SparkSession
-from tests.spark.uncompiled import uncompiled
+import pyarrow as pa
 
 from kohort.fleet.report.fleet_report import FleetReport, GroupKey, Limits, Span
 from kohort.fleet.report.page import page
 from kohort.fleet.report.report_queries import gather
 from kohort.fleet.report.summary import document, headline, points
-from kohort.fleet.schema import HOUR_MS, Table
-
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_rows(spark: SparkSession) -> Iterator[SparkSession]:
-    """Nothing here has rows enough for compiled queries."""
-    with uncompiled(spark) as session:
-        yield session
-
+from kohort.fleet.schema import HOUR_MS, Evidence, Table
 
 START_MS = 1_793_664_000_000
 """3 November 2026 00:00 UTC."""
@@ -33,11 +21,11 @@ MINUTE_MS = 60_000
 Row = Mapping[str, Any]
 
 
-def frame(spark: SparkSession, table: Table, rows: list[Row]) -> DataFrame:
-    """Return rows as a table's DataFrame; what a row does not say is null."""
+def relation(table: Table, rows: list[Row]) -> pa.Table:
+    """Return rows as a table; what a row does not have is null."""
     unknown = {name for row in rows for name in row} - set(table.names)
     assert not unknown, unknown
-    return spark.createDataFrame([tuple(row.get(name) for name in table.names) for row in rows], table.ddl)
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=table.arrow())
 
 
 def hour(group: str, number: int, **fields: Any) -> Row:
@@ -53,21 +41,20 @@ def found(name: str, rule: str, severity: str, **fields: Any) -> Row:
     return {"source": "a", "group": name, "finding": rule, "severity": severity, **fields_of_all, **fields}
 
 
-def gathered(spark: SparkSession, limits: Limits | None = None, **tables: list[Row]) -> FleetReport:
+def gathered(limits: Limits | None = None, **tables: list[Row]) -> FleetReport:
     """Return the report of tables; those that are not given are empty."""
-    return gather(lambda table: frame(spark, table, tables.get(table.name, [])), now_ms=NOW_MS, limits=limits)
+    return gather(lambda table: relation(table, tables.get(table.name, [])), now_ms=NOW_MS, limits=limits)
 
 
-def test_an_empty_fleet_has_a_report(spark: SparkSession) -> None:
-    report = gathered(spark)
+def test_an_empty_fleet_has_a_report() -> None:
+    report = gathered()
     assert report.totals.groups == 0
     assert "No group was found" in page(report)
     assert document(report)["rules"] == []
 
 
-def test_hours_are_added_up_by_group_and_ranked(spark: SparkSession) -> None:
+def test_hours_are_added_up_by_group_and_ranked() -> None:
     report = gathered(
-        spark,
         Limits(ranked_groups=1, heat_groups=1),
         groups=[group("calm"), group("busy", lag=7), group("worse")],
         group_hours=[
@@ -87,10 +74,9 @@ def test_hours_are_added_up_by_group_and_ranked(spark: SparkSession) -> None:
     assert report.groups[1].activity == ((0, 3), (2, 2))
 
 
-def test_groups_with_the_worst_findings_come_first_and_the_rest_is_counted(spark: SparkSession) -> None:
-    evidence = [(7, offset, START_MS, f"record {offset}") for offset in range(9)]
+def test_groups_with_the_worst_findings_come_first_and_the_rest_is_counted() -> None:
+    evidence = [Evidence(7, offset, START_MS, f"record {offset}")._asdict() for offset in range(9)]
     report = gathered(
-        spark,
         Limits(groups=2, findings_of_a_rule=1, evidence=4),
         groups=[group("a"), group("b"), group("c")],
         group_hours=[hour("a", 0, rebalances=9, unowned_partition_seconds=99.0)],
@@ -119,9 +105,8 @@ def test_groups_with_the_worst_findings_come_first_and_the_rest_is_counted(spark
     assert "1 group without anything remarkable left out" in text
 
 
-def test_hours_of_a_clock_that_jumped_do_not_stretch_the_report(spark: SparkSession) -> None:
+def test_hours_of_a_clock_that_jumped_do_not_stretch_the_report() -> None:
     report = gathered(
-        spark,
         groups=[group("a")],
         group_hours=[
             *(hour("a", number, rebalances=1) for number in range(50)),
@@ -145,9 +130,8 @@ def owned(partition: int, member: str, start: int, end: int | None, of: str = "a
     }  # fmt: skip
 
 
-def test_a_timeline_is_of_the_worst_hour_and_cut_to_it(spark: SparkSession) -> None:
+def test_a_timeline_is_of_the_worst_hour_and_cut_to_it() -> None:
     report = gathered(
-        spark,
         Limits(timeline_partitions=2),
         groups=[group("a")],
         group_hours=[
@@ -174,12 +158,11 @@ def test_a_timeline_is_of_the_worst_hour_and_cut_to_it(spark: SparkSession) -> N
     assert "01:10:00 for 1 min" in page(report)
 
 
-def test_a_group_without_members_leaves_no_partition_without_an_owner(spark: SparkSession) -> None:
+def test_a_group_without_members_leaves_no_partition_without_an_owner() -> None:
     def event(minute: int, name: str) -> Row:
         return {"source": "a", "group": "a", "event": name, "at_ms": START_MS + minute * MINUTE_MS, "offset": minute}
 
     report = gathered(
-        spark,
         groups=[group("a")],
         group_hours=[hour("a", 0, rebalances=1, unowned_partition_seconds=1.0)],
         ownership=[
@@ -199,9 +182,8 @@ def test_a_group_without_members_leaves_no_partition_without_an_owner(spark: Spa
     assert "00:30:00 for 1 min" in page(report)
 
 
-def test_report_counts_records_tombstones_and_quarantined_input(spark: SparkSession) -> None:
+def test_report_counts_records_tombstones_and_quarantined_input() -> None:
     report = gathered(
-        spark,
         groups=[group("a")],
         counts=[
             {"source": "a", "partition": 0, "kind": "offset commit", "records": 5, "tombstones": 1},
@@ -214,9 +196,8 @@ def test_report_counts_records_tombstones_and_quarantined_input(spark: SparkSess
     assert "2 × CRC does not match" in page(report)
 
 
-def test_a_partition_without_an_owner_for_the_whole_hour_is_drawn_empty(spark: SparkSession) -> None:
+def test_a_partition_without_an_owner_for_the_whole_hour_is_drawn_empty() -> None:
     report = gathered(
-        spark,
         groups=[group("a")],
         group_hours=[hour("a", 1, rebalances=1, unowned_partition_seconds=3600.0, partitions=2)],
         ownership=[
@@ -231,9 +212,8 @@ def test_a_partition_without_an_owner_for_the_whole_hour_is_drawn_empty(spark: S
     assert "01:00:00 for 1 h" in page(report)
 
 
-def test_a_classic_group_that_is_not_ready_can_wait(spark: SparkSession) -> None:
+def test_a_classic_group_that_is_not_ready_can_wait() -> None:
     report = gathered(
-        spark,
         groups=[group("a"), group("b"), group("c"), group("d", kind="consumer")],
         findings=[
             found("a", "not_ready_for_consumer", "warning", sentence="its assignor is its own", advice="take Kafka's"),
