@@ -40,6 +40,19 @@ def test_a_query_whose_checkpoint_was_deleted_fails_and_names_both_ways(topic: T
     topic.run(scenario())
 
 
+def test_a_partition_that_was_added_before_the_new_checkpoint_is_read_whole(topic: Topic) -> None:
+    """The group had begun: "latest" is for what existed then."""
+    topic.fill(30)
+    topic.run(read_all(topic))
+    topic.grow(4)
+
+    async def scenario() -> None:
+        async with Job(topic, startingOffsets="latest", onNewCheckpoint="group") as job:
+            assert await job.batch() == {3: (0, 4)}
+
+    topic.run(scenario())
+
+
 def test_a_group_whose_offsets_were_reset_is_begun_there_by_a_new_checkpoint(topic: Topic) -> None:
     topic.fill(30)
 

@@ -303,6 +303,10 @@ class _TopicRecreated(KafkaError):
         )
 
 
+ADVICE = "; start from an offset that exists, or keep records longer (retention.ms)"
+"""How the sentence about an offset out of range ends; a caller with an option of its own names that instead."""
+
+
 class _OutOfRange(KafkaError):
     """The broker does not hold the offset asked for, only those from `start` up to `end`."""
 
@@ -310,8 +314,7 @@ class _OutOfRange(KafkaError):
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"offset {wanted.position} of {wanted.partition} is out of range, the broker holds {start} to {end}:"
-            " retention deleted the records, or the topic was deleted and created again; start from an offset that"
-            " exists, or keep records longer (retention.ms)",
+            f" retention deleted the records, or the topic was deleted and created again{ADVICE}",
         )
         self.start = start
         self.end = end

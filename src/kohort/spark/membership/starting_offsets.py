@@ -43,6 +43,7 @@ class StartingOffsets:
         self.mark = JOB
         self.guard: StateGuard = NO_STATE
         self._existing: frozenset[TopicPartition] = frozenset()
+        self._is_pattern = False
         self._checkpoint: Checkpoint | None = None
         self._new: NewCheckpoint | None = None
         self._is_latest = False
@@ -58,6 +59,8 @@ class StartingOffsets:
             found = await fetch_committed(self._cluster, self._group_id, sorted(self._existing))
             self._new = NewCheckpoint(self._group_id, on_new, str(choice), found)
             self._is_latest = choice.end == LATEST
+            if self._is_latest and on_new != "startingOffsets":  # the query continues what the group has begun
+                self.policy.see(self._not_later(found))
         elif checkpoint.last.places and checkpoint.is_followed:
             self.policy.see(())
 
@@ -69,17 +72,25 @@ class StartingOffsets:
     async def see(self, partitions: Iterable[TopicPartition], *, is_pattern: bool) -> None:
         """Remember which partitions exist when the job starts. Raises KafkaError.
 
-        A ResetPolicy has no checkpoint, so the group's commits show what came later (KIP-1327): it has committed
-        other partitions of the topic, or, with a pattern, of any topic.
+        A ResetPolicy has no checkpoint, and that of a query may be new: then the group's commits show what came later
+        (KIP-1327), since it has committed other partitions of the topic, or, with a pattern, of any topic.
         """
-        self._existing = old = frozenset(partitions)
+        self._existing = frozenset(partitions)
+        self._is_pattern = is_pattern
         if isinstance(self.policy, ResetPolicy) and self.policy.reset == "latest":
-            committed = await fetch_committed(self._cluster, self._group_id, sorted(old))
-            topics = {each.topic for each in committed}
-            old = frozenset(
-                each for each in old if each in committed or (not committed if is_pattern else each.topic not in topics)
-            )
-        self.policy.see(old)
+            found = await fetch_committed(self._cluster, self._group_id, sorted(self._existing))
+            self.policy.see(self._not_later(found))
+        else:
+            self.policy.see(self._existing)
+
+    def _not_later(self, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> Partitions:
+        """Return the existing partitions that were there when the group began, as its commits show."""
+        topics = {each.topic for each in committed}
+        return frozenset(
+            each
+            for each in self._existing
+            if each in committed or (not committed if self._is_pattern else each.topic not in topics)
+        )
 
     async def find(
         self,

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kohort.client.arguments import bootstrap_addresses
 from kohort.client.cluster.offset_specs import ISOLATION
-from kohort.client.consumer.range_reader import RangeReader, read_ranges
+from kohort.client.consumer.range_reader import ADVICE, RangeReader, read_ranges
 from kohort.client.decode.arrow_decoder import Decoder, default_decoder, iter_arrow
 from kohort.client.decode.plain_decoder import HEADERS, TIMESTAMP
 from kohort.model.errors import ErrorCode, KafkaError
@@ -158,7 +158,8 @@ def read_rows_by_range(
     except KafkaError as error:
         if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_ID):
             raise
-        raise KafkaError(error.code, f"{error.text}; failOnDataLoss=false skips what is lost") from None
+        what = error.text.removesuffix(ADVICE)
+        raise KafkaError(error.code, f"{what}; failOnDataLoss=false skips what is lost") from None
     finally:
         fetched.close()
 
