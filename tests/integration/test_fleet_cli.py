@@ -12,6 +12,8 @@ import pytest
 
 from kohort.cli.main import main
 
+pytestmark = pytest.mark.timeout(900)
+
 FLEET = [sys.executable, "-m", "kohort.cli", "fleet"]
 GROUPS = 20
 """As many as take a second to make, and have something to be found in them."""

@@ -19,6 +19,8 @@ from kohort.model.ids import TopicPartition
 from kohort.sync import Admin, Consumer
 from kohort.wire.record_batches import iter_batches
 
+pytestmark = pytest.mark.timeout(900)
+
 SCENARIOS = (
     "eager",
     "gone",
