@@ -38,17 +38,20 @@ START_S = 600
 STARTS_BROKEN = 0.1
 """The share of kills of jobs that may fall into their starts."""
 
-REST_S = 100
+REST_S = 240
 """How long tables may stand still after the last kill before jobs count as hung."""
 
 REST_LOOK_S = 4
 
-ANEW_S = 90
+ANEW_S = 240
 """How long jobs may run on after their topic was made anew: longer than a session and a look at metadata."""
 
 PROGRESS_S = 10
 READ_S = 25
 ERA_S = 1200
+OURS, ANY = re.compile(r"kohort(\.\w+)+: "), re.compile(r"[A-Za-z_][\w.]*(: |$)")
+"""How the last line of a Python error begins: one of kohort, which Spark prints more lines after, or any."""
+
 WRITERS = (("kohort", True), ("librdkafka", True), ("librdkafka", False))
 """Libraries of the writers, and whether they write in transactions, of which they abort some."""
 
@@ -466,11 +469,10 @@ class Run:
 def sentence(complaint: str) -> str:
     """Return the last error that a program wrote: the line of its kind and text, with what follows it."""
     lines = [line for line in complaint.splitlines() if line.strip()]
-    for number in range(len(lines) - 1, -1, -1):
-        if re.match(
-            r"[A-Za-z_][\w.]*(?:Error|Exception|Broken|Fenced|Failed|Mismatch|Interrupt|\w+)(?:: |$)", lines[number]
-        ):
-            return "\n".join(lines[number:])
+    for pattern in (OURS, ANY):
+        for number in range(len(lines) - 1, -1, -1):
+            if pattern.match(lines[number]):
+                return "\n".join(lines[number:])
     return "\n".join(lines[-3:])
 
 
