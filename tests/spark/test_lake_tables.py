@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -397,7 +398,7 @@ def test_a_storage_that_refuses_moves_no_offset(spark, kind, tmp_path, monkeypat
         patch.setattr(table, "_commit_once", refused)
         with pytest.raises(
             TableBroken,
-            match=r"took no rows of group g, flights-0 from 10 to 20: no space left on device\. No offset has moved",
+            match=r"did not confirm the rows of group g, flights-0 from 10 to 20: no space left on device\. Rows and",
         ):
             table.append(spark.range(10, 20), "g", {P: step(10, 20)})
     assert stored(table, "g", [P]) == {P: 10}
@@ -414,8 +415,48 @@ def test_others_that_always_come_first_end_the_round_in_a_sentence(spark, kind, 
         raise race_lost(kind)("another was first")
 
     monkeypatch.setattr(table, "_commit_once", late)
-    with pytest.raises(TableBroken, match=r"took no rows of group g, .*: others committed first for 0\.2 s: another"):
+    with pytest.raises(TableBroken, match=r"did not confirm the rows .*: others committed first for 0\.2 s: another"):
         table.append(spark.range(10, 20), "g", {P: step(10, 20)})
+
+
+def test_a_look_up_that_fails_once_is_made_again(spark, kind, tmp_path, monkeypatch):
+    lake_table(kind, tmp_path).append(spark.range(10), "g", {P: step(None, 10)})
+    table, faults = lake_table(kind, tmp_path), [OSError("cut"), OSError("cut"), OSError("cut"), OSError("cut")]
+
+    def cut(look, *given):
+        if faults:
+            raise faults.pop()
+        return look(*given)
+
+    monkeypatch.setattr(table, "_load", partial(cut, table._load))
+    monkeypatch.setattr(table, "_found", partial(cut, table._found))
+    with pytest.raises(TableBroken, match="cannot be read for group g: cut"):
+        stored(table, "g", [P])
+    assert stored(table, "g", [P]) == {P: 10}
+    faults.append(OSError("cut"))
+    table.append(spark.range(10, 20), "g", {P: step(10, 20)})
+    assert ids(table) == list(range(20))
+
+
+def test_a_commit_whose_outcome_cannot_be_seen_is_not_reported_as_refused(spark, kind, tmp_path, monkeypatch):
+    table = lake_table(kind, tmp_path)
+    table.append(spark.range(10), "g", {P: step(None, 10)})
+    commit = table._commit_once
+
+    def gone(*_):
+        raise OSError("no route to host")
+
+    with monkeypatch.context() as patch:
+
+        def cut(*given):
+            commit(*given)
+            patch.setattr(table, "_load", gone)
+            raise OSError("the answer is lost")
+
+        patch.setattr(table, "_commit_once", cut)
+        with pytest.raises(TableBroken, match=r"did not confirm the rows .*: no route to host\. Rows and offsets"):
+            table.append(spark.range(10, 20), "g", {P: step(10, 20)})
+    assert stored(table, "g", [P]) == {P: 20}
 
 
 def test_offsets_can_be_set(spark, kind, tmp_path):

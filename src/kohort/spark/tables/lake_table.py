@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy
 import pyarrow as pa
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 np: Any = numpy
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ROWS_ON_DRIVER = 20_000
 """Rounds of up to this many offsets are written by the application: below it, that is faster than a job's tasks."""
@@ -97,7 +99,7 @@ class LakeTable(ABC):
         Raises TableBroken.
         """
         with self._lock, self._in_a_sentence(f"cannot be read for group {group}"):
-            return self._trusted(group, sorted(partitions)) if self._refresh() else {}
+            return self._looked_up(lambda: self._trusted(group, sorted(partitions)) if self._refresh() else {})
 
     @property
     def rows_in_arrow(self) -> int:
@@ -106,12 +108,12 @@ class LakeTable(ABC):
 
     def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
-        refused = f"took no rows of group {group}, {spans_in(steps)}"
+        refused = f"did not confirm the rows of group {group}, {spans_in(steps)}"
         with self._lock:
             rows = schema_of(frame)
             with self._in_a_sentence(refused):
-                self._make_ready(rows)
-                self._check(group, steps)  # before rows are written
+                self._looked_up(lambda: self._make_ready(rows))
+                self._looked_up(lambda: self._check(group, steps))  # before rows are written
                 plan, layout = self._plan(), self._layout()
             files = self._write(plan, frame, steps)
 
@@ -133,7 +135,7 @@ class LakeTable(ABC):
 
         Raises TableBroken.
         """
-        with self._lock, self._in_a_sentence(f"took no offsets of group {group}"):
+        with self._lock, self._in_a_sentence(f"did not confirm the offsets of group {group}"):
             self._require()
             self._commit([], group, positions_at(offsets))
 
@@ -146,9 +148,9 @@ class LakeTable(ABC):
         """
         columns = change.columns_in(schema_of(frame))
         changes = change.collect(frame)
-        with self._lock, self._in_a_sentence(f"took no changes of group {group}, {spans_in(steps)}"):
-            self._make_ready(columns)
-            self._check(group, steps)
+        with self._lock, self._in_a_sentence(f"did not confirm the changes of group {group}, {spans_in(steps)}"):
+            self._looked_up(lambda: self._make_ready(columns))
+            self._looked_up(lambda: self._check(group, steps))
             kinds = _kinds_of(changes, self._schema())
             fitted(changes.filter(pc.invert(changes[DELETED])), kinds)  # a deletion needs no more than its key
             changes = fitted(changes, pa.schema([each.with_nullable(True) for each in kinds]))
@@ -234,6 +236,17 @@ class LakeTable(ABC):
         check_steps(repr(self), group, self._found(group, steps), steps)
 
     # The table as it is
+
+    def _looked_up(self, look: Callable[[], T]) -> T:
+        """Return what a look at the table returns; after a fault of the storage or the catalog it is tried again."""
+        for _ in range(TRIES - 1):
+            try:
+                return look()
+            except (Fenced, TableBroken, self._conflict):
+                raise
+            except Exception as error:
+                log.warning("%r is looked up again: %s", self, reason_of(error))
+        return look()
 
     def _require(self) -> None:
         if not self._refresh():
@@ -384,7 +397,7 @@ class LakeTable(ABC):
 
     def _in_a_sentence(self, what: str) -> AbstractContextManager[None]:
         """Raise what libraries and storage raise as a TableBroken that names the table, and advises what to do."""
-        advice = "No offset has moved: see to its storage and its catalog, and start the job again"
+        advice = "Rows and offsets come together or not at all: see to storage and catalog, and start the job again"
         return in_a_sentence(repr(self), what, advice, (Exception,), unless=(BadChange,))
 
 
