@@ -14,7 +14,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from interop.lake_torture.jobs import JOBS, OURS
+from interop.lake_torture.jobs import JOBS, USUAL
 from interop.lake_torture.run import Run, summary
 from interop.seeded_run import SeededRun, carry_out, options
 
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     """Run for the time that is asked for."""
     parser = options("interop.lake_torture", __doc__)
     parser.add_argument(
-        "--jobs", default=",".join(OURS), help=f"which jobs: {', '.join(JOBS)} (default: {','.join(OURS)})"
+        "--jobs", default=",".join(USUAL), help=f"which jobs: {', '.join(JOBS)} (default: {','.join(USUAL)})"
     )
     parser.add_argument(
         "--broker", choices=("kohort", "apache"), default="kohort", help="whose broker (default: kohort)"
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
             )
             run.go()
         if asked.is_json:
-            print(json.dumps({"seed": asked.seed, "minutes": asked.minutes, **summary(run)}, indent=2))
+            print(json.dumps({"seed": asked.seed, **summary(run)}, indent=2))
         else:
             _print(run, asked.folder)
         return not run.findings

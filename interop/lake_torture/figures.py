@@ -20,6 +20,10 @@ JOBS = {
     "iceberg": "`GroupStream` into Iceberg",
     "postgres": "`GroupStream` into PostgreSQL",
     "spark-delta": "Spark's Kafka source, Delta's sink",
+    "delta-merge": "`GroupStream`, upserts into Delta",
+    "iceberg-merge": "`GroupStream`, upserts into Iceberg",
+    "delta-state": "a query with state, bound to its checkpoint, into Delta",
+    "delta-cluster": "`GroupStream` into Delta, tasks in executors",
     "connect": "Iceberg's sink for Kafka Connect",
 }
 HEAD = """Rows of a topic in tables after kills; each must be there once

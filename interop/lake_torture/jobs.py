@@ -208,8 +208,11 @@ def iceberg_connect(services: Services, folder: Path, table: str) -> Job:
     return Job(name, programs, readers, is_ours=False, tend=cluster.tend)
 
 
-OURS = ("delta", "iceberg", "postgres", "delta-merge", "iceberg-merge", "delta-state", f"delta-{CLUSTER}")
+OURS = ("delta", "iceberg", "postgres", "delta-merge", "delta-state", "iceberg-merge", f"delta-{CLUSTER}")
 """Our jobs, by the format of the table and by what they do: they add rows, or the name has what else."""
+
+USUAL = OURS[:5]
+"""What a machine of two cores and some memory can run beside each other: five jobs are ten applications."""
 
 OTHERS = {"spark-delta": spark_delta, "iceberg-connect": iceberg_connect}
 JOBS = (*OURS, *OTHERS)

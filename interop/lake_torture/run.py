@@ -34,8 +34,8 @@ from kohort.sync import Admin
 SETTLING_S = 5
 """After every job has stored something, before the first kill."""
 
-START_S = 600
-STARTS_BROKEN = 0.1
+START_S = 1500
+STARTS_BROKEN = 0.05
 """The share of kills of jobs that may fall into their starts."""
 
 REST_S = 240
@@ -49,7 +49,7 @@ ANEW_S = 240
 PROGRESS_S = 10
 READ_S = 25
 ERA_S = 1200
-OURS, ANY = re.compile(r"kohort(\.\w+)+: "), re.compile(r"[A-Za-z_][\w.]*(: |$)")
+OF_KOHORT, ANY = re.compile(r"kohort(\.\w+)+: "), re.compile(r"[A-Za-z_][\w.]*(: |$)")
 """How the last line of a Python error begins: one of kohort, which Spark prints more lines after, or any."""
 
 WRITERS = (("kohort", True), ("librdkafka", True), ("librdkafka", False))
@@ -74,6 +74,7 @@ class Run:
         self.endings: Counter[str] = Counter()
         self.findings: list[Finding] = []
         self.counts: dict[str, Counts] = {}
+        self.minutes = 0.0  # for how long there were kills
         self.jobs: list[Job] = []
         self.writers: list[Program] = []
         self._folder = folder
@@ -167,6 +168,7 @@ class Run:
         began_s = time.monotonic() - from_s
         reported_s = read_s = time.monotonic()
         while (passed_s := time.monotonic() - began_s) < until_s:
+            self.minutes = passed_s / 60
             if left and left[-1].at_s <= passed_s:
                 fault = left.pop()
                 if self._carry_out(fault):
@@ -188,14 +190,9 @@ class Run:
         """Begin one fault; return whether it took effect."""
         services, choice, over_s = self._services, fault.choice, time.monotonic() + fault.lasts_s
         match fault.kind:
-            case Kind.DRIVER:
-                return self._chosen(choice).crash()
-            case Kind.JAVA:
+            case Kind.DRIVER | Kind.JAVA | Kind.TASK | Kind.STOP:
                 program = self._chosen(choice)
-                program.expect_end()
-                return self._kill_some(program, b"java")
-            case Kind.TASK:
-                return self._kill_some(self._chosen(choice), b"pyspark.daemon")
+                return program is not None and self._strike(fault.kind, program, over_s)
             case Kind.EXECUTOR:
                 found = services.executors()
                 return bool(found) and end(found[int(choice * len(found))])
@@ -205,8 +202,6 @@ class Run:
             case Kind.POINT:
                 self._arm(choice)
                 return False  # it is counted when it springs
-            case Kind.STOP:
-                return self._stop(self._chosen(choice), over_s)
             case Kind.BROKER:
                 return self._kill_server("broker", services.broker.kill, services.broker.start_again, over_s)
             case Kind.STORE:
@@ -218,12 +213,27 @@ class Run:
         gate = {Kind.CUT_BROKER: "broker", Kind.CUT_STORE: "store", Kind.CUT_POSTGRES: "postgres"}[fault.kind]
         return services.gates[gate].cut(choice, self._random) > 0
 
-    def _chosen(self, choice: float) -> Program:
-        """Return the program that a fault strikes: one that has stored something, most of the time."""
+    def _chosen(self, choice: float) -> Program | None:
+        """Return the program that a fault strikes: one that has stored something since its start, if there is any.
+
+        A share of the faults strikes any; else a slow machine would do nothing but start.
+        """
         programs = [each for job in self.jobs for each in job.programs]
-        if self._random.random() > STARTS_BROKEN:  # else a slow machine would do nothing but start
-            programs = [each for each in programs if each.has_worked] or programs
-        return programs[int(choice * len(programs))]
+        if self._random.random() > STARTS_BROKEN:
+            programs = [each for each in programs if each.has_worked]
+        return programs[int(choice * len(programs))] if programs else None
+
+    def _strike(self, kind: Kind, program: Program, over_s: float) -> bool:
+        """Kill a program or some of its processes, or stop it; return whether there was what is struck."""
+        match kind:
+            case Kind.JAVA:
+                program.expect_end()
+                return self._kill_some(program, b"java")
+            case Kind.TASK:
+                return self._kill_some(program, b"pyspark.daemon")
+            case Kind.STOP:
+                return self._stop(program, over_s)
+        return program.crash()
 
     def _kill_some(self, program: Program, name: bytes) -> bool:
         """Kill the processes of a program whose command has a name, but not the program itself."""
@@ -469,7 +479,7 @@ class Run:
 def sentence(complaint: str) -> str:
     """Return the last error that a program wrote: the line of its kind and text, with what follows it."""
     lines = [line for line in complaint.splitlines() if line.strip()]
-    for pattern in (OURS, ANY):
+    for pattern in (OF_KOHORT, ANY):
         for number in range(len(lines) - 1, -1, -1):
             if pattern.match(lines[number]):
                 return "\n".join(lines[number:])
@@ -479,6 +489,7 @@ def sentence(complaint: str) -> str:
 def summary(run: Run) -> dict[str, Any]:
     """Return what a run has tried and found, for JSON."""
     return {
+        "minutes": round(run.minutes, 1),
         "kills": run.kills,
         "tried": dict(run.tried),
         "endings": dict(run.endings),

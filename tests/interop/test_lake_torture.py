@@ -70,11 +70,12 @@ def test_a_seed_repeats_its_schedule_of_a_thousand_kills_an_hour() -> None:
     assert faults != schedule(RULES, 8, 3600)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.spark
 def test_a_minute_of_kills_leaves_each_row_once(tmp_path: Path) -> None:
     object_store.program()
     postgres.program("initdb")
-    command = [sys.executable, "-m", "interop.lake_torture", "--minutes", "1", "--seed", "7", "--keep", str(tmp_path)]
+    command = [sys.executable, "-m", "interop.lake_torture", "--minutes", "1", "--seed", "7"]
+    command += ["--jobs", "delta-cluster,iceberg-merge,postgres", "--keep", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]

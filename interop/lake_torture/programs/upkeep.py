@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from random import Random
 
-PAUSE_S = 4.0
+PAUSE_S = 8.0
 
 
 def of_delta(uri: str) -> list[Callable[[], object]]:
