@@ -10,8 +10,11 @@ from __future__ import annotations
 import json
 import re
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
+
+from interop.lake_torture.account import Name
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "figures.md"
 TITLE = "lake-torture"
@@ -26,16 +29,19 @@ JOBS = {
     "delta-cluster": "`GroupStream` into Delta, tasks in executors",
     "connect": "Iceberg's sink for Kafka Connect",
 }
-HEAD = """Rows of a topic in tables after kills; each must be there once
-([how](../tests/README.md#torture-of-the-tables)). The kills of a seed are those of one schedule for all jobs.
-"After a new topic" is what each job did when its topic was made anew at the end.
+HEAD = """Measured {day}: `python -m interop.lake_torture --json` ([how](../tests/README.md#torture-of-the-tables)),
+two cores that other work kept busy. Each row that a job must make of the log has to be in its table once. A seed has
+one schedule of kills for all jobs; jobs of one run ran beside each other. "After a new topic" is what a job did when
+its topic was made anew in the end.
 
-| job | seed, minutes | kills | rows in the log | missing | more than once | after a new topic |
-|---|---|---|---|---|---|---|
+| run | job | rows due | missing | more than once | of no record | a reader beside it saw | after a new topic |
+|---|---|---|---|---|---|---|---|
 """
+DURING = (Name.GAP, Name.TWICE)
+ANEW = (Name.ALIVE, Name.NO_SENTENCE, Name.CHANGED)
 
 
-def lines(run: dict[str, Any]) -> list[str]:
+def lines(number: int, run: dict[str, Any]) -> list[str]:
     """Return the lines of one run, one for each job."""
     found: dict[str, dict[str, dict[str, int]]] = {}
     for name, counts in run["tables"].items():
@@ -47,24 +53,42 @@ def lines(run: dict[str, Any]) -> list[str]:
     made = []
     for job, eras in found.items():
         total = {key: sum(each[key] for each in eras.values()) for key in ("rows", "missing", "twice", "foreign")}
-        log = total["rows"] - total["twice"] - total["foreign"] + total["missing"]
-        broken = [each for each in run["findings"] if each["job"].startswith(f"{job}_") and "made anew" in each["name"]]
-        anew = "; ".join(f"{each['name']}: {each['detail']}" for each in broken) or "ended with an error"
-        about = f"{run['seed']}, {run['minutes']:g} | {run['kills']:,} | {log:,}"
-        made.append(f"| {JOBS.get(job, job)} | {about} | {total['missing']:,} | {total['twice']:,} | {anew} |\n")
+        due = total["rows"] - total["twice"] - total["foreign"] + total["missing"]
+        of_job = [each for each in run["findings"] if each["job"].startswith(f"{job}_")]
+        beside = sum(each["name"] in DURING and "while jobs ran" in each["detail"] for each in of_job)
+        anew = "; ".join(f"{each['name']} ({each['rows']:,})" for each in of_job if each["name"] in ANEW)
+        cells = [f"{each:,}" for each in (due, total["missing"], total["twice"], total["foreign"])]
+        seen = f"{beside:,} wrong states" if beside else "nothing wrong"
+        cells += [seen, anew or "it ended with an error"]
+        made.append(f"| {number} | {JOBS.get(job, job)} | {' | '.join(cells)} |\n")
     return made
 
 
-def section(runs: list[dict[str, Any]]) -> str:
-    """Return the section."""
-    return f"## {TITLE}\n\n{HEAD}{''.join(line for run in runs for line in lines(run))}"
+def about(number: int, run: dict[str, Any]) -> str:
+    """Return what the kills of one run were."""
+    parts = [f"{what} {count:,}" for what, count in sorted(run["tried"].items()) if not what.startswith("  ")]
+    return (
+        f"- Run {number}: seed {run['seed']}, {run['minutes']:g} minutes, {run['kills']:,} kills: {', '.join(parts)}.\n"
+    )
+
+
+def section(runs: list[dict[str, Any]], notes: str) -> str:
+    """Return the section, and the notes below it, which are written by hand."""
+    numbered = list(enumerate(runs, 1))
+    table = "".join(line for each in numbered for line in lines(*each))
+    kills = "".join(about(*each) for each in numbered)
+    return f"## {TITLE}\n\n{HEAD.format(day=date.today())}{table}\n{kills}{notes}"
 
 
 def main(files: list[str]) -> int:
-    """Write the section, in place of an earlier one."""
+    """Write the section in place of an earlier one, whose notes stay."""
     before = PAGE.read_text()
-    rest = re.sub(rf"^## {TITLE}\n.*?(?=^## |\Z)", "", before, flags=re.MULTILINE | re.DOTALL).rstrip()
-    PAGE.write_text(f"{rest}\n\n{section([json.loads(Path(each).read_text()) for each in files])}")
+    pattern = rf"^## {TITLE}\n.*?(?=^## |\Z)"
+    old = re.search(pattern, before, flags=re.MULTILINE | re.DOTALL)
+    notes = re.findall(r"^- (?!Run \d).*\n(?:  .*\n)*", old[0] if old else "", flags=re.MULTILINE)
+    rest = re.sub(pattern, "", before, flags=re.MULTILINE | re.DOTALL).rstrip()
+    made = section([json.loads(Path(each).read_text()) for each in files], "".join(notes))
+    PAGE.write_text(f"{rest}\n\n{made}")
     return 0
 
 
