@@ -64,11 +64,11 @@ def by_kohort(
 ) -> DataFrame:
     """Return exact offset ranges through our source."""
     from kohort.spark.rows.read_settings import ReadSettings
-    from kohort.spark.rows.rounds import OffsetRange
+    from kohort.spark.rows.rounds import OffsetRange, Round
     from kohort.spark.source.round_frames import frame_on_executors
 
     ranges = [OffsetRange(TopicPartition(topic, each), starts[each], stops[each]) for each in sorted(stops)]
-    return frame_on_executors(spark, ReadSettings(broker.bootstrap), ranges)
+    return frame_on_executors(spark, ReadSettings(broker.bootstrap), Round(0, 1, tuple(ranges)))
 
 
 def into_noop(frame: DataFrame) -> None:

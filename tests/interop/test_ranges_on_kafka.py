@@ -61,7 +61,7 @@ def write_transactions(broker: Broker, topic: str) -> set[bytes]:
 def read(broker: Broker, topic: str, ranges: list[OffsetRange] | None = None, **options: str) -> list[bytes]:
     given = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, **options}
     parsed = SourceOptions.parse(given, "batch")
-    found = ranges if ranges is not None else asyncio.run(find_ranges(parsed))
+    found = ranges if ranges is not None else asyncio.run(find_ranges(parsed))[0]
     return [value for rows in read_rows(parsed.read, found) for value in rows["value"].to_pylist()]
 
 
@@ -73,7 +73,7 @@ def test_aborted_transactions_are_not_read_wherever_a_range_begins(apache: Broke
     assert len(read(apache, topic)) == 600
     only = TopicPartition(topic, 0)
     everything = {"kafka.bootstrap.servers": apache.bootstrap, "subscribe": topic}
-    end = asyncio.run(find_ranges(SourceOptions.parse(everything, "batch")))[0].stop
+    end = asyncio.run(find_ranges(SourceOptions.parse(everything, "batch")))[0][0].stop
     for size in (7, 90):
         cuts = [OffsetRange(only, start, min(start + size, end)) for start in range(0, end, size)]
         parts = [read(apache, topic, [each], isolationLevel="read_committed") for each in cuts]

@@ -9,7 +9,7 @@ import pytest
 from kohort.spark.direct_rows import batches_of, in_tasks
 from kohort.spark.rows.read_rows import range_reader
 from kohort.spark.rows.read_settings import ReadSettings
-from kohort.spark.rows.rounds import OffsetRange
+from kohort.spark.rows.rounds import OffsetRange, Round
 from kohort.spark.source.round_frames import frame_of, frame_on_executors, table_on_driver
 from kohort.wire.compression import Compression
 from kohort.wire.record_batches import Record
@@ -41,13 +41,17 @@ def ranges(topic):
 
 def frame_on_driver(spark, settings, ranges):
     with closing(range_reader(settings)) as reader:
-        table, done, _ = table_on_driver(settings, ranges, 1 << 30, reader=reader)
+        table, done, _ = table_on_driver(settings, Round(0, 1, tuple(ranges)), 1 << 30, reader=reader)
     return frame_of(spark, settings, table), done
+
+
+def on_executors(spark, topic, ranges):
+    return frame_on_executors(spark, ReadSettings(topic.bootstrap_servers), Round(0, 1, tuple(ranges)))
 
 
 def test_both_ways_give_the_same_rows(spark, topic, ranges):
     small, done = frame_on_driver(spark, ReadSettings(topic.bootstrap_servers), ranges)
-    large = frame_on_executors(spark, ReadSettings(topic.bootstrap_servers), ranges)
+    large = on_executors(spark, topic, ranges)
     assert done == tuple(ranges)
     assert rows_of(small) == rows_of(large)
     assert small.schema == large.schema
@@ -57,7 +61,7 @@ def test_rows_that_are_used_as_they_are_are_those_of_the_frame_and_a_transformat
     settings = ReadSettings(topic.bootstrap_servers)
     small, _ = frame_on_driver(spark, settings, ranges)
     wanted = sorted((row.partition, row.offset, bytes(row.value or b"")) for row in small.collect())
-    for frame in (small, frame_on_executors(spark, settings, ranges)):
+    for frame in (small, on_executors(spark, topic, ranges)):
         for rows in (frame, frame.filter("offset >= 0")):
             assert sorted(places_of(batches_of(rows))) == wanted
             assert sorted(place for places in in_tasks(rows, places_of) for place in places) == wanted
@@ -83,7 +87,7 @@ def test_rows_are_the_records_inside_the_ranges(spark, topic, ranges):
 
 
 def test_columns_are_those_of_sparks_own_kafka_source(spark, topic, ranges):
-    frame = frame_on_executors(spark, ReadSettings(topic.bootstrap_servers), ranges)
+    frame = on_executors(spark, topic, ranges)
     assert [f"{name} {kind}" for name, kind in frame.dtypes] == [
         "key binary",
         "value binary",
@@ -97,15 +101,13 @@ def test_columns_are_those_of_sparks_own_kafka_source(spark, topic, ranges):
 
 def test_large_ranges_are_cut_into_tasks(spark, topic):
     topic.produce(1, [Record(0, 5, None, b"x")] * 25_000)
-    frame = frame_on_executors(
-        spark, ReadSettings(topic.bootstrap_servers), [OffsetRange(topic.partitions[1], 0, 25_000)]
-    )
+    frame = on_executors(spark, topic, [OffsetRange(topic.partitions[1], 0, 25_000)])
     assert frame.rdd.getNumPartitions() == 2
     assert frame.count() == 25_000
 
 
 def test_no_ranges_are_no_rows(spark, topic):
-    assert frame_on_executors(spark, ReadSettings(topic.bootstrap_servers), []).count() == 0
+    assert on_executors(spark, topic, []).count() == 0
 
 
 def test_a_wrong_option_names_itself(spark, topic):

@@ -72,7 +72,7 @@ def test_an_error_in_a_round_leaves_nothing_of_it(spark, topic, target):
     assert written(target) == Counter()
     assert topic.committed() == {}
     with to(target) as writer:
-        assert run(spark, topic, writer).rows == 30
+        assert run(spark, topic, writer).offsets == 30
     assert written(target).total() == 30
 
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -237,7 +237,8 @@ class GroupStream:
             unfinished.write_text(text, encoding="utf-8")
             unfinished.replace(path)
         except OSError:
-            unfinished.unlink(missing_ok=True)
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
             raise
 
     def stop_on(self, *numbers: int) -> GroupStream:
@@ -471,15 +472,10 @@ class GroupStream:
         """Return the rows of a round, with the round as far as it was read."""
         if planned.size > self._rows_on_driver:
             read = frame_on_executors if planned.size > in_arrow else table_on_executors
-            return read(self._spark, self._read_settings, planned.ranges), planned
+            return read(self._spark, self._read_settings, planned), planned
         assert self._running is not None, "a round belongs to a running stream"
-        table, ranges, bad = table_on_driver(
-            self._read_settings,
-            planned.ranges,
-            self._bytes_on_driver,
-            planned.topic_ids,
-            reader=self._running.reader,
-        )
+        reader = self._running.reader
+        table, ranges, bad = table_on_driver(self._read_settings, planned, self._bytes_on_driver, reader=reader)
         frame = frame_of(self._spark, self._read_settings, table) if planned.size > in_arrow else table
         self.metrics.dead_letters += bad
         return frame, replace(planned, ranges=ranges)

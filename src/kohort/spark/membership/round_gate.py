@@ -278,13 +278,18 @@ class RoundGate:
             raise _taken(lost, member.identity)
 
     async def transaction_offsets(self, done: Round) -> tuple[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]]:
-        """Return who commits an open round in a transaction, and its offsets. Raises CommitFailed if any were lost.
+        """Return who commits an open round in a transaction, and its offsets; then call `advance`.
 
-        Call `advance` when the transaction is committed.
+        Raises CommitFailed if any were lost, TopicRecreated where that may not be.
         """
         opened, member = self._require_open(done), self.member
         if not member.is_stable and not opened.partitions & self.barrier.revoking:
             await self._wait_until_stable(opened.partitions, self.settings.rebalance_timeout_ms / 1000)
+        await self.owned.refresh_topic_ids()  # a transaction commits by the name of a topic, which another one may have
+        if recreated := opened.partitions & self.owned.recreated:
+            self.starting.policy.recreated(recreated)
+            text = f"{', '.join(map(str, sorted(recreated)))}: the topic was deleted and created again"
+            raise CommitFailed(ErrorCode.UNKNOWN_TOPIC_ID, member.identity, text)
         if lost := opened.partitions - (opened.hold.kept & self.owned.partitions):
             raise _taken(lost, member.identity)
         identity = GroupMetadata(
@@ -298,6 +303,9 @@ class RoundGate:
 
     async def is_overtaken(self, failed: Round) -> bool:
         """Return whether records that a round reads, or their topics, were deleted. Raises KafkaError."""
+        await self.owned.refresh_topic_ids()
+        if self.owned.recreated & failed.next_offsets.keys():
+            return True
         first = await self.owned.first_offsets(failed.next_offsets)
         return any(first.get(partition, stop) > start for partition, start, stop in failed.ranges)
 

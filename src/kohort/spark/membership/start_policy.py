@@ -48,24 +48,24 @@ class OffsetNotInLog(KafkaError):
 
 
 class TopicDeleted(KafkaError):
-    """A topic was deleted while a query read it, and `failOnDataLoss` is true."""
+    """A topic was deleted while a job read it, and `option` (`failOnDataLoss`) is true."""
 
-    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+    def __init__(self, partitions: Iterable[TopicPartition], option: str) -> None:
         super().__init__(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"{_names(partitions)}: {_DELETED}, and failOnDataLoss is true: rows may be lost that were never read; set"
-            " failOnDataLoss=false to read the other topics on",
+            f"{_names(partitions)}: {_DELETED}, and {option} is true: rows may be lost that were never read; set"
+            f" {option}=false to read the other topics on",
         )
 
 
 class TopicRecreated(KafkaError):
-    """A topic was deleted and created again while a query read it or was down, and `failOnDataLoss` is true."""
+    """A topic was deleted and created again while a job read it or was down, and `option` is true."""
 
-    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+    def __init__(self, partitions: Iterable[TopicPartition], option: str) -> None:
         super().__init__(
             ErrorCode.UNKNOWN_TOPIC_ID,
-            f"{_names(partitions)}: {_RECREATED}, and failOnDataLoss is true: rows of the old topic may be lost that"
-            " were never read; set failOnDataLoss=false to read the new one from its first record on",
+            f"{_names(partitions)}: {_RECREATED}, and {option} is true: rows of the old topic may be lost that"
+            f" were never read; set {option}=false to read the new one from its first record on",
         )
 
 
@@ -186,6 +186,21 @@ class ResetPolicy(StartPolicy):
             return _first(partition, offset, found)
         raise NoOffset(partition, offset, found, self.advice)
 
+    def deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read the other partitions on, or raise TopicDeleted where no row may be missing."""
+        if self.is_exact and self.fails_on_data_loss:
+            raise TopicDeleted(partitions, "fail_on_data_loss")
+        super().deleted(partitions)
+
+    def recreated(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read the new topics from their first records on, or raise TopicRecreated where no row may be missing.
+
+        A table with rows of the old topic refuses those of the new one, whatever may be lost.
+        """
+        if self.is_exact and self.fails_on_data_loss and not self.has_store:
+            raise TopicRecreated(partitions, "fail_on_data_loss")
+        super().recreated(partitions)
+
 
 class ChoicePolicy(StartPolicy):
     """A stream's `startingOffsets` and `failOnDataLoss`, with the meaning that they have in Spark's own source."""
@@ -239,13 +254,13 @@ class ChoicePolicy(StartPolicy):
     def deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Read the other partitions on, or raise TopicDeleted where rows may not be lost."""
         if self._fails_on_data_loss:
-            raise TopicDeleted(partitions)
+            raise TopicDeleted(partitions, "failOnDataLoss")
         super().deleted(partitions)
 
     def recreated(self, partitions: Iterable[TopicPartition]) -> None:
         """Read the new topics from their first records on, or raise TopicRecreated where rows may not be lost."""
         if self._fails_on_data_loss:
-            raise TopicRecreated(partitions)
+            raise TopicRecreated(partitions, "failOnDataLoss")
         super().recreated(partitions)
 
 

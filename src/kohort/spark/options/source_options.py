@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kohort.client.arguments import bootstrap_addresses
@@ -46,7 +46,7 @@ KNOWN: dict[Kind, tuple[str, ...]] = {
     ),
     # A batch is in no group: a prefix of the group's name has no effect.
     "batch": (
-        *(*_READ, "assign", "groupIdPrefix", "ranges", "decoding"),
+        *(*_READ, "assign", "groupIdPrefix", "ranges", "topicIds", "decoding"),
         *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
     ),
     # Spark hands a streaming query's own options to its sink.
@@ -147,6 +147,7 @@ class SourceOptions:
     pattern: str | None = None
     assigned: frozenset[TopicPartition] = frozenset()
     ranges: tuple[OffsetRange, ...] | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
     starting: OffsetChoice = _LATEST_START
     ending: OffsetChoice = _LATEST_END
     member: MemberOptions | None = None
@@ -186,6 +187,7 @@ class SourceOptions:
                 client_rack=given.text("kafka.client.rack") or "",
             ),
             *what,
+            topic_ids=_topic_ids(given),
             starting=choice_from(options, "starting", default="latest" if kind == "stream" else "earliest"),
             ending=choice_from(options, "ending", default="latest"),
             member=member_options(given) if kind == "stream" else None,
@@ -303,6 +305,16 @@ def _what(
         return (), None, frozenset(), tuple(ranges_from_json(text))
     except ValueError as error:
         raise ValueError(f"ranges is {text!r}: {error}") from None
+
+
+def _topic_ids(given: Given) -> dict[str, str]:
+    text = given.text("topicIds") or "{}"
+    try:
+        return {topic: str(each) for topic, each in json.loads(text).items()}
+    except (AttributeError, ValueError, RecursionError):
+        raise ValueError(
+            f'topicIds is {text!r}: it takes JSON such as {{"flights": "x2Bb5r9XTf6Y0kqXG1oQzQ"}}'
+        ) from None
 
 
 def _partitions(text: str) -> frozenset[TopicPartition]:

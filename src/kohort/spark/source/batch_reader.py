@@ -22,21 +22,13 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.options.offset_choice import OffsetChoice, resolve
 from kohort.spark.options.source_options import SourceOptions
-from kohort.spark.rows.read_rows import read_rows
 from kohort.spark.rows.read_settings import security
 from kohort.spark.rows.rounds import OffsetRange, parted, parts_of_round, pieces
+from kohort.spark.source.range_piece import RangePiece, read_piece
 from kohort.wire.messages import MetadataRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-class RangePiece(InputPartition):  # type: ignore[misc]
-    """One Spark task: ranges of partitions, of each at most one."""
-
-    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
-        super().__init__(ranges)
-        self.ranges = ranges
 
 
 class RangeReader(DataSourceReader):  # type: ignore[misc]
@@ -50,19 +42,21 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
         options = self.options
         least, most = options.min_partitions or 1, options.max_records_per_partition
         if options.ranges is not None:  # a round, of which small ranges share a task
-            return [RangePiece(each) for each in parts_of_round(options.ranges, least, most)]
-        ranges = asyncio.run(find_ranges(options))
+            return [RangePiece(each, options.topic_ids) for each in parts_of_round(options.ranges, least, most)]
+        ranges, topic_ids = asyncio.run(find_ranges(options))
         cut = parted(pieces([each for each in ranges if each.size > 0], least, smallest=1), most)
-        return [RangePiece((each,)) for each in cut]
+        return [RangePiece((each,), topic_ids) for each in cut]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield one piece's rows. Raises KafkaError where records were deleted."""
-        if isinstance(partition, RangePiece):  # Spark plans one of its own class where there is nothing to read
-            yield from read_rows(self.options.read, partition.ranges)
+        yield from read_piece(self.options.read, partition)
 
 
-async def find_ranges(options: SourceOptions) -> list[OffsetRange]:
-    """Return the ranges that a batch's options stand for in the cluster as it is now. Raises KafkaError, ValueError."""
+async def find_ranges(options: SourceOptions) -> tuple[list[OffsetRange], dict[str, str]]:
+    """Return the ranges that a batch's options stand for in the cluster as it is now, and the ids of their topics.
+
+    Raises KafkaError, ValueError.
+    """
     cluster = Cluster(
         options.read.bootstrap_servers,
         client_id=options.read.client_id,
@@ -71,11 +65,13 @@ async def find_ranges(options: SourceOptions) -> list[OffsetRange]:
     )
     async with cluster:
         partitions = await _partitions(cluster, options)
+        topic_ids = cluster.view.topic_id_texts
         starts = await resolve(cluster, options.starting, partitions)
         stops = await resolve(cluster, options.ending, partitions, isolation=ISOLATION[options.read.isolation])
         if options.read.fail_on_data_loss:
             await _require_starts(cluster, options.starting, stops)
-    return [OffsetRange(each, starts[each], max(starts[each], stops[each])) for each in sorted(partitions)]
+    ranges = [OffsetRange(each, starts[each], max(starts[each], stops[each])) for each in sorted(partitions)]
+    return ranges, {name: each for name, each in topic_ids.items() if name in {each.topic for each in partitions}}
 
 
 async def _require_starts(cluster: Cluster, starting: OffsetChoice, stops: Mapping[TopicPartition, int]) -> None:

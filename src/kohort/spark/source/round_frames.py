@@ -5,6 +5,7 @@ Each way gives the same rows, columns and types.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -16,7 +17,7 @@ from kohort.client.consumer.range_reader import RangeReader
 from kohort.spark.direct_rows import attach_parts, attach_table, columns_of
 from kohort.spark.rows.read_rows import arrow_schema, read_rows, read_rows_by_range
 from kohort.spark.rows.read_settings import ReadSettings
-from kohort.spark.rows.rounds import OffsetRange, parts_of_round, ranges_to_json
+from kohort.spark.rows.rounds import OffsetRange, Round, parts_of_round, ranges_to_json
 from kohort.spark.rows.spark_columns import spark_schema
 from kohort.spark.rows.value_decoding import DecodedRows, decoded_schema
 from kohort.spark.running_session import parallelism
@@ -27,21 +28,16 @@ if TYPE_CHECKING:
 
 
 def table_on_driver(
-    settings: ReadSettings,
-    ranges: Sequence[OffsetRange],
-    most_bytes: int,
-    topic_ids: Mapping[str, str] | None = None,
-    *,
-    reader: RangeReader,
+    settings: ReadSettings, planned: Round, most_bytes: int, *, reader: RangeReader
 ) -> tuple[pa.Table, tuple[OffsetRange, ...], int]:
-    """Read ranges in this process and return their rows, with the ranges as far as `most_bytes` let them be read.
+    """Read a round in this process and return its rows, with the ranges as far as `most_bytes` let them be read.
 
     The number is that of records in the dead-letter topic. Raises CorruptBatch, KafkaError, RegistryUnavailable.
     """
     batches: list[pa.RecordBatch] = []
     held = 0
-    done = tuple(ranges)
-    found = read_rows_by_range(settings, ranges, topic_ids, reader=reader)
+    ranges = done = planned.ranges
+    found = read_rows_by_range(settings, ranges, planned.topic_ids, reader=reader)
     with closing(found), DecodedRows(settings) as decoded:
         for each, rows, damage in found:
             batches.append(decoded.of(rows, damage))
@@ -61,19 +57,20 @@ def frame_of(spark: SparkSession, settings: ReadSettings, table: pa.Table) -> Da
     return attach_table(spark.createDataFrame(table, schema=columns), table)
 
 
-def table_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange]) -> pa.Table:
-    """Return the rows of ranges, read by Spark's tasks in parallel, in this process."""
-    return frame_on_executors(spark, settings, ranges).toArrow().cast(_schema(settings))
+def table_on_executors(spark: SparkSession, settings: ReadSettings, planned: Round) -> pa.Table:
+    """Return the rows of a round, read by Spark's tasks in parallel, in this process."""
+    return frame_on_executors(spark, settings, planned).toArrow().cast(_schema(settings))
 
 
-def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange]) -> DataFrame:
-    """Return the rows of ranges, read by Spark's tasks when an action runs, in parallel."""
+def frame_on_executors(spark: SparkSession, settings: ReadSettings, planned: Round) -> DataFrame:
+    """Return the rows of a round, read by Spark's tasks when an action runs, in parallel."""
     make_known(spark)
     options: dict[str, str | int | bool] = {
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "kafka.client.id": settings.client_id,
         "kafka.client.rack": settings.client_rack,
-        "ranges": ranges_to_json(ranges),
+        "ranges": ranges_to_json(planned.ranges),
+        "topicIds": json.dumps(dict(planned.topic_ids)),
         "minPartitions": parallelism(spark),
         "fetchBytes": settings.fetch_bytes,
         "isolationLevel": settings.isolation,
@@ -88,13 +85,15 @@ def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequ
     frame = spark.read.format("kohort").options(**options, **secured).load()
     if settings.decoding is not None:
         return frame
-    parts = parts_of_round(ranges, parallelism(spark))
-    return attach_parts(frame, partial(_read_part, settings, parts), len(parts))
+    parts = parts_of_round(planned.ranges, parallelism(spark))
+    return attach_parts(frame, partial(_read_part, settings, parts, planned.topic_ids), len(parts))
 
 
 def _schema(settings: ReadSettings) -> pa.Schema:
     return decoded_schema(arrow_schema(settings.include_headers), settings)
 
 
-def _read_part(settings: ReadSettings, parts: Sequence[Sequence[OffsetRange]], part: int) -> Iterator[pa.RecordBatch]:
-    return read_rows(settings, parts[part])
+def _read_part(
+    settings: ReadSettings, parts: Sequence[Sequence[OffsetRange]], topic_ids: Mapping[str, str], part: int
+) -> Iterator[pa.RecordBatch]:
+    return read_rows(settings, parts[part], topic_ids)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,7 +28,8 @@ from pyspark.sql.streaming.datasource import (
 from kohort.spark.membership.reader_calls import Calls
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.source_options import NO_LIMITS, SourceOptions
-from kohort.spark.rows.rounds import OffsetRange, parted, pieces, tasks
+from kohort.spark.rows.rounds import parted, pieces, tasks
+from kohort.spark.source.range_piece import RangePiece, read_piece
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,15 +44,6 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 _APPLICATION_POLL_S = 0.5
-
-
-class StreamPiece(InputPartition):  # type: ignore[misc]
-    """One Spark task: ranges of partitions, of each at most one."""
-
-    def __init__(self, ranges: tuple[OffsetRange, ...], topic_ids: Mapping[str, str]) -> None:
-        super().__init__(ranges)
-        self.ranges = ranges
-        self.topic_ids = topic_ids
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -145,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._replayed = sum(each.size for each in ranges)
         cut = parted(pieces(ranges, least, smallest=1) if asked else pieces(ranges, least), most)
         found = tasks(cut, least) if most is None else [(each,) for each in cut]
-        return [StreamPiece(each, batch.topic_ids) for each in found]
+        return [RangePiece(each, batch.topic_ids) for each in found]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: Spark calls this a batch late, when `latestOffset` has committed."""
@@ -158,10 +150,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield one piece's rows. Raises KafkaError where records were deleted."""
-        from kohort.spark.rows.read_rows import read_rows
-
-        if isinstance(partition, StreamPiece):
-            yield from read_rows(self.options.read, partition.ranges, partition.topic_ids)
+        yield from read_piece(self.options.read, partition)
 
     def _joined(self, last: StreamOffset) -> StreamMember:
         from kohort.spark.loop_thread import LoopThread

@@ -12,7 +12,7 @@ import pytest
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.offset_specs import LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.start_policy import Log, NoOffset, ResetPolicy
+from kohort.spark.membership.start_policy import Log, NoOffset, ResetPolicy, TopicDeleted, TopicRecreated
 
 P = TopicPartition("flights", 0)
 
@@ -49,3 +49,20 @@ def test_without_a_reset_an_option_alone_does_not_continue() -> None:
     policy = ResetPolicy("none", fails_on_data_loss=False)
     with pytest.raises(NoOffset, match=r'is "none": .*, or choose earliest or latest with fail_on_data_loss=False'):
         policy.instead(P, 5, Log(10, 20))
+
+
+def test_a_job_that_may_miss_no_row_ends_where_a_topic_is_deleted_or_created_again() -> None:
+    policy = ResetPolicy(None)
+    policy.deleted([P])
+    policy.recreated([P])
+    policy.is_exact = True
+    with pytest.raises(TopicDeleted, match="flights-0: the topic was deleted, and fail_on_data_loss is true"):
+        policy.deleted([P])
+    with pytest.raises(TopicRecreated, match=r"created again, and fail_on_data_loss is true.* set fail_on_data_loss="):
+        policy.recreated([P])
+    policy.has_store = True  # a table compares the ids itself, and names the way on
+    policy.recreated([P])
+    accepting = ResetPolicy(None, fails_on_data_loss=False)
+    accepting.is_exact = True
+    accepting.deleted([P])
+    accepting.recreated([P])
