@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.spark.lake import step
+from tests.unit.spark.tables.rows_of_spark import Frame
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables import Fenced, IcebergTable, TableBroken
@@ -43,24 +43,6 @@ class Failing(SqlCatalog):
         return super().load_table(identifier)
 
 
-class Frame:
-    """A frame of Spark with ten rows, which calls `read` when they are read."""
-
-    def __init__(self, read: Any = bool) -> None:
-        from kohort.spark.rows.value_decoding import columns_of
-
-        self.read = read
-        self.rows = pa.table({"x": list(range(10))})
-        self.schema = columns_of(self.rows.schema)
-
-    def to(self, _: Any) -> Frame:
-        return self
-
-    def toArrow(self) -> pa.Table:  # noqa: N802
-        self.read()
-        return self.rows
-
-
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Failing]:
     Failing.is_full = Failing.is_gone = False
@@ -76,7 +58,7 @@ def test_a_refused_round_is_fenced_although_its_files_cannot_be_removed(
 ) -> None:
     """A GroupStream reads on after it: any other error would end the job."""
     table, other = (IcebergTable("air.flights", catalog=catalog) for _ in range(2))
-    late = Frame(lambda: other.append(Frame(), "g", {P: step(None, 10)}))  # type: ignore[arg-type]
+    late = Frame(read=lambda: other.append(Frame(), "g", {P: step(None, 10)}))  # type: ignore[arg-type]
     with pytest.raises(Fenced):
         table.append(late, "g", {P: step(None, 10)})  # type: ignore[arg-type]
     assert "could not be removed: AccessDenied" in caplog.text
