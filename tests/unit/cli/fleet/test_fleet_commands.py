@@ -13,6 +13,7 @@ from tests.unit.fleet.published import publish
 from kohort.cli.fleet.fleet_session import first_line
 from kohort.cli.main import main
 from kohort.fleet.schema import FINDINGS
+from kohort.fleet.tables import Tables
 
 FOUND = [
     ("prod", "orders", "idle_members", "warning", "has 3 members too many", 2.0),
@@ -86,6 +87,15 @@ def test_broken_tables_are_reported(tables: Path, capsys: pytest.CaptureFixture[
     rmtree(tables / FINDINGS.path)
     assert main(["fleet", "findings", "--tables", str(tables)]) == 1
     assert FINDINGS.path in capsys.readouterr().err
+
+
+def test_a_file_that_a_query_cannot_read_is_named(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (file,) = Tables(tables).files(FINDINGS)
+    (tables / FINDINGS.path / file.path).write_bytes(b"PAR1")
+    assert main(["fleet", "report", "--tables", str(tables), "--out", str(tables / "fleet.html")]) == 1
+    printed = capsys.readouterr().err
+    assert f"cannot be read: Invalid: Could not open Parquet input source '{file.path}'" in printed
+    assert "restore the file" in printed
 
 
 def test_an_earlier_run_is_shown_by_its_number(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
