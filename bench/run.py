@@ -23,6 +23,7 @@ from interop.unavailable import Unavailable
 
 from bench.assignors import assignors
 from bench.codec_row import codec
+from bench.commit_cost import commit_cost
 from bench.coordinator import coordinator, coordinator_over_tls
 from bench.decode import decode
 from bench.first_query import first_query
@@ -81,6 +82,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "round-latency": round_latency,
     "topic-to-topic": topic_to_topic,
     "lakehouse": lakehouse,
+    "commit-cost": commit_cost,
     "first-query": first_query,
     "takeover": takeover,
     "fleet-decode": fleet_decode,

@@ -8,6 +8,7 @@ by the newest snapshot with offsets among the ancestors of the current one.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -33,11 +34,19 @@ try:
 except ImportError:
     Catalog = Any
 
+log = logging.getLogger(__name__)
+
 OFFSETS, MARK = "kohort.offsets", "kohort.mark"
 """What the summary of our snapshots has: all offsets as JSON, by group, topic and partition; and what is its own."""
 
 GROUP = "kohort.group."
 """How the property of a table begins that says that a group has written it."""
+
+_NEW_TABLE = {"write.metadata.delete-after-commit.enabled": "true"}
+"""Properties of a new table: of each commit a file of metadata is left, of which Iceberg then has the last 100 kept."""
+
+_COMMITS_BETWEEN_EXPIRIES = 50
+"""After how many commits of a job snapshots are expired: that is a commit of its own."""
 
 _FIELD = re.compile(r"(?:(?P<transform>[a-z]+(?:\[\d+\])?)\((?P<of>[^()]+)\))|(?P<plain>[^()]+)")
 
@@ -53,8 +62,9 @@ class IcebergTable(LakeTable):
     `catalog` is a catalog of pyiceberg, or its name in pyiceberg's configuration with further `properties`. A new table
     is partitioned by `partition_by`, whose entries are columns or transforms of them, such as `day(timestamp)` or
     `bucket[16](key)`, and has `table_properties`. With `merge_schema`, columns that rows have and the table has not are
-    added to it, fields of structs too, and its columns become as wide as the rows'. Rounds of more than
-    `rows_on_driver` offsets are written by Spark's tasks. Raises PyicebergMissing without pyiceberg.
+    added to it, fields of structs too, and its columns become as wide as the rows'. With `expire_after`, snapshots that
+    are older are expired every 50 commits. Rounds of more than `rows_on_driver` offsets are written by Spark's tasks.
+    Raises PyicebergMissing without pyiceberg.
     """
 
     _can_widen = True
@@ -68,6 +78,7 @@ class IcebergTable(LakeTable):
         partition_by: Sequence[str] = (),
         table_properties: Mapping[str, str] | None = None,
         merge_schema: bool = False,
+        expire_after: timedelta | None = None,
         rows_on_driver: int = ROWS_ON_DRIVER,
     ) -> None:
         require_pyiceberg()
@@ -75,7 +86,10 @@ class IcebergTable(LakeTable):
         self.name = name
         self.catalog = load_catalog(catalog, **(properties or {})) if isinstance(catalog, str) else catalog
         self._partition_by = tuple(map(_partition_field, partition_by))
-        self._table_properties = dict(table_properties or {})
+        self._table_properties = _NEW_TABLE | dict(table_properties or {})
+        self._expire_after = expire_after
+        self._unexpired = 0
+        """Commits since snapshots were expired."""
 
     def __repr__(self) -> str:
         return f"IcebergTable({self.catalog.name}.{self.name})"
@@ -207,19 +221,32 @@ class IcebergTable(LakeTable):
         self, offsets: AllOffsets, group: str, mark: str, added: Sequence[Any], removed: Sequence[Any]
     ) -> None:
         """Commit one snapshot with files and offsets."""
-        # In memory: a property of the table would bind other writers.
-        self._table.metadata.properties["commit.retry.num-retries"] = "0"
+        # In memory: a property of the table would bind other writers. Iceberg's own default is to merge manifests.
+        properties = self._table.metadata.properties
+        properties["commit.retry.num-retries"] = "0"
+        properties.setdefault("commit.manifest-merge.enabled", "true")
         transaction = self._table.transaction()
         if group and f"{GROUP}{group}" not in self._table.properties:
             transaction.set_properties({f"{GROUP}{group}": "true"})
         summary = {OFFSETS: json.dumps(offsets, separators=(",", ":")), MARK: mark}
         update = transaction.update_snapshot(snapshot_properties=summary)
-        with update.overwrite() if removed else update.fast_append() as snapshot:
+        with update.overwrite() if removed else update.merge_append() as snapshot:
             for file in removed:
                 snapshot.delete_data_file(file)
             for file in added:
                 snapshot.append_data_file(file)
         transaction.commit_transaction()
+        self._unexpired += 1
+
+    def _after_commit(self) -> None:
+        """Expire old snapshots now and then, where that is asked for."""
+        if self._expire_after is None or self._unexpired < _COMMITS_BETWEEN_EXPIRIES:
+            return
+        try:
+            self.expire_snapshots(self._expire_after)
+        except Exception as error:  # the round is in the table
+            log.warning("%r: old snapshots are not expired this time: %s", self, error)
+        self._unexpired = 0
 
     def _tasks_of(self, changes: pa.Table, keys: Sequence[str]) -> Iterable[Any]:
         """Return the files whose statistics do not exclude every key of `changes`."""

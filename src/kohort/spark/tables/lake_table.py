@@ -129,6 +129,7 @@ class LakeTable(ABC):
             except Fenced:
                 self._remove(files)
                 raise
+            self._after_commit()
 
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Move partitions to these offsets without adding rows; jobs of the group read on there, whatever topic it is.
@@ -160,6 +161,7 @@ class LakeTable(ABC):
                 self._merge_once(wanted, change, group, {each: step.stop for each, step in steps.items()}, mark)
 
             self._commit_by(once, group, lambda: self._check(group, steps))
+            self._after_commit()
 
     # What a format does
 
@@ -226,6 +228,10 @@ class LakeTable(ABC):
     @abstractmethod
     def _delete(self, file: Any) -> None:
         """Remove a file. Raises what the storage raises."""
+
+    def _after_commit(self) -> None:
+        """Do upkeep that a round may wait for; it raises nothing."""
+        return
 
     def _trusted(self, group: str, partitions: Sequence[TopicPartition]) -> Positions:
         """Return positions whose rows are there. Raises TableBroken."""
