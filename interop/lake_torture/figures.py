@@ -34,8 +34,8 @@ two cores that other work kept busy. Each row that a job must make of the log ha
 one schedule of kills for all jobs; jobs of one run ran beside each other. "After a new topic" is what a job did when
 its topic was made anew in the end.
 
-| run | job | rows due | missing | more than once | of no record | a reader beside it saw | after a new topic |
-|---|---|---|---|---|---|---|---|
+| run | job | rows due | missing | not read in time | twice | of no record | readers beside saw | after a new topic |
+|---|---|---|---|---|---|---|---|---|
 """
 DURING = (Name.GAP, Name.TWICE)
 ANEW = (Name.ALIVE, Name.NO_SENTENCE, Name.CHANGED)
@@ -57,7 +57,8 @@ def lines(number: int, run: dict[str, Any]) -> list[str]:
         of_job = [each for each in run["findings"] if each["job"].startswith(f"{job}_")]
         beside = sum(each["name"] in DURING and "while jobs ran" in each["detail"] for each in of_job)
         anew = "; ".join(f"{each['name']} ({each['rows']:,})" for each in of_job if each["name"] in ANEW)
-        cells = [f"{each:,}" for each in (due, total["missing"], total["twice"], total["foreign"])]
+        unread = sum(each["rows"] for each in of_job if each["name"] == Name.NO_END)
+        cells = [f"{each:,}" for each in (due, total["missing"] - unread, unread, total["twice"], total["foreign"])]
         seen = f"{beside:,} wrong states" if beside else "nothing wrong"
         cells += [seen, anew or "it ended with an error"]
         made.append(f"| {number} | {JOBS.get(job, job)} | {' | '.join(cells)} |\n")
