@@ -102,6 +102,7 @@ def test_a_group_stream_decodes_its_rounds_and_commits_behind_bad_records(
     assert metrics.dead_letters == (4 if rows_on_driver else 0)
 
 
+@pytest.mark.usefixtures("spark")  # its schema is DDL, which Java parses
 def test_what_made_a_round_fail_is_raised_although_its_dead_letters_are_refused(
     broker: EmbeddedBroker, topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
