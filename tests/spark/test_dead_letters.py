@@ -124,7 +124,7 @@ def test_what_made_a_round_fail_is_raised_although_its_dead_letters_are_refused(
 
     with pytest.raises(ZeroDivisionError):
         fail(rows)
-    assert "after ZeroDivisionError(): the dead-letter topic" in caplog.text
+    assert "after ZeroDivisionError(): MESSAGE_TOO_LARGE: the dead-letter topic" in caplog.text
 
 
 def test_a_query_decodes_and_writes_the_dead_letters_before_it_commits(
