@@ -19,16 +19,16 @@ from bench.result import Aim, Outcome, Result
 from bench.roll import MAKES, RATIOS, each, roll, rolling
 
 SETTINGS = """
-commit_hold_ms = 5000
-
 [[policies]]
 groups = "*"
 client_ids = "aiokafka*"
 treatment = "park"
+commit_hold_ms = 5000
 
 [[policies]]
 groups = "*"
 treatment = "park"
+commit_hold_ms = 5000
 """
 READ_S = 60
 """How long the last records may take to be read."""

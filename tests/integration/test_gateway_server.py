@@ -140,17 +140,40 @@ async def waiting_fetch(
         connection.close()
 
 
-def test_health_shows_a_drain(cluster: GatewayCluster) -> None:
+def test_ready_shows_a_drain_and_a_cluster_that_cannot_be_reached(
+    cluster: GatewayCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    def shown(server: GatewayServer, path: str) -> str:
+        try:
+            return scraped(server, path)
+        except urllib.error.HTTPError as error:
+            return f"{error.code} {error.read().decode()}"
+
     async def scenario() -> None:
         async with running(cluster) as server:
-            assert await asyncio.to_thread(scraped, server, "health") == "serving\n"
+
+            async def sees(path: str) -> str:
+                return await asyncio.to_thread(shown, server, path)
+
+            async def connects() -> None:
+                (await Connection.open("127.0.0.1", cluster.gateway_port, "client")).close()
+
+            assert await sees("ready") == "ready\n"
+            await asyncio.to_thread(cluster.broker.kill)
+            for _ in range(3):
+                with pytest.raises(KafkaError):
+                    await connects()
+            assert await sees("ready") == "503 no broker can be reached\n"
+            assert await sees("live") == "live\n"
+            await asyncio.to_thread(cluster.broker.start)
+            await connects()
+            assert await sees("ready") == "ready\n"
             server.is_draining = True
-            with pytest.raises(urllib.error.HTTPError, match="503"):
-                await asyncio.to_thread(scraped, server, "health")
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                await asyncio.to_thread(scraped, server, "other")
+            assert await sees("ready") == "503 draining\n"
+            assert await sees("other") == "404 there are /metrics, /live and /ready\n"
 
     asyncio.run(scenario())
+    assert caplog.text.count("no connection to node 1") == 1
 
 
 def test_a_port_in_use_is_named_with_its_node(cluster: GatewayCluster) -> None:

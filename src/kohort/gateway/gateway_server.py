@@ -91,7 +91,6 @@ class GatewayServer:
             self._lookup.look_up,
             policies=settings.policies,
             fallback_ms=settings.fallback_ms,
-            commit_hold_ms=settings.commit_hold_ms,
             runner=self._assignors,
             assignor_ms=settings.assignor_ms,
             instance_id="" if settings.instances_secret_file is None else secrets.token_hex(8),
@@ -112,7 +111,7 @@ class GatewayServer:
         self._producer: Producer | None = None
         self.rebalances = RebalanceCounts(self._store())
         self._writer = EventWriter(self.gateway.timers, self.rebalances)
-        self._endpoint = MetricsEndpoint(self._metrics, lambda: not self.is_draining)
+        self._endpoint = MetricsEndpoint(self._metrics, self._unready)
         self.metrics_port: int | None = None
         self.is_draining = False
         self.topology = Topology({})
@@ -210,6 +209,11 @@ class GatewayServer:
                 raise ListenFailed(_listen_failure(error, host, port, "other instances")) from error
         for address in self.settings.instances:
             links.call(address)
+
+    def _unready(self) -> str:
+        if self.is_draining:
+            return "draining"
+        return "" if self.counters.is_reachable else "no broker can be reached"
 
     def _metrics(self) -> str:
         return exposition(self.gateway, self.counters, self.rebalances, self.clock.now_ms(), self.links)
@@ -319,8 +323,11 @@ class GatewayServer:
             self.renew_certificates()
             try:
                 await self._apply(await self._look())
+                self.counters.looked(is_seen=True)
                 self._failure = ""
             except (KafkaError, TopologyError, ListenFailed, OSError) as error:
+                is_seen = isinstance(error, TopologyError | ListenFailed)
+                self.counters.looked(is_seen=is_seen)
                 if str(error) != self._failure:
                     self._failure = str(error)
                     log.warning("the ports stay as they are: %s", error)

@@ -85,7 +85,6 @@ _LEAST_MOST = {
     "assignor_ms": (10, 10_000),
     "drain_ms": (0, 3_600_000),
     "refresh_ms": (1_000, 3_600_000),
-    "commit_hold_ms": (0, 5_000),
     "fallback_ms": (1_000, 7 * 86_400_000),
     "max_connections": (1, 1_000_000),
 }
@@ -118,8 +117,6 @@ class GatewaySettings:
     policies: PolicyTable = field(default_factory=PolicyTable)
     fallback_ms: int = FALLBACK_MS
     """For how long a group where parking went wrong is only observed."""
-    commit_hold_ms: int = 0
-    """How long the answer to a classic member's commit may wait behind its held heartbeat; 0: both leave at once."""
     assignors: tuple[AssignorRow, ...] = ()
     """Assignors that replace those of classic groups' leaders; the first row that matches a group decides."""
     assignor_ms: int = ASSIGNOR_MS

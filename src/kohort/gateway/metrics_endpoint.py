@@ -1,6 +1,6 @@
-"""HTTP endpoint of a gateway's metrics: `GET /metrics`, and `GET /health`, which is 503 while the gateway drains.
+"""HTTP endpoint of a gateway: `GET /metrics`; `/live`; `/ready`, which is 503 where new clients are of no use.
 
-It answers one request for each connection, and takes nothing else than these two.
+It answers one request for each connection, and takes nothing else than these three.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ MOST_REQUESTS = 32
 
 
 class MetricsEndpoint:
-    """A listening HTTP socket. `text` returns the metrics, `is_healthy` whether new clients are welcome."""
+    """A listening HTTP socket. `text` returns the metrics, `unready` why no client should come, or an empty text."""
 
-    def __init__(self, text: Callable[[], str], is_healthy: Callable[[], bool]) -> None:
+    def __init__(self, text: Callable[[], str], unready: Callable[[], str]) -> None:
         self._text = text
-        self._is_healthy = is_healthy
+        self._unready = unready
         self._server: asyncio.Server | None = None
         self._requests = 0
 
@@ -56,12 +56,14 @@ class MetricsEndpoint:
             status, content, text = "405 Method Not Allowed", "text/plain", "GET and HEAD only\n"
         elif path == b"/metrics":
             status, content, text = "200 OK", CONTENT_TYPE, self._text()
-        elif path in (b"/health", b"/healthz"):
-            is_healthy = self._is_healthy()
-            status = "200 OK" if is_healthy else "503 Service Unavailable"
-            content, text = "text/plain", "serving\n" if is_healthy else "draining\n"
+        elif path == b"/live":
+            status, content, text = "200 OK", "text/plain", "live\n"
+        elif path == b"/ready":
+            unready = self._unready()
+            status, content = "503 Service Unavailable" if unready else "200 OK", "text/plain"
+            text = f"{unready or 'ready'}\n"
         else:
-            status, content, text = "404 Not Found", "text/plain", "there are /metrics and /health\n"
+            status, content, text = "404 Not Found", "text/plain", "there are /metrics, /live and /ready\n"
         body = text.encode("utf-8", "backslashreplace")
         lines = (f"HTTP/1.1 {status}", f"Content-Type: {content}", f"Content-Length: {len(body)}", "Connection: close")
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + (b"" if method == b"HEAD" else body)

@@ -321,11 +321,17 @@ class Link(_Side):
                 )
         except (OSError, TimeoutError, UnicodeError) as error:
             self._traffic.failed += 1
+            level = logging.DEBUG if self._traffic.is_away else logging.WARNING
+            self._traffic.is_away = True
             reason: object = error
             if isinstance(error, ssl.SSLError):
                 reason = tls_failure(f"{upstream.host}:{upstream.port}", error)
-            log.warning("client %s: no connection to %s: %s", self.address, upstream, reason or "it does not answer")
+            text = "client %s: no connection to %s: %s; further ones are counted as connections_failed_total"
+            log.log(level, text, self.address, upstream, reason or "it does not answer")
             return None
+        if self._traffic.is_away:
+            log.info("%s is reached again", upstream)
+        self._traffic.is_away = self._shared.counters.is_cluster_away = False
         return broker
 
     async def _connect_to_any(self) -> _BrokerSide | None:

@@ -26,7 +26,7 @@ class Histogram:
 class NodeTraffic:
     """What has passed between clients and one node."""
 
-    __slots__ = ("bytes_from_broker", "bytes_from_clients", "connections", "failed", "opened", "refused")
+    __slots__ = ("bytes_from_broker", "bytes_from_clients", "connections", "failed", "is_away", "opened", "refused")
 
     def __init__(self) -> None:
         self.connections = 0
@@ -36,6 +36,8 @@ class NodeTraffic:
         """Connections that were closed at once, since there were too many."""
         self.failed = 0
         """Connections that ended since the node could not be reached."""
+        self.is_away = False
+        """Whether the last of them did, as far as was logged."""
         self.bytes_from_clients = 0
         self.bytes_from_broker = 0
 
@@ -49,10 +51,25 @@ class TrafficCounters:
         """From the arrival of bytes to their hand-over to the other side's socket."""
         self.lag = Histogram()
         """How late the event loop ran what was due."""
+        self.is_cluster_away = False
+        """Whether the last look at the cluster failed."""
 
     def node(self, node_id: int) -> NodeTraffic:
         """Return the counters of a node."""
         return self.nodes.setdefault(node_id, NodeTraffic())
+
+    def looked(self, *, is_seen: bool) -> None:
+        """The gateway has looked at the cluster: nodes that are still away are to be logged again."""
+        self.is_cluster_away = not is_seen
+        if is_seen:
+            for node in self.nodes.values():
+                node.is_away = False
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether a broker can be reached, by the last look at the cluster and the clients' connections since."""
+        is_away = bool(self.nodes) and all(node.is_away for node in self.nodes.values())
+        return not (self.is_cluster_away or is_away)
 
     @property
     def connections(self) -> int:

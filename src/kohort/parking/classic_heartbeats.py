@@ -1,8 +1,9 @@
 """Parking of heartbeats of classic members, and rounds that eager members learn of together.
 
-The laws: only a commit of the same member waits behind a parked heartbeat, while a round is being announced or for a
-configured time; a heartbeat is answered in the turn in which its group's answer changes, eager members of a round
-together, and no later than its sender's interval allows. To answer a heartbeat, the group decides it again.
+The laws: only a commit that the same member's timer sends waits behind a parked heartbeat, while a round is being
+announced or for a configured time; a heartbeat is answered in the turn in which its group's answer changes, eager
+members of a round together, and no later than its sender's interval allows. To answer a heartbeat, the group decides it
+again.
 
 An eager member stops reading when it learns of a round, and none reads again before the last has joined. So members
 whose heartbeats are parked continue until each awaited member has sent a heartbeat or a JoinGroup, or has left the
@@ -37,6 +38,9 @@ class Answer(Protocol):
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
+LATE_INTERVALS = 2
+"""A member that sends nothing for so many intervals of an announced round is taken to be dead, and not late."""
+
 ReachChanged = Callable[[str, Collection[str], bool], None]
 """Takes a group whose round is announced, members, and whether their heartbeats are parked here now, or no longer."""
 
@@ -47,9 +51,13 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
     The next heartbeat, an interval after the answer, then still arrives within the session.
     """
 
-    __slots__ = ("interval", "latest_ms")
+    __slots__ = ("commit_hold_ms", "has_commit", "interval", "latest_ms")
     interval: HeartbeatInterval
     latest_ms: int
+    commit_hold_ms: int
+    """How long the answer to a commit of its member's timer waits behind it while nothing happens."""
+    has_commit: bool
+    """Whether the answer to a commit waits behind it."""
 
 
 class _Announcement:
@@ -95,8 +103,7 @@ class _Group(Generic[HeartbeatT, AnswerT]):
 class ClassicParking(Generic[HeartbeatT, AnswerT]):
     """The parked heartbeats of classic members, of all groups.
 
-    `decide` returns the answer to a heartbeat as of now; `alive` is the answer that carries no news. The answer to a
-    commit that keeps its member's pace waits behind a heartbeat of a stable group for `commit_hold_ms`. `announced` is
+    `decide` returns the answer to a heartbeat as of now; `alive` is the answer that carries no news. `announced` is
     called with the group whose members learn of a round now, for how many milliseconds they had waited, and the time.
     Where several processes park heartbeats of the same groups, `reach_changed` reports which members are reached here,
     for the others.
@@ -108,7 +115,6 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         decide: Callable[[HeartbeatT, int], AnswerT],
         alive: AnswerT,
         announced: Callable[[str, int, int], None],
-        commit_hold_ms: int = 0,
         reach_changed: ReachChanged | None = None,
     ) -> None:
         self._reach_changed = reach_changed or (lambda _group_id, _members, _is_reached: None)
@@ -116,20 +122,14 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self._decide = decide
         self._alive = alive
         self._announced = announced
-        self._commit_hold_ms = commit_hold_ms
         self._groups: dict[str, _Group[HeartbeatT, AnswerT]] = {}
         self._intervals: dict[str, HeartbeatInterval] = {}
         """By member id, which is unique over all groups: it holds a UUID."""
         self._paces: dict[str, CommitPace] = {}
-        """By member id, where commits wait."""
+        """By member id, how it commits."""
 
     def __len__(self) -> int:
         return sum(len(group.parked) for group in self._groups.values())
-
-    @property
-    def holds_commits(self) -> bool:
-        """Whether answers to commits wait."""
-        return self._commit_hold_ms > 0
 
     @property
     def known_members(self) -> int:
@@ -151,8 +151,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     def begin(self, member_id: str, now_ms: int) -> None:
         """A member got its assignment, from which most clients measure to their first heartbeat."""
         self._interval_of(member_id, now_ms).begin(now_ms)
-        if self.holds_commits and member_id not in self._paces:
-            self._paces[member_id] = CommitPace(now_ms)
+        self._pace_of(member_id, now_ms).begun_ms = now_ms
 
     def joined(self, group_id: str, member_id: str) -> None:
         """A member's JoinGroup waits. `group_changed` is called next."""
@@ -183,11 +182,13 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         software: str = "",
         is_static: bool = False,
         can_wait: bool = True,
+        commit_hold_ms: int = 0,
     ) -> ParkedHeartbeat[HeartbeatT, AnswerT] | None:
         """Park a heartbeat that `result` would answer; None when it is to be answered now.
 
         `software` is its sender's, as ApiVersions names it; `is_static`: whether it names an instance. With `can_wait`
-        False it is answered at once while its group is stable.
+        False it is answered at once while its group is stable. The answer to a commit that its member's timer sends
+        waits behind it for `commit_hold_ms`.
         """
         member_id = heartbeat.member_id
         if result.is_quiet:
@@ -199,9 +200,14 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 interval.overlaps = False
             interval.counts_from_answers = software in COUNTING_FROM_ANSWERS
             can_wait &= not is_static or can_static_member_wait(software)
-            can_wait &= self.holds_commits or not interval.is_cut_short(now_ms)
+            is_held = commit_hold_ms > 0 and self._pace_of(member_id, now_ms).is_regular
+            can_wait &= is_held or not interval.is_cut_short(now_ms)
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
-            return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
+            if not wait_ms:
+                return None
+            parked = self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms)
+            parked.commit_hold_ms = commit_hold_ms
+            return parked
         group = self._groups.get(heartbeat.group_id)
         if group is None or group.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
             return None
@@ -221,6 +227,12 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             interval = self._intervals[member_id] = HeartbeatInterval(now_ms)
         return interval
 
+    def _pace_of(self, member_id: str, now_ms: int) -> CommitPace:
+        pace = self._paces.get(member_id)
+        if pace is None:
+            pace = self._paces[member_id] = CommitPace(now_ms)
+        return pace
+
     def _wait(
         self,
         heartbeat: HeartbeatT,
@@ -229,12 +241,13 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         wait_ms: int,
         session_timeout_ms: int,
         now_ms: int,
-    ) -> ParkedHeartbeat[HeartbeatT, AnswerT]:
+    ) -> ParkedClassicHeartbeat[HeartbeatT, AnswerT]:
         before = self._group(heartbeat.group_id).parked.get(heartbeat.member_id)
         if before is not None:  # what a client sends twice is answered twice
             before.followed(Follower.HEARTBEAT, now_ms)
         parked = ParkedClassicHeartbeat(self, heartbeat, answer)
         parked.interval = interval
+        parked.commit_hold_ms, parked.has_commit = 0, False
         parked.latest_ms = now_ms + session_timeout_ms - interval.usual_ms - SLACK_MS
         self._group(heartbeat.group_id).parked[heartbeat.member_id] = parked
         self._timers.arm(parked, now_ms + wait_ms, partial(self._end_wait, parked))
@@ -248,19 +261,14 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
 
     # -- commits
 
-    def committed(self, member_id: str, now_ms: int) -> None:
-        """A member of a group at rest sends a commit. Where a heartbeat of it waits, `followed` is called before."""
+    def committed(self, member_id: str, now_ms: int, *, is_in_round: bool = False) -> None:
+        """A member sends a commit. Where a heartbeat of it waits, `followed` is called before."""
         interval = self._intervals.get(member_id)
-        if interval is not None:
+        if interval is None:
+            return  # no member, as far as is known
+        if not is_in_round:
             interval.committed_ms = now_ms
-        pace = self._paces.get(member_id)
-        if pace is not None:
-            pace.committed(now_ms)
-
-    def _may_commit_wait(self, heartbeat: HeartbeatT, now_ms: int) -> bool:
-        """Whether the answer to a commit that arrives now behind a heartbeat may wait, in a group at rest."""
-        pace = self._paces.get(heartbeat.member_id)
-        return self._commit_hold_ms > 0 and (pace is None or pace.is_kept(now_ms))
+        self._pace_of(member_id, now_ms).committed(now_ms, is_in_round=is_in_round)
 
     # -- news
 
@@ -368,22 +376,33 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     def followed(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT], follower: Follower, now_ms: int) -> bool:
         """Another request arrived behind a parked heartbeat: return whether it goes on waiting.
 
-        While a round is announced a commit waits with it: the sender would stop before the others, or be out of reach
-        when they stop. Where that takes longer than an interval, for a member that is silent, it is answered.
+        While a round is announced a commit of the sender's timer waits with it: the sender would stop before the
+        others, or be out of reach when they stop. Any other commit may have somebody who waits for it: the sender is a
+        moment from leaving, or stops now. Where the round takes longer than an interval, for a member that is silent or
+        late, commits are answered; after two also those for which nobody is known to wait.
         """
         assert isinstance(parked, ParkedClassicHeartbeat), "what waits here was parked here"
         group = self._groups[parked.heartbeat.group_id]
         result = self._decide(parked.heartbeat, now_ms)
-        if result.is_quiet and follower is Follower.COMMIT and self._may_commit_wait(parked.heartbeat, now_ms):
+        pace = self._paces.get(parked.heartbeat.member_id)
+        is_timer = follower is Follower.COMMIT and pace is not None and pace.is_on_time(now_ms)
+        if result.is_quiet and is_timer and parked.commit_hold_ms:
+            assert pace is not None, "a timer has a pace"
             latest_ms = self._timers.deadline_ms(parked)
             assert latest_ms is not None, "a parked heartbeat has a timer"
-            until_ms = parked.interval.commit_until_ms(now_ms + self._commit_hold_ms, now_ms)
+            hold_ms = pace.trial_ms(parked.commit_hold_ms)
+            if parked.interval.counts_from_answers:  # within an interval its next heartbeat would be late
+                hold_ms = max(hold_ms, min(parked.commit_hold_ms, parked.interval.usual_ms))
+            until_ms = parked.interval.commit_until_ms(now_ms + hold_ms, now_ms)
             self._timers.move(parked, min(latest_ms, until_ms))
+            parked.has_commit = True
             return True
         announcement = group.holding(parked.heartbeat.member_id, result)
         if announcement is not None:
-            is_long = now_ms - announcement.held_since_ms >= parked.interval.usual_ms
-            if follower is Follower.COMMIT and not is_long:
+            intervals = (now_ms - announcement.held_since_ms) // max(1, parked.interval.usual_ms)
+            is_long = intervals >= 1
+            if is_timer and (not is_long or (intervals < LATE_INTERVALS and pace is not None and pace.is_timer)):
+                parked.has_commit = True
                 return True
             if follower is Follower.HEARTBEAT:
                 result = self._alive
@@ -426,6 +445,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     def _answer(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], result: AnswerT, now_ms: int) -> None:
         self._remove(parked)
         parked.interval.answered_ms = now_ms
+        if parked.has_commit and (pace := self._paces.get(parked.heartbeat.member_id)) is not None:
+            pace.answered(now_ms)
         parked.answer(result)
 
     def _remove(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:

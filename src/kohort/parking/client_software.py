@@ -35,7 +35,7 @@ def can_static_member_wait(software: str) -> bool:
     return software != JAVA
 
 
-COUNTING_FROM_ANSWERS = frozenset({"kgo"})
+COUNTING_FROM_ANSWERS = frozenset({"kgo", "platformatic-kafka"})
 """Clients whose next classic heartbeat is due an interval after the answer to the last one, not after that one.
 
 All others send the next one when they would have sent it anyway, however long the last one waited.

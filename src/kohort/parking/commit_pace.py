@@ -1,31 +1,87 @@
 """At which pace a classic member commits, and so for which of its commits a program may be waiting.
 
-A member that commits by itself does so at an interval (`auto.commit.interval.ms`), and once more before it leaves,
-whenever that is. If the answer to that last commit were held, its partitions would have no owner meanwhile.
+A member that commits by itself does so by a timer (`auto.commit.interval.ms`): from one such commit to the next it is
+one period, whenever the answer comes. All other commits may have somebody who waits for them: those of a program that
+commits by itself, the one that a member sends once more before it leaves, the one before it revokes partitions. If the
+answer to that last commit waited, its partitions would have no owner meanwhile. No request shows what it is.
+
+So a period is known after two gaps alike, and only a commit at its time waits, the first time for a part of the period
+only. If the next one then comes a period after the *answer*, a program waits for answers, and none of its member waits
+any more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-EARLY = 0.9
-"""A commit that comes before this share of the last gap is not one of the pace: timers of clients are a little late."""
+LEAST_MS = 1_000
+"""Shorter gaps are those of programs that commit each batch."""
+
+EARLY_MS = 20
+"""How much earlier than its time a commit of a timer comes, where the one before was late."""
+
+LATE_PART = 25
+"""A commit of a timer comes late by less than one part in so many of its period."""
+
+TRIAL_PART = 5
+"""The first answer that waits does so for one part in so many of the period."""
 
 
 @dataclass(slots=True, eq=False)
 class CommitPace:
     """The commits of one member."""
 
-    committed_ms: int
-    """When the last one came, at first when the member got its assignment: timers of clients begin there."""
-    gap_ms: int = 0
+    begun_ms: int
+    """When the member got its assignment: timers of some clients begin there anew (Java's)."""
+    period_ms: int = 0
+    """The period of its timer; 0 where none is known."""
+    is_timer: bool = False
+    """Whether an answer that waited has not made the next commit later."""
+    is_waited_for: bool = False
+    """Whether one has: a program waits for answers."""
+    _timed_ms: int = -1
+    """When the last commit of the timer came, or the last one outside of rounds where no timer is known."""
+    _gap_ms: int = 0
     """How long after the one before."""
+    _answered_ms: int = 0
+    """When the last answer that waited was sent."""
 
-    def is_kept(self, now_ms: int) -> bool:
-        """Whether a commit that comes now comes no sooner than the last one did, as far as is known."""
-        return now_ms - self.committed_ms >= EARLY * self.gap_ms
+    @property
+    def is_regular(self) -> bool:
+        """Whether commits come by a timer, as far as is known."""
+        return self.period_ms > 0 and not self.is_waited_for
 
-    def committed(self, now_ms: int) -> None:
-        """Note a commit."""
-        self.gap_ms = now_ms - self.committed_ms
-        self.committed_ms = now_ms
+    def is_on_time(self, now_ms: int) -> bool:
+        """Whether a commit that comes now is one of the timer."""
+        if not self.is_regular:
+            return False
+        is_anew = self._timed_ms < self.begun_ms and self._fits(now_ms - self.begun_ms)
+        return is_anew or self._fits(now_ms - self._timed_ms)
+
+    def trial_ms(self, most_ms: int) -> int:
+        """Return for how long the answer to a commit of the timer may wait, `most_ms` at most."""
+        return most_ms if self.is_timer else min(most_ms, self.period_ms // TRIAL_PART)
+
+    def committed(self, now_ms: int, *, is_in_round: bool = False) -> None:
+        """Note a commit. In a round only one of the timer counts."""
+        is_on_time = self.is_on_time(now_ms)
+        if self.is_regular and self._answered_ms - self._timed_ms > 2 * self.period_ms // LATE_PART:
+            self.is_timer |= is_on_time
+            self.is_waited_for = not is_on_time and self._fits(now_ms - self._answered_ms)
+        self._answered_ms = 0
+        if is_on_time:
+            self._timed_ms = now_ms
+        elif not is_in_round:
+            before_ms, self._gap_ms = self._gap_ms, 0 if self._timed_ms < 0 else now_ms - self._timed_ms
+            if self._gap_ms >= LEAST_MS and abs(self._gap_ms - before_ms) <= self._gap_ms // LATE_PART:
+                self.period_ms, self.is_timer = self._gap_ms, False
+            self._timed_ms = now_ms
+
+    def answered(self, now_ms: int) -> None:
+        """The answer to the last commit, which has waited, is sent."""
+        self._answered_ms = now_ms
+
+    def _fits(self, passed_ms: int) -> bool:
+        """Whether so much time is one period, or several."""
+        periods = (passed_ms + EARLY_MS) // self.period_ms
+        return periods > 0 and passed_ms - periods * self.period_ms <= self.period_ms // LATE_PART

@@ -6,7 +6,8 @@ heartbeats may wait until then, so that one is always parked. To other clients a
 does harm: librdkafka skips that one, kafka-python polls without pause. Where the client's software does not show which
 kind it is, the first heartbeat that is parked does; those of the second kind are answered a little before the next is
 due. kgo sends the next one an interval after the answer: its heartbeats wait for whole intervals, so that the next one
-comes when one would have come anyway.
+comes when one would have come anyway. One heartbeat out of time changes nothing, since a pause of its process delays
+it: two in a row do.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class HeartbeatInterval:
     """What was learnt; 0 when nothing is known."""
     _is_certain: bool = False
     """Whether the interval is more than a first guess."""
+    _odd_ms: int = 0
+    """The last gap, where it contradicts the interval."""
     _is_fresh: bool = False
     """Whether no heartbeat has arrived in this generation."""
     _is_late: bool = False
@@ -148,13 +151,22 @@ class HeartbeatInterval:
             if not self.interval_ms:
                 self.interval_ms = gap_ms
             return self.interval_ms < FAST_MS
-        if self._is_probe:
+        if not self._is_certain or self.interval_ms < FAST_MS:
+            if not self._is_probe:
+                self._is_late = idle_ms > MARGIN_MS and 4 * gap_ms > 5 * self.interval_ms
+                self._is_certain = _is_alike(gap_ms, self.interval_ms)
+                self.interval_ms = min(self.interval_ms, gap_ms)
+                return self._is_late
             was_fast = 0 < self.interval_ms < FAST_MS
             self.interval_ms = gap_ms
             self._is_certain = True
             return was_fast
-        self._is_late = idle_ms > MARGIN_MS and 4 * gap_ms > 5 * self.interval_ms
-        self.interval_ms = min(self.interval_ms, gap_ms)
+        odd_ms, self._odd_ms = self._odd_ms, 0 if _is_alike(gap_ms, self.interval_ms) else gap_ms
+        if self._odd_ms and not _is_alike(gap_ms, odd_ms):
+            return False
+        self._is_late = bool(self._odd_ms) and not self._is_probe and gap_ms > self.interval_ms and idle_ms > MARGIN_MS
+        if not self._is_late:
+            self.interval_ms = gap_ms if self._is_probe or self._odd_ms else min(self.interval_ms, gap_ms)
         return self._is_late
 
     def _wait_ms(self, session_timeout_ms: int) -> int:
@@ -170,3 +182,8 @@ class HeartbeatInterval:
         else:
             wait_ms = interval_ms - MARGIN_MS
         return max(0, min(wait_ms, session_timeout_ms // 3, MOST_MS))
+
+
+def _is_alike(one_ms: int, other_ms: int) -> bool:
+    """Whether two gaps are of one interval."""
+    return 4 * one_ms <= 5 * other_ms and 4 * other_ms <= 5 * one_ms

@@ -10,7 +10,7 @@ from tests.unit.node.group_desk import GroupMember, committed, group_desk, stabl
 
 from kohort.wire.messages import DescribeGroupsRequest, LeaveGroupRequest, MetadataRequest
 
-INTERVAL_MS = 3_000
+INTERVAL_MS, COMMIT_MS = 3_000, 5_000
 REBALANCE_IN_PROGRESS = 27
 UNKNOWN_MEMBER_ID = 25
 FENCED_INSTANCE_ID = 82
@@ -66,35 +66,33 @@ def test_heartbeat_is_answered_before_the_request_behind_it() -> None:
     assert codes(leader) == []
 
 
-def test_commit_waits_behind_a_parked_heartbeat_for_the_configured_hold() -> None:
-    desk = group_desk(kohort_group_heartbeat_park=True, kohort_group_commit_hold_ms=400)
+def committing_by_timer(commit_hold_ms: int, after_ms: int = COMMIT_MS) -> tuple[Desk, GroupMember]:
+    """Return a member that has committed three times by its timer, and `after_ms` later sends heartbeat and commit."""
+    desk = group_desk(kohort_group_heartbeat_park=True, kohort_group_commit_hold_ms=commit_hold_ms)
     (member,) = stable_group(desk, 1)
-    desk.advance(INTERVAL_MS)
-    member.peer.send(member.heartbeat_request(), 4)
-    member.peer.send(member.commit_request(0, 11), 9)
+    for pause_ms in (COMMIT_MS, COMMIT_MS, COMMIT_MS, after_ms):
+        desk.advance(pause_ms)
+        member.peer.answers()
+        member.peer.send(member.heartbeat_request(), 4)
+        member.peer.send(member.commit_request(0, 11), 9)
+    return desk, member
+
+
+def test_commit_of_a_timer_waits_behind_a_parked_heartbeat_for_the_configured_hold() -> None:
+    desk, member = committing_by_timer(400)
     desk.advance(399)
     assert (member.peer.replies, committed(desk.connect())) == ([], 11)
     desk.advance(1)
     assert len(member.peer.answers()) == 2
 
 
-def test_commit_that_comes_before_its_time_is_answered_at_once_since_its_member_may_be_leaving() -> None:
-    desk = group_desk(kohort_group_heartbeat_park=True, kohort_group_commit_hold_ms=400)
-    (member,) = stable_group(desk, 1)
-    for gap_ms in (INTERVAL_MS, INTERVAL_MS // 2):
-        desk.advance(gap_ms)
-        member.peer.answers()
-        member.peer.send(member.heartbeat_request(), 4)
-        member.peer.send(member.commit_request(), 9)
-        assert len(member.peer.answers()) == (0 if gap_ms == INTERVAL_MS else 2)
+def test_commit_that_comes_at_another_time_is_answered_at_once_since_its_member_may_be_leaving() -> None:
+    _, member = committing_by_timer(400, after_ms=COMMIT_MS // 2)
+    assert len(member.peer.answers()) == 2
 
 
 def test_commit_that_waits_is_answered_with_the_heartbeat_when_a_round_begins() -> None:
-    desk = group_desk(kohort_group_heartbeat_park=True, kohort_group_commit_hold_ms=INTERVAL_MS)
-    (member,) = stable_group(desk, 1)
-    desk.advance(INTERVAL_MS)
-    member.peer.send(member.heartbeat_request(), 4)
-    member.peer.send(member.commit_request(), 9)
+    desk, member = committing_by_timer(INTERVAL_MS)
     GroupMember(desk).enter()
     heartbeat, commit = member.peer.answers()
     assert heartbeat.error_code == REBALANCE_IN_PROGRESS

@@ -43,6 +43,13 @@ class Group:
             answers.append(self.answer)
         return parked
 
+    def commit_by_timer(self, member_id: str) -> None:
+        """Have a member commit three times, so that its timer is due at the next multiple of 2,999 ms after 0."""
+        self.parking.begin(member_id, 0)
+        for number in range(1, 4):
+            self.now_ms = number * (INTERVAL_MS - 1)
+            self.parking.committed(member_id, self.now_ms)
+
     def advance(self, by_ms: int) -> None:
         self.now_ms += by_ms
         self.timers.run_due(self.now_ms)
@@ -83,6 +90,7 @@ def test_members_that_stop_learn_of_a_round_once_all_are_reached() -> None:
 def group_whose_last_silent_member_comes_late() -> tuple[Group, ParkedHeartbeat[HeartbeatRequest, Answer]]:
     """Return a group of `a`, out of reach since its commit, and `b`, whose first heartbeat since the round waits."""
     group = Group()
+    group.commit_by_timer("b")
     first, _ = group.settle("a", "c")
     group.parking.announce("g", set("abc"), frozenset("abc"), group.now_ms + 60_000, group.now_ms)
     group.change(REJOIN, is_gathering=True)
@@ -96,7 +104,7 @@ def group_whose_last_silent_member_comes_late() -> tuple[Group, ParkedHeartbeat[
 def test_member_that_was_silent_for_long_waits_for_those_that_are_out_of_reach_when_it_comes() -> None:
     group, late = group_whose_last_silent_member_comes_late()
     group.advance(INTERVAL_MS - 1)
-    assert late.followed(Follower.COMMIT, group.now_ms)
+    assert late.followed(Follower.COMMIT, group.now_ms), "its timer sends it"
     group.heartbeat("a")
     assert group.answers == {"a": [ALIVE, REJOIN], "b": [REJOIN], "c": [REJOIN]}
 
@@ -107,6 +115,16 @@ def test_round_is_announced_an_interval_after_its_last_silent_member_came() -> N
         group.advance(INTERVAL_MS // 2 + 25)
     assert group.answers["b"] == [REJOIN]
     assert group.announced == [2 * INTERVAL_MS + 50]
+
+
+def test_commit_that_no_timer_sends_is_answered_at_once_also_while_a_round_is_announced() -> None:
+    group = Group()
+    closing, _ = group.settle("a", "b")
+    group.parking.announce("g", set("abc"), frozenset("abc"), group.now_ms + 60_000, group.now_ms)
+    group.change(REJOIN, is_gathering=True)
+    group.advance(500)
+    assert not closing.followed(Follower.COMMIT, group.now_ms)
+    assert group.answers == {"a": [REJOIN], "b": []}
 
 
 def test_member_whose_connection_breaks_is_awaited_for_longer_than_an_interval() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from kohort.parking.heartbeat_interval import MARGIN_MS, MOST_MS, HeartbeatInterval
 
 SESSION_MS = 45_000
@@ -35,6 +37,12 @@ class Sender:
             self.interval.answered_ms = min(answer_ms, next_ms)
             self.uncovered_ms.append(max(0, next_ms - answer_ms))
             self._beat_at(next_ms)
+
+    def late(self, by_ms: int) -> None:
+        """Send the next heartbeat so much later than usual."""
+        interval_ms, self.interval_ms = self.interval_ms, self.interval_ms + by_ms
+        self.beat(1)
+        self.interval_ms = interval_ms
 
     def _beat_at(self, now_ms: int) -> None:
         self.gaps.append(now_ms - self.now_ms)
@@ -181,3 +189,27 @@ def test_kgo_whose_next_heartbeat_follows_the_answer_waits_for_whole_intervals()
     kgo.beat(3)
     assert kgo.waits == [6_020] * 4
     assert kgo.interval.commit_until_ms(kgo.now_ms + 5_000, kgo.now_ms + 2_000) == kgo.now_ms + 3_010
+
+
+@pytest.mark.parametrize("next_ms", [overlapping, waiting, skipping])
+def test_one_late_heartbeat_keeps_the_interval_and_the_next_ones_wait_as_before(
+    next_ms: Callable[[int, int, int], int],
+) -> None:
+    member = Sender(3_000, next_ms)
+    member.begin(3_000)
+    member.beat(12)
+    usual_ms = member.waits[-1]
+    member.late(1_000)
+    member.beat(3)
+    assert member.waits[-4:] == [usual_ms] * 4
+
+
+def test_a_late_heartbeat_and_an_early_one_behind_it_keep_the_interval() -> None:
+    member = Sender(3_000, waiting)
+    member.begin(3_000)
+    member.beat(12)
+    usual_ms = member.waits[-1]
+    member.late(1_000)
+    member.late(-1_000)
+    member.beat(2)
+    assert min(member.waits[-4:]) >= usual_ms - MARGIN_MS

@@ -58,6 +58,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     for each in (draining, undraining, rebalancing):
         each.add_argument("group", metavar="GROUP")
     draining.add_argument("name", metavar="MEMBER|HOST", help="a member id, a group.instance.id, or a host's address")
+    draining.add_argument("--force", action="store_true", help="also all members of the group")
     undraining.add_argument("name", metavar="MEMBER|HOST", nargs="?", help="as it was drained")
     undraining.add_argument("--all", action="store_true", help="everything that is drained in the group")
     for each in (draining, undraining, rebalancing):
@@ -78,8 +79,16 @@ async def drain(args: argparse.Namespace, admin: Admin) -> None:
     if not matching:
         known = sorted({name for member in group.members for name in names_of(member)})
         raise unknown("member or host", args.name, known)
-    if len(matching) == len(group.members):
-        output.remark(f"all members of group {args.group} are drained then: its partitions have no owner")
+    taken, owned = (sum(len(each.assignment) for each in members) for members in (matching, group.members))
+    several = output.counted(len(matching), "member")
+    output.remark(f"{args.name}: {several} of {len(group.members)} with {taken} of {owned} partitions of {args.group}")
+    topics = {topic.name for topic in await admin.list_topics()}
+    drained = await drained_members(args, group, topics) | {member.member_id for member in matching}
+    if len(drained) == len(group.members) and not args.force:
+        raise CommandFailed(
+            f"then all {len(drained)} members of group {args.group} are drained, and no partition has an owner: name a"
+            " member by its id or its group.instance.id (members behind one address share it), or give --force"
+        )
     deadline_s = time.monotonic() + args.timeout / 1000
     order = Order(OrderKind.DRAINED, args.group, args.name, args.reason, now_ms())
     await _carried_out(args, admin, [order], deadline_s)

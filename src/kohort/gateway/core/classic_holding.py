@@ -164,7 +164,6 @@ class ClassicHolding:
         news: Counter[GroupProtocol],
         is_ordered: Callable[[Heartbeat, int], bool],
         instances: ReachedMembers,
-        commit_hold_ms: int = 0,
     ) -> None:
         self._instances = instances
         self.news = news
@@ -177,7 +176,7 @@ class ClassicHolding:
         self._complete: set[str] = set()
         """Groups with an announced round whose members are all behind this gateway."""
         self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
-            timers, self._decide, _ALIVE, _unnoted, commit_hold_ms, reach_changed=instances.reach_changed
+            timers, self._decide, _ALIVE, _unnoted, reach_changed=instances.reach_changed
         )
 
     def __len__(self) -> int:
@@ -193,6 +192,7 @@ class ClassicHolding:
         *,
         software: str = "",
         answered_after_ms: int = 0,
+        commit_hold_ms: int = 0,
     ) -> HeldAnswer | None:
         """Hold the answer to a heartbeat, with its error; None where it is to be sent now.
 
@@ -217,6 +217,7 @@ class ClassicHolding:
             software=software,
             is_static=command.instance_id is not None,
             can_wait=answered_after_ms < LATE_MS,
+            commit_hold_ms=commit_hold_ms,
         )
         if held.parked is None:
             if result.error is error:
@@ -267,9 +268,9 @@ class ClassicHolding:
     # What happens to the groups
 
     def committed(self, command: CommitOffsets, now_ms: int) -> None:
-        """A member sends a commit; in a round it does so since it revokes partitions, whatever its pace."""
-        if not self.is_gathering(command.group_id):
-            self._parking.committed(command.member_id, now_ms)
+        """A member sends a commit; in a round it may do so since it revokes partitions."""
+        is_in_round = self.is_gathering(command.group_id)
+        self._parking.committed(command.member_id, now_ms, is_in_round=is_in_round)
 
     def synced(self, member_id: str, now_ms: int) -> None:
         """A member got its assignment."""

@@ -58,7 +58,6 @@ class Gateway:
         *,
         policies: PolicyTable = OBSERVED,
         fallback_ms: int = FALLBACK_MS,
-        commit_hold_ms: int = 0,
         runner: AssignorRunner | None = None,
         assignor_ms: int = ASSIGNOR_MS,
         instance_id: str = "",
@@ -92,7 +91,6 @@ class Gateway:
                 news,
                 self.edge.interrupts,
                 self.instances,
-                commit_hold_ms,
             )
             if policies.parks
             else None

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kohort.gateway.core.fallbacks import FALLBACK_MS, Fallbacks
-from kohort.gateway.core.policies import Client, GroupProtocol, PolicyTable, Treatment
+from kohort.gateway.core.known_software import KnownSoftware
+from kohort.gateway.core.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.model.printable import printable
 
 log = logging.getLogger("kohort.gateway")
@@ -33,18 +34,16 @@ class GroupPolicies:
         self.table = table
         self.fell_back: Callable[[str], None] = lambda _group_id: None
         """Takes a group that falls back, for the other instances; set once, by its gateway."""
+        self.software = KnownSoftware()
         self.counters = HoldingCounters()
         self.fallbacks = Fallbacks(self._fell_back, fallback_ms)
         self._fallback_ms = fallback_ms
         self._is_parking = table.parks
 
-    def treatment(self, group_id: str, client: Client, protocol: GroupProtocol) -> Treatment:
-        """Return what the table decides."""
-        return self.table.treatment(group_id, client, protocol)
-
-    def parks(self, treatment: Treatment, group_id: str, now_ms: int) -> bool:
-        """Whether a request of a member with this treatment may be held now."""
-        return self._is_parking and treatment is Treatment.PARK and not self.fallbacks.is_fallen(group_id, now_ms)
+    def parks(self, policy: Policy, group_id: str, now_ms: int) -> bool:
+        """Whether a request of a member with this policy may be held now."""
+        is_parking = self._is_parking and policy.treatment is Treatment.PARK
+        return is_parking and not self.fallbacks.is_fallen(group_id, now_ms)
 
     def stop_parking(self) -> None:
         """Hold nothing any more."""

@@ -18,7 +18,7 @@ from kohort.gateway.core.frame_cutter import LENGTH_BYTES
 from kohort.gateway.core.group_policies import GroupPolicies
 from kohort.gateway.core.member_locations import MemberLocations
 from kohort.gateway.core.observed_groups import ObservedGroups
-from kohort.gateway.core.policies import UNKNOWN_SOFTWARE, Client, GroupProtocol, Treatment
+from kohort.gateway.core.policies import UNKNOWN_SOFTWARE, Client, GroupProtocol, Policy, Treatment
 from kohort.gateway.core.relay import REQUEST_HEAD_BYTES, Exchange, RequestHead, request_head
 from kohort.gateway.core.unobserved_heartbeats import (
     UnobservedHeartbeat,
@@ -154,8 +154,8 @@ class ConnectionTraffic:
         self.software = ""
         """The client's software as ApiVersions names it (KIP-511), or empty."""
         self._client_id = ""
-        self._treatments: dict[tuple[str, GroupProtocol], Treatment] = {}
-        """The last group's treatment: a connection is one of a single client, and hardly ever of more groups."""
+        self._treatments: dict[tuple[str, GroupProtocol], Policy] = {}
+        """The last group's policy: a connection is one of a single client, and hardly ever of more groups."""
         self.has_fetched = False
         """Whether the connection has carried a Fetch or a ShareFetch."""
         self._authenticated_until_ms: int | None = None
@@ -248,27 +248,32 @@ class ConnectionTraffic:
         if isinstance(message, ApiVersionsRequest):
             self.software = message.client_software_name or ""
             self._treatments.clear()
+            if self.software:
+                self._policies.software.note(self.client_host, header.client_id or "", self.software)
         if api.command is None:
             return None
         client_id = header.client_id or ""
         if client_id != self._client_id:
             self._client_id = client_id
             self._treatments.clear()
+        if not self.software and (known := self._policies.software.of(self.client_host, client_id)):
+            self.software = known
+            self._treatments.clear()
         command = api.command(message, head.api_version, self, client_id)
         if isinstance(command, Join):
             command.reason = self._edge.reason_of(command, now_ms)
-        if self._treatment(command) is Treatment.OFF:
+        if self._policy(command).treatment is Treatment.OFF:
             return None
         exchange.context = command
         return command
 
-    def _treatment(self, command: Command) -> Treatment:
+    def _policy(self, command: Command) -> Policy:
         """Return what the policies decide for the sender of a request."""
         key = command.group_id, protocol_of(command)
         found = self._treatments.get(key)
         if found is None:
             client = Client(self.software or UNKNOWN_SOFTWARE, self._client_id)
-            found = self._policies.treatment(key[0], client, key[1])
+            found = self._policies.table.decide(key[0], client, key[1])
             if len(self._treatments) >= MOST_TREATMENTS:
                 self._treatments.clear()
             self._treatments[key] = found
@@ -276,7 +281,7 @@ class ConnectionTraffic:
 
     def _parks(self, command: Command, now_ms: int) -> bool:
         """Whether a request or its answer may be held."""
-        return self._policies.parks(self._treatment(command), command.group_id, now_ms)
+        return self._policies.parks(self._policy(command), command.group_id, now_ms)
 
     def answered(self, exchange: Exchange, frame: bytes, now_ms: int) -> Buffer | None:
         """Take the answer to a request; it passes."""
@@ -363,6 +368,7 @@ class ConnectionTraffic:
             now_ms,
             software=self.software,
             answered_after_ms=now_ms - self._heartbeat_ms,
+            commit_hold_ms=self._policy(command).commit_hold_ms,
         )
         if self._held is None:
             return frame

@@ -43,6 +43,9 @@ class GroupProtocol(StrEnum):
     STREAMS = "streams"
 
 
+MOST_COMMIT_HOLD_MS = 5_000
+
+
 class PolicyError(ValueError):
     """A policy cannot be meant as it is; the text is one sentence."""
 
@@ -57,13 +60,17 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """One row: patterns of group, software and client id with `*` and `?`, a protocol or `*`, and the treatment."""
+    """One row: patterns of group, software and client id with `*` and `?`, a protocol or `*`, and the treatment.
+
+    Where it parks, the answer to a commit of a classic member's timer waits behind its heartbeat for `commit_hold_ms`.
+    """
 
     groups: str = ANY
     software: str = ANY
     client_ids: str = ANY
     protocol: str = ANY
     treatment: Treatment = Treatment.OBSERVE
+    commit_hold_ms: int = 0
 
     def __post_init__(self) -> None:
         for name in ("groups", "software", "client_ids"):
@@ -76,6 +83,11 @@ class Policy:
             raise PolicyError(f"protocol = {self.protocol!r} is not one of {', '.join(GroupProtocol)} and '*'")
         if self.treatment not in tuple(Treatment):
             raise PolicyError(f"treatment = {self.treatment!r} is not one of {', '.join(Treatment)}")
+        hold_ms = self.commit_hold_ms
+        if isinstance(hold_ms, bool) or not isinstance(hold_ms, int) or not 0 <= hold_ms <= MOST_COMMIT_HOLD_MS:
+            raise PolicyError(f"commit_hold_ms = {hold_ms!r}: expected a whole number from 0 to {MOST_COMMIT_HOLD_MS}")
+        if hold_ms and self.treatment is not Treatment.PARK:
+            raise PolicyError(f"commit_hold_ms is of use with treatment = 'park' only, not with {self.treatment!s}")
 
     def matches(self, group_id: str, client: Client, protocol: GroupProtocol) -> bool:
         """Whether this row is about a member of a group."""
@@ -92,20 +104,23 @@ class Policy:
         return self.software != ANY or self.client_ids != ANY
 
 
+_OBSERVED = Policy()
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyTable:
     """Rows in the order in which they are tried."""
 
     rows: tuple[Policy, ...] = ()
 
-    def treatment(self, group_id: str, client: Client, protocol: GroupProtocol) -> Treatment:
+    def decide(self, group_id: str, client: Client, protocol: GroupProtocol) -> Policy:
         """Return what is done with a member of a group."""
         for row in self.rows:
             if row.matches(group_id, client, protocol):
                 if row.treatment is Treatment.PARK and client.software in NOT_PARKED and not row.lists_clients:
-                    return Treatment.OBSERVE
-                return row.treatment
-        return Treatment.OBSERVE
+                    return _OBSERVED
+                return row
+        return _OBSERVED
 
     @property
     def parks(self) -> bool:

@@ -106,9 +106,10 @@ class Runtime:
         self.parked: dict[Parked, Ticket] = {}
         """The requests that wait."""
         self.classic_parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
-            timers, self._answer_of, _ALIVE, self._note_announced, config.kohort_group_commit_hold_ms
+            timers, self._answer_of, _ALIVE, self._note_announced
         )
         self._is_parking = config.kohort_group_heartbeat_park
+        self._commit_hold_ms = config.kohort_group_commit_hold_ms
         self.consumer_parking: ConsumerParking[ConsumerHeartbeat, Result] = ConsumerParking(
             timers,
             self._answer_parked,
@@ -173,7 +174,14 @@ class Runtime:
             if self._is_parking and software not in STOPPED_BY_HEARTBEATS:
                 session_ms, is_static = arm.deadline_ms - now_ms, command.instance_id is not None
                 parked = self.classic_parking.park(
-                    command, result, ticket, session_ms, now_ms, software=software, is_static=is_static
+                    command,
+                    result,
+                    ticket,
+                    session_ms,
+                    now_ms,
+                    software=software,
+                    is_static=is_static,
+                    commit_hold_ms=self._commit_hold_ms,
                 )
                 if parked is not None:
                     command.is_counted = True
@@ -275,10 +283,11 @@ class Runtime:
     # -- commits, which are many
 
     def note_commit(self, hosted: OffsetsPartition, command: CommitOffsets) -> None:
-        """Note when a member commits; in a round it does so since it revokes partitions, whatever its pace."""
+        """Note when a member commits; in a round it may do so since it revokes partitions."""
         group = hosted.shard.groups.get(command.group_id)
-        if isinstance(group, ClassicGroup) and not group.is_gathering:
-            self.classic_parking.committed(command.member_id, self._clock.now_ms)
+        if isinstance(group, ClassicGroup):
+            now_ms = self._clock.now_ms
+            self.classic_parking.committed(command.member_id, now_ms, is_in_round=group.is_gathering)
 
     def gather(self, hosted: OffsetsPartition, command: CommitOffsets, ticket: Ticket) -> None:
         """Keep a commit until this batch of input ends, or something else is asked of its partition."""

@@ -163,8 +163,8 @@ class StandstillChecker(Checker):
         """By group, since when a partition is without an owner."""
         self._members: dict[str, set[str]] = {}
         """By group, the names of those that run."""
-        self._gaps_us: dict[str, dict[str, int]] = {}
-        """By group and name, the longest time between two heartbeats."""
+        self._intervals_us: dict[str, dict[str, int]] = {}
+        """By group and name, the time between two heartbeats that nobody parks."""
         self._rounds: dict[str, _Round] = {}
         self._ended_us: dict[str, int] = {}
         """By group, when a member ended last, or stopped polling, that its group may still wait for: killed, failed,
@@ -177,9 +177,9 @@ class StandstillChecker(Checker):
 
     # -- members
 
-    def configured(self, member: SeenMember, longest_gap_ms: int) -> None:
+    def configured(self, member: SeenMember, heartbeat_interval_ms: int) -> None:
         """Note its pace."""
-        self._gaps_us.setdefault(member.group_id, {})[member.name] = longest_gap_ms * 1000
+        self._intervals_us.setdefault(member.group_id, {})[member.name] = heartbeat_interval_ms * 1000
 
     def member_started(self, member: SeenMember) -> None:
         """Count it in."""
@@ -284,10 +284,10 @@ class StandstillChecker(Checker):
         )
 
     def _judge(self, group_id: str, found: _Round, shard: Shard) -> None:
-        gap_us = max(self._gaps_us.get(group_id, {}).values(), default=0)
-        longest_us = gap_us + found.slowest_us + SLACK_US
+        interval_us = max(self._intervals_us.get(group_id, {}).values(), default=0)
+        longest_us = interval_us + found.slowest_us + SLACK_US
         slowest = f"the slowest join {found.slowest_us / 1e6:.3f} s"
-        bounds = f"the longest time between heartbeats is {gap_us / 1e6:.3f} s, {slowest}"
+        bounds = f"the longest time between heartbeats is {interval_us / 1e6:.3f} s, {slowest}"
         for partition, since_us in self._gaps.get(group_id, {}).items():
             topic = shard.settings.image.topic(partition.topic)
             if topic is None or partition.partition >= topic.partitions:
@@ -295,8 +295,8 @@ class StandstillChecker(Checker):
             unowned_us = self.now_us - max(since_us, found.opened_us)
             text = f"{group_id}: {partition} was without an owner for {unowned_us / 1e6:.3f} s of a round; {bounds}"
             self.compare(unowned_us <= longest_us, STANDSTILL_BOUNDED, text)
-        if not gap_us:
+        if not interval_us:
             return  # a program of a user's world, whose pace is not known
         lasted_us = self.now_us - found.opened_us
         text = f"{group_id}: a round took {lasted_us / 1e6:.3f} s; {bounds}"
-        self.compare(lasted_us <= longest_us + gap_us, STANDSTILL_BOUNDED, text)
+        self.compare(lasted_us <= longest_us, STANDSTILL_BOUNDED, text)

@@ -120,8 +120,8 @@ class Observer:
     def member_started(self, member: SeenMember) -> None:
         """See a member's process begin."""
 
-    def configured(self, member: SeenMember, longest_gap_ms: int) -> None:
-        """See how much time may lie between two heartbeats of a member that begins (classic)."""
+    def configured(self, member: SeenMember, heartbeat_interval_ms: int) -> None:
+        """See how often a member that begins sends heartbeats that nobody parks (classic)."""
 
     def closing(self, member: SeenMember, finished: Mapping[TopicPartition, int]) -> None:
         """See a member's user close it, with what it has finished and no commit has been answered for."""

@@ -35,8 +35,6 @@ Pace = Literal["waits", "overlaps", "skips", "from answer"]
 interval after the send, once it is answered (aiokafka, kafka-python, ours). `overlaps`: an interval after the send,
 answered or not (Java). `skips`: one that falls due while another is unanswered is left out (librdkafka). `from answer`:
 an interval after the answer (kgo)."""
-LONGEST_GAPS: Mapping[Pace, int] = {"waits": 1, "overlaps": 1, "skips": 1, "from answer": 2}
-"""How many intervals may lie between two heartbeats of a client, however long a broker parks the first."""
 
 ASSIGNORS: Mapping[str, Callable[[], Assignor]] = {
     "range": RangeAssignor,

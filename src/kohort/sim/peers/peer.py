@@ -22,7 +22,7 @@ from kohort.model.assignment import Partitions
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, Network
 from kohort.sim.kernel.world_observer import Observer
-from kohort.sim.peers.client_kinds import LONGEST_GAPS, Kind, PeerConfig
+from kohort.sim.peers.client_kinds import Kind, PeerConfig
 from kohort.sim.peers.peer_application import Application
 from kohort.sim.peers.peer_commits import PeerCommits
 from kohort.sim.peers.peer_connection import PeerConnections
@@ -104,7 +104,7 @@ class Peer:
         if not self.host.is_up:
             self.host.boot()
         member.observer.member_started(member)
-        member.observer.configured(member, LONGEST_GAPS[self.made_as.pace] * self.config.heartbeat_interval_ms)
+        member.observer.configured(member, self.config.heartbeat_interval_ms)
         topics, pattern = self._subscription
         self._metadata.is_following_all = pattern is not None
         self._metadata.follow(topics)

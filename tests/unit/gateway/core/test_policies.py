@@ -21,7 +21,7 @@ JAVA = Client("apache-kafka-java", "billing-1")
 
 
 def treatment(table: PolicyTable, group_id: str = "billing", client: Client = JAVA) -> Treatment:
-    return table.treatment(group_id, client, GroupProtocol.CLASSIC)
+    return table.decide(group_id, client, GroupProtocol.CLASSIC).treatment
 
 
 def test_a_group_is_observed_where_no_row_matches() -> None:
@@ -39,8 +39,8 @@ def test_the_first_row_that_matches_decides() -> None:
 
 def test_a_row_matches_the_protocol_too() -> None:
     table = PolicyTable((Policy(protocol="consumer", treatment=Treatment.PARK),))
-    assert table.treatment("billing", JAVA, GroupProtocol.CONSUMER) is Treatment.PARK
-    assert table.treatment("billing", JAVA, GroupProtocol.CLASSIC) is Treatment.OBSERVE
+    assert table.decide("billing", JAVA, GroupProtocol.CONSUMER).treatment is Treatment.PARK
+    assert table.decide("billing", JAVA, GroupProtocol.CLASSIC).treatment is Treatment.OBSERVE
 
 
 @pytest.mark.parametrize("software", sorted(NOT_PARKED))

@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.core.gateway import Gateway
-from kohort.gateway.core.policies import EVERYTHING_PARKED
+from kohort.gateway.core.policies import EVERYTHING_PARKED, GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.model.subscription import Subscription
@@ -42,7 +42,8 @@ class Member:
         self.relay = gateway.open(member_id, lambda data: self.to_client.append(bytes(data)), lambda _: None)
         self.sent = 0
         self.instance_id: str | None = None
-        self.send(ApiVersionsRequest(client_software_name=software, client_software_version="1"), 3, 0)
+        if software:
+            self.send(ApiVersionsRequest(client_software_name=software, client_software_version="1"), 3, 0)
 
     def send(self, message: Message, version: int, now_ms: int) -> None:
         self.sent += 1
@@ -74,9 +75,14 @@ class Member:
         return [decode_response(HeartbeatResponse, 3, frame[4:])[1].error_code for frame in frames]
 
 
-def group(*names: str, software: str = "apache-kafka-java", **settings: int) -> dict[str, Member]:
+def group(
+    *names: str,
+    software: str = "apache-kafka-java",
+    policies: PolicyTable = EVERYTHING_PARKED,
+    gateway: Gateway | None = None,
+) -> dict[str, Member]:
     """Return the members of a group that is stable at 0 ms, the first of which leads it."""
-    gateway = Gateway(GroupSettings(), lambda *_: None, policies=EVERYTHING_PARKED, **settings)
+    gateway = gateway or Gateway(GroupSettings(), lambda *_: None, policies=policies)
     members = {name: Member(gateway, name, software) for name in names}
     everyone: list[Any] = [JoinGroupResponse.Member(member_id=name, metadata=RANGE.metadata) for name in names]
     for member in members.values():
@@ -125,14 +131,53 @@ def test_a_member_that_is_silent_for_its_session_is_not_waited_for() -> None:
     assert members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
 
 
-def test_the_answer_to_a_commit_may_wait_behind_a_held_heartbeat() -> None:
-    members = group("a", "b", commit_hold_ms=1_000)
-    member = members["a"]
-    member.heartbeat(3_000)
-    member.commit(3_500)
+def committing_by_timer(commit_hold_ms: int) -> Member:
+    """Return a member that has committed three times by its timer, each 5 s after the last one."""
+    holding = PolicyTable((Policy(treatment=Treatment.PARK, commit_hold_ms=commit_hold_ms),))
+    member = group("a", "b", policies=holding)["a"]
+    for now_ms in range(2_000, 15_001, 1_000):
+        if now_ms % 3_000 == 0:
+            member.heartbeat(now_ms)
+        if now_ms % 5_000 == 0:
+            member.commit(now_ms)
+    member.heartbeat(18_000)
+    member.to_client.clear()
+    return member
+
+
+def test_the_answer_to_a_commit_of_a_timer_waits_where_the_policy_has_it() -> None:
+    member = committing_by_timer(1_000)
+    member.commit(20_000)
     assert not member.to_client
-    member.gateway.tick(4_500)
-    assert [frame[4:8] for frame in member.to_client] == [number.to_bytes(4, "big") for number in (4, 5)]
+    member.gateway.tick(21_000)
+    assert len(member.to_client) == 2
+    at_once = committing_by_timer(0)
+    at_once.commit(20_000)
+    assert len(at_once.to_client) == 2
+
+
+def test_the_commit_of_a_member_that_closes_is_answered_at_once() -> None:
+    for first_ms in (400, 3_500):  # its first one at all, too
+        member = group("a", "b", policies=PolicyTable((Policy(treatment=Treatment.PARK, commit_hold_ms=5_000),)))["a"]
+        member.heartbeat(3_000)
+        member.to_client.clear()
+        member.commit(3_000 + first_ms)
+        assert len(member.to_client) == 2
+    member = committing_by_timer(5_000)
+    member.commit(18_300)
+    assert len(member.to_client) == 2
+
+
+def test_a_client_that_names_its_software_on_another_connection_is_parked_by_it() -> None:
+    for named_at, is_parked in (("c", True), ("elsewhere", False)):
+        gateway = Gateway(GroupSettings(), lambda *_: None, policies=EVERYTHING_PARKED)
+        member = group("c", gateway=gateway, software="")["c"]
+        other = gateway.open(named_at, lambda _: None, lambda _: None)
+        versions = ApiVersionsRequest(client_software_name="platformatic-kafka", client_software_version="1")
+        other.from_client(encode_request(versions, 3, 1, "c1"), 0)
+        for now_ms in (3_000, 6_000):
+            member.heartbeat(now_ms)
+        assert bool(gateway.held_heartbeats(GroupProtocol.CLASSIC)) is is_parked
 
 
 def test_a_member_of_kgo_that_commits_by_itself_keeps_the_times_of_its_heartbeats() -> None:
