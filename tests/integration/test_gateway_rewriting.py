@@ -97,11 +97,12 @@ def test_half_a_frame_of_100_mb_takes_no_memory(gateway: RunningGateway) -> None
         assert all(link.held_bytes < 100 for link in links)
 
 
-def test_a_frame_of_100_mb_passes_to_the_broker_which_refuses_it(gateway: RunningGateway) -> None:
-    with socket.create_connection(("127.0.0.1", gateway.node_port), 10) as client:
-        client.settimeout(10)
-        client.sendall(pack(">ihhi", (100 << 20) + 1, 0, 9, 1))
-        assert client.recv(100) == b""
+def test_a_request_beyond_the_limit_ends_its_connection(
+    gateway: RunningGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    assert exchange(gateway.node_port, pack(">ihhi", (100 << 20) + 1, 0, 9, 1)) == b""
+    assert "a request of 104857601 bytes is longer than max_request_bytes = 104857600" in caplog.text
 
 
 def test_a_node_that_moves_keeps_its_port_here() -> None:

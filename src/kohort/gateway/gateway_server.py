@@ -93,6 +93,7 @@ class GatewayServer:
             fallback_ms=settings.fallback_ms,
             runner=self._assignors,
             assignor_ms=settings.assignor_ms,
+            max_request_bytes=settings.max_request_bytes,
             instance_id="" if settings.instances_secret_file is None else secrets.token_hex(8),
         )
         self._secret = b"" if settings.instances_secret_file is None else settings.read_secret()

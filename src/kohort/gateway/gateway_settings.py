@@ -18,6 +18,7 @@ from typing import Any, TypedDict
 from kohort.gateway.core.edge.edge import ASSIGNOR_MS
 from kohort.gateway.core.fallbacks import FALLBACK_MS
 from kohort.gateway.core.policies import PolicyError, PolicyTable, read_policies
+from kohort.gateway.core.read_budget import MAX_REQUEST_BYTES
 from kohort.gateway.core.rewriting.node_addresses import NODE_ID_MARK
 from kohort.net.sasl import Sasl
 
@@ -87,6 +88,7 @@ _LEAST_MOST = {
     "refresh_ms": (1_000, 3_600_000),
     "fallback_ms": (1_000, 7 * 86_400_000),
     "max_connections": (1, 1_000_000),
+    "max_request_bytes": (65_536, 2_147_483_647),
 }
 LEAST_SECRET_BYTES = 16
 EVENTS_FORMS = "none, topic, or a file's path"
@@ -135,6 +137,8 @@ class GatewaySettings:
     """A file with the secret that all instances share; blanks around it do not count."""
     max_connections: int | None = None
     """Connections of clients at most; None for what the limit of open files allows."""
+    max_request_bytes: int = MAX_REQUEST_BYTES
+    """A longer request ends its connection; a Produce is one."""
     drain_ms: int = 30_000
     """How long connections may take to become idle when the gateway ends."""
     refresh_ms: int = 30_000

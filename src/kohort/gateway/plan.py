@@ -270,8 +270,9 @@ def _with_listener(node: NodeListeners, port: int, at_gateway: Endpoint) -> Iter
             f"node {node.node_id} has a listener {at_gateway.name} already, which advertises another name: give that"
             " name in --advertised, or rename the listener"
         )
-    own = Endpoint(at_gateway.name, "", port)
     like = node.reached_by or "PLAINTEXT"
+    beside = node.listeners.get(like)
+    own = Endpoint(at_gateway.name, "" if beside is None else beside.host, port)
     protocols = {**_protocols(node), at_gateway.name: node.protocol(like)}
     yield f"listeners={_listed([*node.listeners.values(), own])}"
     yield f"advertised.listeners={_listed([*node.advertised.values(), at_gateway])}"

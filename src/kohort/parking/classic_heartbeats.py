@@ -1,14 +1,12 @@
 """Parking of heartbeats of classic members, and rounds that eager members learn of together.
 
-The laws: only a commit that the same member's timer sends waits behind a parked heartbeat, while a round is being
-announced or for a configured time; a heartbeat is answered in the turn in which its group's answer changes, eager
-members of a round together, and no later than its sender's interval allows. To answer a heartbeat, the group decides it
-again.
+The laws: only a commit of the same member waits behind a parked heartbeat, if its timer sends it or a round is being
+announced; a heartbeat is answered when its group's answer changes, eager members of a round together, and no later than
+its sender's interval allows. To answer a heartbeat, the group decides it again.
 
 An eager member stops reading when it learns of a round, and none reads again before the last has joined. So members
 whose heartbeats are parked continue until each awaited member has sent a heartbeat or a JoinGroup, or has left the
-group. An earlier answer gains nothing: the round cannot end before, however long a dead member's session lasts. Where
-some are out of reach by then, they are waited for an interval more.
+group, however long a dead member's session lasts. Where some are out of reach by then, they are waited for an interval.
 """
 
 from __future__ import annotations
@@ -376,10 +374,10 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     def followed(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT], follower: Follower, now_ms: int) -> bool:
         """Another request arrived behind a parked heartbeat: return whether it goes on waiting.
 
-        While a round is announced a commit of the sender's timer waits with it: the sender would stop before the
-        others, or be out of reach when they stop. Any other commit may have somebody who waits for it: the sender is a
-        moment from leaving, or stops now. Where the round takes longer than an interval, for a member that is silent or
-        late, commits are answered; after two also those for which nobody is known to wait.
+        While a round is announced a commit waits with it: the sender would stop before the others, or be out of reach
+        when they stop. One whose program waits for it does not: the sender leaves or stops now. Where
+        the round takes longer than an interval, for a member that is silent or late, commits are answered; after two
+        also those whose program is known not to wait.
         """
         assert isinstance(parked, ParkedClassicHeartbeat), "what waits here was parked here"
         group = self._groups[parked.heartbeat.group_id]
@@ -401,7 +399,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         if announcement is not None:
             intervals = (now_ms - announcement.held_since_ms) // max(1, parked.interval.usual_ms)
             is_long = intervals >= 1
-            if is_timer and (not is_long or (intervals < LATE_INTERVALS and pace is not None and pace.is_timer)):
+            waits = follower is Follower.COMMIT and (pace is None or not pace.is_of_a_user(now_ms))
+            if waits and (not is_long or (intervals < LATE_INTERVALS and pace is not None and pace.is_timer)):
                 parked.has_commit = True
                 return True
             if follower is Follower.HEARTBEAT:

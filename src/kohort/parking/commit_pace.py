@@ -1,7 +1,7 @@
 """At which pace a classic member commits, and so for which of its commits a program may be waiting.
 
 A member that commits by itself does so by a timer (`auto.commit.interval.ms`): from one such commit to the next it is
-one period, whenever the answer comes. All other commits may have somebody who waits for them: those of a program that
+one period, whenever the answer comes. All other commits may have a program that waits for them: those of a program that
 commits by itself, the one that a member sends once more before it leaves, the one before it revokes partitions. If the
 answer to that last commit waited, its partitions would have no owner meanwhile. No request shows what it is.
 
@@ -58,6 +58,12 @@ class CommitPace:
         is_anew = self._timed_ms < self.begun_ms and self._fits(now_ms - self.begun_ms)
         return is_anew or self._fits(now_ms - self._timed_ms)
 
+    def is_of_a_user(self, now_ms: int) -> bool:
+        """Whether a program waits for the answer to a commit that comes now, as far as the ones before show."""
+        if self.period_ms:
+            return not self.is_on_time(now_ms)
+        return self._timed_ms >= 0 and now_ms - self._timed_ms < LEAST_MS
+
     def trial_ms(self, most_ms: int) -> int:
         """Return for how long the answer to a commit of the timer may wait, `most_ms` at most."""
         return most_ms if self.is_timer else min(most_ms, self.period_ms // TRIAL_PART)
@@ -70,11 +76,13 @@ class CommitPace:
             self.is_waited_for = not is_on_time and self._fits(now_ms - self._answered_ms)
         self._answered_ms = 0
         if is_on_time:
-            self._timed_ms = now_ms
+            self._timed_ms, self._gap_ms = now_ms, self.period_ms
         elif not is_in_round:
             before_ms, self._gap_ms = self._gap_ms, 0 if self._timed_ms < 0 else now_ms - self._timed_ms
             if self._gap_ms >= LEAST_MS and abs(self._gap_ms - before_ms) <= self._gap_ms // LATE_PART:
                 self.period_ms, self.is_timer = self._gap_ms, False
+            elif not self.is_waited_for and before_ms != self.period_ms:
+                self.period_ms = 0  # two gaps in a row contradict it
             self._timed_ms = now_ms
 
     def answered(self, now_ms: int) -> None:

@@ -47,6 +47,11 @@ def test_a_listener_is_added_to_what_a_broker_has() -> None:
     )
 
 
+def test_an_added_listener_is_bound_as_the_one_beside_it() -> None:
+    plan = listener_plan(facts(node(7, "PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://127.0.0.1:9092")), WISHES)
+    assert plan.steps[0].lines[0] == "listeners=PLAINTEXT://127.0.0.1:9092,GATEWAY://127.0.0.1:9099"
+
+
 def test_each_node_has_a_port_of_its_own() -> None:
     plan = listener_plan(facts(*[node(n, f"PLAINTEXT://kafka-{n}:9092", "PLAINTEXT://:9092") for n in (2, 1)]), WISHES)
     assert [line for step in plan.steps for line in step.lines if "advertised.listeners" in line] == [

@@ -117,8 +117,9 @@ def test_round_is_announced_an_interval_after_its_last_silent_member_came() -> N
     assert group.announced == [2 * INTERVAL_MS + 50]
 
 
-def test_commit_that_no_timer_sends_is_answered_at_once_also_while_a_round_is_announced() -> None:
+def test_commit_of_a_closing_member_is_answered_at_once_also_while_a_round_is_announced() -> None:
     group = Group()
+    group.commit_by_timer("a")
     closing, _ = group.settle("a", "b")
     group.parking.announce("g", set("abc"), frozenset("abc"), group.now_ms + 60_000, group.now_ms)
     group.change(REJOIN, is_gathering=True)

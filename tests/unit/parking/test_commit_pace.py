@@ -1,4 +1,4 @@
-"""Which commits of a member come by a timer, and which may have somebody who waits for their answers."""
+"""Which commits of a member come by a timer, and which may have a program that waits for their answers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,16 @@ def test_programs_that_commit_each_batch_have_no_timer() -> None:
     pace = CommitPace(0)
     for now_ms in range(0, 10_000, 108):
         assert not pace.is_on_time(now_ms)
+        assert pace.is_of_a_user(now_ms) is (now_ms > 0)
         pace.committed(now_ms)
+
+
+def test_a_pace_is_forgotten_after_two_gaps_that_contradict_it() -> None:
+    pace = by_timer(3)
+    pace.committed(3 * PERIOD_MS + 3_300)
+    assert pace.is_regular
+    pace.committed(3 * PERIOD_MS + 5_700)
+    assert not pace.is_regular
 
 
 def test_a_timer_is_known_once_an_answer_that_waited_has_not_delayed_the_next_commit() -> None:

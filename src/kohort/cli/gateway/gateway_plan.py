@@ -32,7 +32,12 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "--mode", choices=("listener", "coordinators", "rewrite"), default="listener", help="(default: listener)"
     )
-    parser.add_argument("--advertised", metavar="HOST", required=True, help="the gateway's name, as clients know it")
+    parser.add_argument(
+        "--advertised",
+        metavar="HOST[:PORT]",
+        required=True,
+        help="the gateway's name, as clients know it; a port is that of --first-port",
+    )
     parser.add_argument(
         "--first-port",
         metavar="PORT",
@@ -70,12 +75,15 @@ async def _plan(args: argparse.Namespace, admin: Admin) -> Plan:
     from kohort.gateway.cluster_topology import cluster_facts
     from kohort.gateway.plan import Wishes, coordinators_plan, listener_plan, rewrite_plan
 
-    wishes = Wishes(args.advertised, args.first_port, args.coordinators)
+    host, _, port = args.advertised.rpartition(":")
+    if host.count(":") or not port.isdecimal():
+        host, port = args.advertised, args.first_port
+    wishes = Wishes(host, int(port), args.coordinators)
     if args.mode == "rewrite":  # a cluster whose settings cannot be looked at either
         view = await admin.describe_cluster()
         return rewrite_plan(args.bootstrap_server, view.brokers, wishes)
     is_listener = args.mode == "listener"
-    facts = await cluster_facts(admin, args.bootstrap_server, (args.advertised,), needs_topics=not is_listener)
+    facts = await cluster_facts(admin, args.bootstrap_server, (host,), needs_topics=not is_listener)
     plan = listener_plan(facts, wishes) if is_listener else coordinators_plan(facts, wishes)
     return replace(plan, remarks=facts.unseen + plan.remarks)
 

@@ -15,7 +15,7 @@ from kohort.gateway.core.group_traffic import ConnectionTraffic
 from kohort.gateway.core.instances import Instances
 from kohort.gateway.core.observed_groups import ObservedGroups
 from kohort.gateway.core.policies import OBSERVED, GroupProtocol, PolicyTable
-from kohort.gateway.core.read_budget import ReadBudget
+from kohort.gateway.core.read_budget import MAX_REQUEST_BYTES, ReadBudget
 from kohort.gateway.core.relay import Relay, Sink
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Announce
@@ -61,9 +61,10 @@ class Gateway:
         runner: AssignorRunner | None = None,
         assignor_ms: int = ASSIGNOR_MS,
         instance_id: str = "",
+        max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         self.policies = GroupPolicies(policies, fallback_ms)
-        self.budget = ReadBudget()
+        self.budget = ReadBudget(max_request_bytes=max_request_bytes)
         """What all connections together may gather to read it."""
         self.clock = NodeClock(0)
         self.timers = Timers()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kohort.gateway.core.fallbacks import FALLBACK_MS, Fallbacks
-from kohort.gateway.core.known_software import KnownSoftware
 from kohort.gateway.core.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.model.printable import printable
 
 log = logging.getLogger("kohort.gateway")
+
+MOST_CLIENTS = 10_000
+"""Of how many clients the software is remembered."""
 
 
 @dataclass(slots=True)
@@ -25,6 +27,27 @@ class HoldingCounters:
     """Those of them whose wait ended since there was news of their group, or could be."""
     syncs: int = 0
     fallbacks: int = 0
+
+
+class KnownSoftware:
+    """By host and client id, the software that ApiVersions named; empty where two clients share both.
+
+    Some name it on one of their connections only, as @platformatic/kafka does.
+    """
+
+    def __init__(self) -> None:
+        self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def note(self, host: str, client_id: str, software: str) -> None:
+        """A client names its software."""
+        before = self._names.pop((host, client_id), software)
+        while len(self._names) >= MOST_CLIENTS:
+            self._names.popitem(last=False)
+        self._names[host, client_id] = software if before == software else ""
+
+    def of(self, host: str, client_id: str) -> str:
+        """Return the software of a client that has named none on this connection, or empty."""
+        return self._names.get((host, client_id), "")
 
 
 class GroupPolicies:

@@ -8,6 +8,9 @@ from __future__ import annotations
 READ_BUDGET_BYTES = 256 << 20
 """What a process gathers at most."""
 
+MAX_REQUEST_BYTES = 100 << 20
+"""How long a request may be: Kafka's default (`socket.request.max.bytes`)."""
+
 SMALL_BYTES = 4096
 """A frame that is no longer is always read and not counted: a heartbeat, a commit of some partitions."""
 
@@ -15,8 +18,10 @@ SMALL_BYTES = 4096
 class ReadBudget:
     """The bytes that one process may gather."""
 
-    def __init__(self, limit: int = READ_BUDGET_BYTES) -> None:
+    def __init__(self, limit: int = READ_BUDGET_BYTES, max_request_bytes: int = MAX_REQUEST_BYTES) -> None:
         self._limit = limit
+        self.max_request_bytes = max_request_bytes
+        """A longer request ends its connection, read or not."""
         self.reserved = 0
         """How many bytes are reserved now."""
 

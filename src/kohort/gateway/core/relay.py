@@ -18,6 +18,7 @@ from typing import Protocol
 from kohort.gateway.core.frame_cutter import FrameCutter, Whole
 from kohort.gateway.core.read_budget import SMALL_BYTES, ReadBudget
 from kohort.wire.codec import Buffer
+from kohort.wire.primitives import MalformedMessage
 
 Sink = Callable[[Buffer], None]
 
@@ -127,6 +128,7 @@ class Relay:
     ) -> None:
         self._reader = reader
         budget = budget or ReadBudget()
+        self._max_request_bytes = budget.max_request_bytes
         self._request_bytes, self._answer_bytes = budget.reservation(), budget.reservation()
         self._to_client = to_client
         self._to_broker = to_broker
@@ -204,6 +206,10 @@ class Relay:
                 self._to_broker(piece.data)
 
     def _is_request_read(self, head: bytes, length: int) -> bool:
+        if length > self._max_request_bytes:
+            raise MalformedMessage(
+                f"a request of {length} bytes is longer than max_request_bytes = {self._max_request_bytes}"
+            )
         request = request_head(head)
         if not self._reader.reads(request):
             return False

@@ -164,7 +164,7 @@ class StandstillChecker(Checker):
         self._members: dict[str, set[str]] = {}
         """By group, the names of those that run."""
         self._intervals_us: dict[str, dict[str, int]] = {}
-        """By group and name, the time between two heartbeats that nobody parks."""
+        """By group and name, the time between two heartbeats that are not parked."""
         self._rounds: dict[str, _Round] = {}
         self._ended_us: dict[str, int] = {}
         """By group, when a member ended last, or stopped polling, that its group may still wait for: killed, failed,

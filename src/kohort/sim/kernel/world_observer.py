@@ -121,7 +121,7 @@ class Observer:
         """See a member's process begin."""
 
     def configured(self, member: SeenMember, heartbeat_interval_ms: int) -> None:
-        """See how often a member that begins sends heartbeats that nobody parks (classic)."""
+        """See how often a member that begins sends heartbeats that are not parked (classic)."""
 
     def closing(self, member: SeenMember, finished: Mapping[TopicPartition, int]) -> None:
         """See a member's user close it, with what it has finished and no commit has been answered for."""
