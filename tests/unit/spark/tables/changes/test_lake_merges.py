@@ -108,3 +108,12 @@ def test_a_round_that_took_longer_than_conflicts_may_take_is_compared_and_tried_
 
     table.append(Raced(plain), "g", {P: step(1, 2)})
     assert len(rows_in(table)) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_history_of_a_key_of_text(kind, tmp_path):
+    table = lake_table(kind, tmp_path)
+    change = Change(("name",), ("at",), is_history=True)
+    first, second = (rows((0, at, f"{at}")).append_column("name", pa.array(["a"])) for at in (1, 2))
+    merge(table, first, second, change=change)
+    assert sorted((each["valid_from"], each["valid_to"]) for each in rows_in(table)) == [(1, 2), (2, None)]
