@@ -377,9 +377,13 @@ def _bound(value: Any, *, is_upper: bool) -> Any:
             return value
         return value[:LONGEST_BOUND] + (_LAST if is_upper else "")
     if isinstance(value, datetime):
-        if is_upper:  # in whole milliseconds
-            value += timedelta(microseconds=999)
-        text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
+        unit = "milliseconds"
+        if is_upper:  # in whole milliseconds, but for the last one of the year 9999
+            try:
+                value += timedelta(microseconds=999)
+            except OverflowError:
+                unit = "microseconds"
+        text = value.replace(tzinfo=None).isoformat(timespec=unit)
         return f"{text}Z" if value.tzinfo is not None else text
     return value.isoformat() if isinstance(value, date) else None
 

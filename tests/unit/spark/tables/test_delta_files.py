@@ -86,11 +86,15 @@ def test_directories_of_partitions_are_named_as_hive_names_them() -> None:
     assert names == ["p=New%20York/", "p=Zürich/", "p=a%2Fb/", "p=100%25/", "p=__HIVE_DEFAULT_PARTITION__/"]
 
 
-def test_the_last_time_of_a_year_9999_and_times_beyond_have_no_upper_bound() -> None:
-    for micros in (253_402_300_799_999_999, 253_402_300_800_000_000):
+def test_the_last_time_of_the_year_9999_is_a_bound_and_times_beyond_are_none() -> None:
+    low = {"valid_to": "1970-01-01T00:00:00.000Z"}
+    for micros, bounds in (
+        (253_402_300_799_999_999, (low, {"valid_to": "9999-12-31T23:59:59.999999Z"})),
+        (253_402_300_800_000_000, ({}, {})),
+    ):
         table = pa.table({"valid_to": pa.array([0, micros], pa.timestamp("us", "UTC"))})
         found = statistics(footer(table), table.schema, {})
-        assert (found["minValues"], found["maxValues"], found["nullCount"]) == ({}, {}, {"valid_to": 0})
+        assert (found["minValues"], found["maxValues"], found["nullCount"]) == (*bounds, {"valid_to": 0})
     first = pa.table({"at": pa.array([-62_135_596_800_000_000], pa.timestamp("us"))})
     assert statistics(footer(first), first.schema, {})["minValues"] == {"at": "0001-01-01T00:00:00.000"}
 
