@@ -1,0 +1,164 @@
+"""Queries with state into each kind of table, with a kill between a batch's commit and its checkpoint."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from interop.postgres import Postgres
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import StreamingQueryException
+from tests.spark.cluster import Topic
+from tests.spark.lake import lake_table
+from tests.spark.lake import rows_in as rows_of_files
+from tests.spark.queries import Bills, rows_of, run, stop_after
+
+from kohort.broker.embedded import EmbeddedBroker
+from kohort.spark import build, exactly_once
+from kohort.spark.tables import PostgresTable
+from kohort.wire.record_batches import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.spark]
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+@dataclass
+class Target:
+    """A table of one kind, and how its rows are read by its own library."""
+
+    table: Any
+    postgres: Postgres
+
+    def store(self, rows: Any) -> Any:
+        """Return the function for `foreachBatch`, under a name that is not the source's group."""
+        return exactly_once(self.table, rows, group="stored")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows, as others read them."""
+        if not isinstance(self.table, PostgresTable):
+            return rows_of_files(self.table)
+        import psycopg
+        from psycopg.rows import dict_row
+
+        with psycopg.connect(self.postgres.conninfo, row_factory=dict_row) as connection:
+            found: list[dict[str, Any]] = connection.execute(f"SELECT * FROM {self.table.name}").fetchall()
+            return found
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    session = build("kohort interop", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: EmbeddedBroker) -> Iterator[Topic]:
+    with Topic(broker.bootstrap_servers, f"t-{uuid.uuid4().hex[:8]}", partitions=3) as made:
+        yield made
+
+
+@pytest.fixture(params=["delta", "iceberg", "postgres"])
+def target(request: pytest.FixtureRequest, postgres: Postgres, tmp_path: Path) -> Iterator[Target]:
+    if request.param != "postgres":
+        yield Target(lake_table(request.param, tmp_path), postgres)
+        return
+    table = PostgresTable(postgres.conninfo, f"t_{uuid.uuid4().hex[:8]}")
+    try:
+        yield Target(table, postgres)
+    finally:
+        table.close()
+
+
+def test_rows_that_a_join_emits_late_are_stored_once(
+    spark: SparkSession, topic: Topic, target: Target, tmp_path: Path
+) -> None:
+    def bills_of(frame: DataFrame) -> DataFrame:
+        return frame.selectExpr("partition", "offset", "decode(value, 'UTF-8') AS bill")
+
+    with Topic(topic.bootstrap_servers, f"{topic.name}-paid", partitions=1) as paid:
+        bills = Bills(spark, topic, paid)
+        bills.run(tmp_path / "checkpoint", target.store(bills_of))
+    assert Counter(row["bill"] for row in target.rows()) == Counter(each.decode() for each in bills.values)
+
+
+def test_what_a_processor_with_state_emits_is_stored_once(
+    spark: SparkSession, topic: Topic, postgres: Postgres, tmp_path: Path
+) -> None:
+    pytest.importorskip("google.protobuf")
+    from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+    class Counting(StatefulProcessor):  # type: ignore[misc]
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.count = handle.getValueState("count", "count long")
+
+        def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: ARG002, N802, N803
+            import pandas as pd
+
+            before = self.count.get()[0] if self.count.exists() else 0
+            now = before + sum(len(each) for each in rows)
+            self.count.update((now,))
+            yield pd.DataFrame({"partition": [key[0]], "count": [now]})
+
+        def close(self) -> None:
+            pass
+
+    target = Target(lake_table("delta", tmp_path), postgres)
+    store = target.store(None)
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    try:
+        for number in range(2):
+            topic.fill(30)
+            rows = rows_of(spark, topic).select("partition").groupBy("partition")
+            counts = rows.transformWithStateInPandas(Counting(), "partition int, count long", "Update", "None")
+            if number:
+                with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
+                    run(counts, tmp_path / "checkpoint", stop_after(store, 1), mode="update")
+            run(counts, tmp_path / "checkpoint", store, mode="update")
+    finally:
+        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    found = Counter((row["partition"], row["count"]) for row in target.rows())
+    assert found == Counter((partition, count) for partition in range(3) for count in (10, 20))
+
+
+def test_a_value_that_comes_again_within_the_watermark_is_stored_once(
+    spark: SparkSession, topic: Topic, postgres: Postgres, tmp_path: Path
+) -> None:
+    target = Target(lake_table("delta", tmp_path), postgres)
+    store = target.store(lambda frame: frame.select("partition", "offset", "value"))
+
+    def distinct() -> DataFrame:
+        return rows_of(spark, topic).withWatermark("timestamp", "1 hour").dropDuplicatesWithinWatermark(["value"])
+
+    values = topic.fill(30)
+    with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
+        run(distinct(), tmp_path / "checkpoint", stop_after(store, 0))
+    topic.produce(0, [Record(0, 1_700_000_000_000, b"", value) for value in values])  # higher offsets, nothing new
+    values += topic.fill(3)
+    run(distinct(), tmp_path / "checkpoint", store)
+    assert Counter(bytes(row["value"]) for row in target.rows()) == Counter(values)
