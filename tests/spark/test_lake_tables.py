@@ -454,7 +454,7 @@ def test_a_commit_whose_outcome_cannot_be_seen_is_not_reported_as_refused(spark,
             raise OSError("the answer is lost")
 
         patch.setattr(table, "_commit_once", cut)
-        with pytest.raises(TableBroken, match=r"did not confirm the rows .*: no route to host\. Rows and offsets"):
+        with pytest.raises(TableBroken, match=r"did not confirm the rows .*: the answer is lost\. Rows and offsets"):
             table.append(spark.range(10, 20), "g", {P: step(10, 20)})
     assert stored(table, "g", [P]) == {P: 20}
 
