@@ -19,6 +19,8 @@ DEMO = [
     "plots",
     "--extra",
     "delta",
+    "--extra",
+    "fleet",
     "--group",
     "demo",
 ]
