@@ -14,7 +14,9 @@ from kohort.spark.tables import Fenced
 from kohort.spark.tables.changes.row_change import Change
 
 
-def merge_by_two(writers: list[Any], changes: list[tuple], seed: int, change: Change, group: str = "g") -> None:
+def merge_by_two(
+    writers: list[Any], changes: list[tuple[Any, ...]], seed: int, change: Change, group: str = "g"
+) -> None:
     """Store each second change by one of two writers, in any rounds; some are repeated, and are fenced."""
     chance = random.Random(seed)
     parts = [changes[::2], changes[1::2]]
@@ -37,7 +39,7 @@ def merge_by_two(writers: list[Any], changes: list[tuple], seed: int, change: Ch
             at[number] = writer.offsets(group, [place])[place].offset
 
 
-def require_replay(found: list[dict[str, Any]], changes: list[tuple], *, is_history: bool) -> None:
+def require_replay(found: list[dict[str, Any]], changes: list[tuple[Any, ...]], *, is_history: bool) -> None:
     """Compare rows with what all changes in one pass leave."""
     versions = replay(changes)
     if is_history:

@@ -37,6 +37,7 @@ from kohort.spark.tables.table import (
     Positions,
     Step,
     TableBroken,
+    broken_in_tasks,
     check_steps,
     in_a_sentence,
     most_rows,
@@ -339,13 +340,8 @@ class LakeTable(ABC):
                     if not left:
                         raise
                     log.warning("%s; they are written again", error)
-        try:
+        with broken_in_tasks():
             written = in_tasks(frame, partial(_written, plan, repr(self)))
-        except Exception as error:
-            _, is_ours, text = str(error).partition(f"{TableBroken.__name__}: ")
-            if is_ours:
-                raise TableBroken(text.partition("\n")[0]) from error
-            raise
         return list(chain.from_iterable(written))
 
     def _commit(

@@ -45,6 +45,7 @@ from kohort.spark.tables.table import (
     Step,
     TableBroken,
     are_taken,
+    broken_in_tasks,
     check_steps,
     in_a_sentence,
     most_rows,
@@ -223,7 +224,8 @@ class PostgresTable:
             connection.execute(f"CREATE UNLOGGED TABLE {staging} AS {self._select(names)} WITH NO DATA")
             connection.execute(f"ALTER TABLE {staging} ADD COLUMN {ATTEMPT} text")
             try:
-                written = dict(in_tasks(frame, partial(_staged, self._conninfo, staging, names)))
+                with broken_in_tasks():
+                    written = dict(in_tasks(frame, partial(_staged, self._conninfo, staging, names)))
                 with self._transaction(connection, group, steps):
                     self._step(connection, group, steps)
                     self._move(connection, staging, names, written)

@@ -178,6 +178,18 @@ def reason_of(error: object) -> str:
 
 
 @contextmanager
+def broken_in_tasks() -> Iterator[None]:
+    """Raise a TableBroken of a task as what it is: Spark has it in an error of its own, between two tracebacks."""
+    try:
+        yield
+    except Exception as error:
+        _, is_ours, text = str(error).partition(f"{TableBroken.__name__}: ")
+        if is_ours:
+            raise TableBroken(text.partition("\n")[0]) from error
+        raise
+
+
+@contextmanager
 def in_a_sentence(
     table: str, what: str, advice: str, errors: tuple[type[Exception], ...], unless: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kohort.spark.rows.value_decoding import columns_of
+from kohort.spark.direct_rows import columns_of
 
 
 class Frame:

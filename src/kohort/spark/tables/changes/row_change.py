@@ -2,7 +2,8 @@
 
 Pure values in Arrow. Columns whose names begin with two underscores belong to the change and are not stored, unless
 they are among `order`: `__deleted`, `__error`, and the place of a record, `__topic`, `__partition`, `__offset` (or
-`topic`, `partition`, `offset`, which are stored). Of changes with an equal order the later record counts.
+`topic`, `partition`, `offset`, which are stored), which rows with an `order` need not have. Of changes with an equal
+order the later record counts.
 """
 
 from __future__ import annotations
@@ -68,11 +69,11 @@ class Change:
     def columns_in(self, rows: pa.Schema) -> pa.Schema:
         """Return the columns that a table has of these rows. Raises ValueError where a needed one is missing."""
         names = [each.name for each in rows]
-        place = _place(names)
+        place = () if self.order else _place(names) or PLACE
         if missing := [each for each in (*self.keys, *self.order, *place) if each not in names]:
             raise ValueError(
-                f"rows have no column {', '.join(missing)}: keep those of merge_on and order, and topic, partition and"
-                " offset (as __topic, __partition, __offset they are not stored)"
+                f"rows have no column {', '.join(missing)}: keep those of merge_on and order, and where there is no"
+                " order topic, partition and offset (as __topic, __partition, __offset they are not stored)"
             )
         for each in rows:
             if each.name in self.keys and (pa.types.is_nested(each.type) or pa.types.is_floating(each.type)):
@@ -130,16 +131,16 @@ class Change:
         errors = rows[ERROR] if ERROR in rows.column_names else pa.nulls(rows.num_rows, pa.string())
         for is_bad, text in [(pc.is_valid(errors), ""), *self._faults(rows)]:
             if (at := pc.index(is_bad, pa.scalar(True)).as_py()) >= 0:
-                topic, partition, offset = (rows[each][at].as_py() for each in place)
+                found = [rows[each][at].as_py() for each in (place or self.keys)]
+                where = "{}-{}, offset {}".format(*found) if place else f"the row of the key {found}"
                 why = text or errors[at].as_py()
-                raise BadChange(
-                    f"{topic}-{partition}, offset {offset}: {why}. Correct such records, or filter them out"
-                )
+                raise BadChange(f"{where}: {why}. Correct such records, or filter them out")
 
 
 def _place(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns of a record's place, none where rows do not have all: a count over records has no place."""
     own = tuple(f"__{each}" for each in PLACE)
-    return own if set(own) <= set(names) else PLACE
+    return next((each for each in (own, PLACE) if set(each) <= set(names)), ())
 
 
 def sorted_by(rows: pa.Table, columns: Sequence[str]) -> pa.Table:

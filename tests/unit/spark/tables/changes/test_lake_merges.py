@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,15 +32,20 @@ def merge(table: Any, *rounds: pa.Table, change: Change | None = None) -> None:
         table.merge(ArrowFrame(each), "g", steps, change or Change(("id",)))
 
 
-def test_nulls_of_rows_that_share_a_file_with_a_changed_one_stay_null(tmp_path):
+def test_nulls_of_rows_that_share_a_file_with_a_changed_one_stay_null(tmp_path: Path) -> None:
     items = pa.struct([("z", pa.string())])
     kind = pa.struct([("items", pa.list_(items)), ("by", pa.map_(pa.string(), items))])
-    values = [None, {"items": None, "by": None}, {"items": [], "by": []}, {"items": [None], "by": [("k", None)]}]
+    values: list[Any] = [
+        None,
+        {"items": None, "by": None},
+        {"items": [], "by": []},
+        {"items": [None], "by": [("k", None)]},
+    ]
     table = lake_table("iceberg", tmp_path, merge_schema=True)
     given = [(number, 0, None) for number in range(4)]
     merge(table, rows(*given, deep=pa.array(values, kind), flat=pa.array([None, [], [None], None], pa.list_(items))))
     merge(table, rows((3, 1, "new"), more=pa.array([1])))
-    found = {}
+    found: dict[int, Any] = {}
     for task in table.catalog.load_table(table.name).scan().plan_files():
         for row in pq.read_table(task.file.file_path.removeprefix("file://")).to_pylist():
             found[row["id"]] = row["deep"], row["flat"]
@@ -47,7 +53,7 @@ def test_nulls_of_rows_that_share_a_file_with_a_changed_one_stay_null(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_deletion_needs_no_value_of_required_columns_and_other_changes_do(kind, tmp_path):
+def test_a_deletion_needs_no_value_of_required_columns_and_other_changes_do(kind: str, tmp_path: Path) -> None:
     table = lake_table(kind, tmp_path)
     required = pa.field("value", pa.string(), nullable=False)
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.int64()), required])
@@ -63,7 +69,7 @@ def test_a_deletion_needs_no_value_of_required_columns_and_other_changes_do(kind
     assert [each["id"] for each in rows_in(table)] == [2]
 
 
-def test_a_key_may_become_wider_after_deletions_of_it_were_stored(tmp_path):
+def test_a_key_may_become_wider_after_deletions_of_it_were_stored(tmp_path: Path) -> None:
     table = lake_table("iceberg", tmp_path, merge_schema=True)
     change = Change(("id",), ("at",))
     first = rows((2, 1, None, True))
@@ -73,7 +79,7 @@ def test_a_key_may_become_wider_after_deletions_of_it_were_stored(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_row_of_a_key_that_is_there_twice_takes_the_change(kind, tmp_path):
+def test_each_row_of_a_key_that_is_there_twice_takes_the_change(kind: str, tmp_path: Path) -> None:
     table = lake_table(kind, tmp_path)
     twice = rows((1, 0, "a"), (1, 0, "b"), (2, 0, "c")).select(["id", "at", "value"])
     table.append(ArrowFrame(twice), "other", {P: step(None, 3)})
@@ -85,7 +91,9 @@ def test_each_row_of_a_key_that_is_there_twice_takes_the_change(kind, tmp_path):
 
 @pytest.mark.parametrize("is_history", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_deletion_without_an_order_ends_late_changes_in_whichever_round_it_comes(kind, is_history, tmp_path):
+def test_a_deletion_without_an_order_ends_late_changes_in_whichever_round_it_comes(
+    kind: str, is_history: bool, tmp_path: Path
+) -> None:
     table = lake_table(kind, tmp_path)
     change = Change(("id",), ("at",), is_history=is_history)
     merge(table, rows((1, 9, "a")), rows((1, None, None, True)), rows((1, 5, "late")), change=change)
@@ -93,7 +101,9 @@ def test_a_deletion_without_an_order_ends_late_changes_in_whichever_round_it_com
     assert found == ([("late", 9)] if is_history else [])
 
 
-def test_a_round_that_took_longer_than_conflicts_may_take_is_compared_and_tried_again(tmp_path, monkeypatch):
+def test_a_round_that_took_longer_than_conflicts_may_take_is_compared_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kohort.spark.tables.lake_table.CONFLICT_SECONDS", 0.0)
     table, other = (lake_table("iceberg", tmp_path) for _ in range(2))
     plain = rows((1, 0, "a")).select(["id", "at", "value"])
@@ -111,7 +121,7 @@ def test_a_round_that_took_longer_than_conflicts_may_take_is_compared_and_tried_
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_history_of_a_key_of_text(kind, tmp_path):
+def test_a_history_of_a_key_of_text(kind: str, tmp_path: Path) -> None:
     table = lake_table(kind, tmp_path)
     change = Change(("name",), ("at",), is_history=True)
     first, second = (rows((0, at, f"{at}")).append_column("name", pa.array(["a"])) for at in (1, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,12 +21,12 @@ from kohort.spark.tables.changes.versions import changed_versions, following
 CHANGE = Change(("id",), ("at",), is_history=True)
 COLUMNS = CHANGE.columns_in(rows().schema)
 
-Version = tuple
+Version = tuple[Any, ...]
 
 
-def replay(records: list[tuple]) -> set[Version]:
+def replay(records: list[tuple[Any, ...]]) -> set[Version]:
     """Return the versions of all changes, in plain Python."""
-    by_key: dict[int, dict[int, tuple]] = {}
+    by_key: dict[int, dict[int, tuple[Any, ...]]] = {}
     for record in records:
         by_key.setdefault(record[0], {})[record[1]] = record
     found = set()
@@ -42,7 +43,7 @@ class Table:
     """Versions and deletions, which take what a round changes."""
 
     def __init__(self) -> None:
-        self.versions: dict[tuple, dict] = {}
+        self.versions: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.deletions: set[tuple[int, int]] = set()
 
     def take(self, table: pa.Table) -> None:
@@ -74,7 +75,7 @@ records = st.lists(
 
 
 @given(records, st.integers())
-def test_any_split_into_rounds_gives_the_history_of_one_pass(changes, seed):
+def test_any_split_into_rounds_gives_the_history_of_one_pass(changes: list[tuple[Any, ...]], seed: int) -> None:
     chance, table = random.Random(seed), Table()
     at = 0
     while at < len(changes):
@@ -84,14 +85,14 @@ def test_any_split_into_rounds_gives_the_history_of_one_pass(changes, seed):
     assert table.shown() == replay(changes)
 
 
-def test_a_late_change_is_put_into_the_middle():
+def test_a_late_change_is_put_into_the_middle() -> None:
     table = Table()
     table.take(rows((1, 10, "a"), (1, 30, "c")))
     table.take(rows((1, 20, "b")))
     assert table.shown() == {(1, "a", 10, 20, False), (1, "b", 20, 30, False), (1, "c", 30, None, True)}
 
 
-def test_what_is_older_than_a_deletion_ends_there():
+def test_what_is_older_than_a_deletion_ends_there() -> None:
     table = Table()
     table.take(rows((1, 30, None, True)))
     table.take(rows((1, 10, "a")))
@@ -100,7 +101,7 @@ def test_what_is_older_than_a_deletion_ends_there():
     assert table.shown() == {(1, "a", 10, 20, False), (1, "b", 25, 30, False)}
 
 
-def test_a_tombstone_behind_a_stored_deletion_changes_nothing():
+def test_a_tombstone_behind_a_stored_deletion_changes_nothing() -> None:
     table = Table()
     table.take(rows((1, 10, "a")))
     table.take(rows((1, 20, None, True)))
@@ -108,7 +109,7 @@ def test_a_tombstone_behind_a_stored_deletion_changes_nothing():
     assert table.shown() == {(1, "a", 10, 20, False)}
 
 
-def test_only_versions_that_change_are_written():
+def test_only_versions_that_change_are_written() -> None:
     stored = pa.Table.from_pylist(
         [
             {
