@@ -47,7 +47,7 @@ UNUSED_ID = "the id came too late: the member no longer joins"
 PROBING = "probing rebalance: a task waits until a copy has caught up"
 
 FIRST_ID_MS = 1_000
-"""How long a member that is closed waits for the answer to its first JoinGroup, which has the id to leave with."""
+"""How long a member that is being closed waits for the answer to its first JoinGroup, which has the id to leave with."""
 
 
 class ClassicMember(MemberBase):
@@ -673,7 +673,7 @@ class ClassicMember(MemberBase):
             self.state = State.UNJOINED
 
     def _take_id_to_leave_with(self, answer: inputs.JoinAnswered) -> None:
-        """JoinGroup was answered to a member that is being closed: a round would wait for an id that no member uses."""
+        """JoinGroup was answered to a member that is being closed: a round would wait for an id that nobody uses."""
         self.identity = Identity(NO_GENERATION, answer.member_id)
         self.state = State.UNJOINED
 
