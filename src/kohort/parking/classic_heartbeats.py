@@ -16,7 +16,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.client_software import COUNTING_FROM_ANSWERS, KOHORT, MAY_OVERLAP, can_static_member_wait
+from kohort.parking.client_software import COUNTING_FROM_ANSWERS, MAY_OVERLAP, can_static_member_wait
 from kohort.parking.commit_pace import CommitPace
 from kohort.parking.heartbeat_interval import MARGIN_MS, SLACK_MS, USUAL_MS, HeartbeatInterval
 from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
@@ -197,7 +197,6 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             if software not in MAY_OVERLAP:
                 interval.overlaps = False
             interval.counts_from_answers = software in COUNTING_FROM_ANSWERS
-            interval.begins_at_once = software == KOHORT
             can_wait &= not is_static or can_static_member_wait(software)
             is_held = commit_hold_ms > 0 and self._pace_of(member_id, now_ms).is_regular
             can_wait &= is_held or not interval.is_cut_short(now_ms)

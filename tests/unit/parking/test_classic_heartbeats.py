@@ -35,10 +35,10 @@ class Group:
             self.timers, lambda *_: self.answer, ALIVE, lambda _, waited_ms, __: self.announced.append(waited_ms)
         )
 
-    def heartbeat(self, member_id: str, software: str = "") -> ParkedHeartbeat[HeartbeatRequest, Answer] | None:
+    def heartbeat(self, member_id: str) -> ParkedHeartbeat[HeartbeatRequest, Answer] | None:
         request = HeartbeatRequest(group_id="g", member_id=member_id)
         answers = self.answers.setdefault(member_id, [])
-        parked = self.parking.park(request, self.answer, answers.append, SESSION_MS, self.now_ms, software=software)
+        parked = self.parking.park(request, self.answer, answers.append, SESSION_MS, self.now_ms)
         if parked is None:
             answers.append(self.answer)
         return parked
@@ -163,19 +163,3 @@ def test_requests_behind_a_heartbeat_are_classified_by_their_sender() -> None:
     assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="a")) is Follower.COMMIT
     assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="b")) is Follower.OTHER
     assert follower_of(own, LeaveGroupRequest(group_id="g")) is Follower.OTHER
-
-
-def test_a_round_reaches_a_member_that_is_younger_than_its_first_interval() -> None:
-    group = Group()
-    group.parking.begin("m", 0)
-    assert group.heartbeat("m", "kohort") is not None
-    group.change(REJOIN, is_gathering=True)
-    assert group.answers["m"] == [REJOIN]
-
-
-def test_the_first_heartbeat_is_answered_before_the_second_is_due() -> None:
-    group = Group()
-    group.parking.begin("m", 0)
-    group.heartbeat("m", "kohort")
-    group.advance(INTERVAL_MS - 1)
-    assert group.answers["m"] == [Answer(ErrorCode.NONE, is_quiet=True)]
