@@ -42,7 +42,7 @@ class LocalTasks:
     """Tasks in a pool of processes, one for each core."""
 
     def __init__(self, processes: int | None = None) -> None:
-        self.parallelism = processes or len(os.sched_getaffinity(0))
+        self.parallelism = processes or os.cpu_count() or 1
         self._done = self._total = 0
 
     def progress(self) -> tuple[int, int]:

@@ -121,8 +121,9 @@ class Change:
         for each in self.keys:
             yield pc.is_null(rows[each]), f"the column {each} of the key is null"
         for each in self.order:
-            is_upsert = pc.invert(rows[DELETED])
-            yield pc.and_(pc.is_null(rows[each]), is_upsert), f"{each} is null, by which changes are ordered"
+            # A deletion without an order has that of the change before it, which only the place of records shows.
+            needs_order = pc.invert(rows[DELETED]) if _place(rows.column_names) else pc.is_valid(rows[DELETED])
+            yield pc.and_(pc.is_null(rows[each]), needs_order), f"{each} is null, by which changes are ordered"
             if pa.types.is_floating(rows[each].type):
                 yield pc.fill_null(pc.is_nan(rows[each]), False), f"{each} is NaN, by which changes are ordered"
 

@@ -108,6 +108,12 @@ def test_rows_with_an_order_need_no_place_of_a_record() -> None:
         change.last_changes(counts.set_column(1, "at", pa.nulls(3, pa.int64())))
 
 
+def test_a_deletion_without_an_order_and_without_a_place_is_refused() -> None:
+    gone = pa.table({"id": [1, 1], "at": pa.array([1, None], pa.int64()), DELETED: [False, True]})
+    with pytest.raises(BadChange, match=r"the row of the key \[1\]: at is null"):
+        Change(("id",), ("at",)).last_changes(gone)
+
+
 def test_a_deletion_with_a_part_of_an_order_follows_the_change_before_it() -> None:
     change = Change(("id",), ("at", "more"))
     table = rows((1, 1, "a"), (1, 1, None, True), more=pa.array([4, None]))
