@@ -84,6 +84,28 @@ def test_a_batch_that_is_read_from_a_topic_made_anew_meanwhile_has_none_of_its_r
             list(rows)
 
 
+@pytest.mark.parametrize("bound", ["", "all"])
+def test_a_query_with_state_is_advised_a_new_checkpoint_which_counts_the_new_topic_alone(
+    topic: Topic, bound: str
+) -> None:
+    """`failOnDataLoss=false` would add the rows of the new topic to the counts of the old one."""
+    topic.fill(30)
+    state = frozenset({"Aggregate"})
+
+    async def scenario() -> None:
+        async with Job(topic, operators=state, boundPartitions=bound) as job:
+            await job.batch()
+            await job.look()
+        await replace(topic)
+        async with Job(topic, job.checkpoint, state, boundPartitions=bound) as again:
+            with pytest.raises(KafkaError, match=r"begin with a new checkpoint and onNewCheckpoint=startingOffsets"):
+                await again.batch()
+        async with Job(topic, operators=state, boundPartitions=bound, onNewCheckpoint="startingOffsets") as anew:
+            assert await anew.batch() == {0: (0, 20), 1: (0, 20), 2: (0, 20)}
+
+    topic.run(scenario())
+
+
 async def replace(topic: Topic) -> None:
     await delete(topic)
     await topic._create()

@@ -59,13 +59,22 @@ class TopicDeleted(KafkaError):
 
 
 class TopicRecreated(KafkaError):
-    """A topic was deleted and created again while a job read it or was down, and `option` is true."""
+    """A topic was deleted and created again while a job read it or was down, and `option` is true.
 
-    def __init__(self, partitions: Iterable[TopicPartition], option: str) -> None:
+    `keeps_state`: the job has windows, joins or keys of the old topic, which `option` does not remove.
+    """
+
+    def __init__(self, partitions: Iterable[TopicPartition], option: str, *, keeps_state: bool = False) -> None:
+        advice = f"set {option}=false to read the new one from its first record on"
+        if keeps_state:
+            advice = (
+                "begin with a new checkpoint and onNewCheckpoint=startingOffsets, and with a new table, because the"
+                f" state in this checkpoint is that of the old topic; {option}=false adds the new one to it"
+            )
         super().__init__(
             ErrorCode.UNKNOWN_TOPIC_ID,
             f"{_names(partitions)}: {_RECREATED}, and {option} is true: rows of the old topic may be lost that"
-            f" were never read; set {option}=false to read the new one from its first record on",
+            f" were never read; {advice}",
         )
 
 
@@ -203,12 +212,18 @@ class ResetPolicy(StartPolicy):
 
 
 class ChoicePolicy(StartPolicy):
-    """A stream's `startingOffsets` and `failOnDataLoss`, with the meaning that they have in Spark's own source."""
+    """A stream's `startingOffsets` and `failOnDataLoss`, with the meaning that they have in Spark's own source.
 
-    def __init__(self, choice: OffsetChoice, isolation: int, *, fails_on_data_loss: bool) -> None:
+    `keeps_state`: rows that were read are in the state of the query's checkpoint.
+    """
+
+    def __init__(
+        self, choice: OffsetChoice, isolation: int, *, fails_on_data_loss: bool, keeps_state: bool = False
+    ) -> None:
         self._choice = choice
         self._isolation = isolation
         self._fails_on_data_loss = fails_on_data_loss
+        self._keeps_state = keeps_state
         self._old: frozenset[TopicPartition] = frozenset()
 
     @property
@@ -218,10 +233,11 @@ class ChoicePolicy(StartPolicy):
 
     @property
     def advice(self) -> str:
-        """It names the option."""
+        """It names the option, and what else moves the query: state continues at no offset that was set."""
+        move = "begin with a new checkpoint" if self._keeps_state else "reset the group's offsets"
         return (
-            "failOnDataLoss is true: rows are lost; reset the group's offsets, or set failOnDataLoss=false to read"
-            " on at the first offset of the log"
+            f"failOnDataLoss is true: rows are lost; {move}, or set failOnDataLoss=false to read on at the first"
+            " offset of the log"
         )
 
     def see(self, partitions: Iterable[TopicPartition]) -> None:
@@ -260,7 +276,7 @@ class ChoicePolicy(StartPolicy):
     def recreated(self, partitions: Iterable[TopicPartition]) -> None:
         """Read the new topics from their first records on, or raise TopicRecreated where rows may not be lost."""
         if self._fails_on_data_loss:
-            raise TopicRecreated(partitions, "failOnDataLoss")
+            raise TopicRecreated(partitions, "failOnDataLoss", keeps_state=self._keeps_state)
         super().recreated(partitions)
 
 
