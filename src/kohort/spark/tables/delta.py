@@ -9,7 +9,7 @@ snapshot that is committed against.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -101,9 +101,11 @@ class DeltaLakeTable(LakeTable):
     # Upkeep
 
     def compact(self, *, target_bytes: int | None = None) -> dict[str, Any]:
-        """Put small files together, beside running jobs, and return what delta-rs counts."""
+        """Put small files together, beside running jobs, and return what delta-rs counts. Raises TableBroken."""
         with self._lock:
             self._require()
+            why = "whose negative values delta-rs writes as texts that no reader takes: compact it by Spark's OPTIMIZE"
+            self._require_layout([pa.types.is_decimal], why)
             done: dict[str, Any] = self._table.optimize.compact(target_size=target_bytes or self._target_bytes)
             return done
 
@@ -267,14 +269,17 @@ class DeltaLakeTable(LakeTable):
         self, changes: pa.Table, change: Change, group: str, positions: Mapping[TopicPartition, Position], mark: str
     ) -> None:
         self._require_understood()
-        kinds = {each: self._schema().field(each).type for each in self._layout()}
-        if bad := [each for each, kind in kinds.items() if any(is_kind(kind) for is_kind in _UNMERGED)]:
-            raise TableBroken(
-                f"{self!r} is partitioned by {bad[0]}, {kinds[bad[0]]}, by which delta-rs does not find the rows to"
-                " change: partition it by a column of another type"
-            )
+        why = "by which delta-rs does not find the rows to change: partition it by a column of another type"
+        self._require_layout(_UNMERGED, why)
         transactions = self._transactions(group, positions)
         merge_rows(self._table, changes, change.matches, change.condition, transactions, mark)
+
+    def _require_layout(self, refused: Iterable[Callable[[pa.DataType], bool]], why: str) -> None:
+        """Raise TableBroken for the first partition column of a type that delta-rs does not store as it is."""
+        for each in self._layout():
+            kind = self._schema().field(each).type
+            if any(is_kind(kind) for is_kind in refused):
+                raise TableBroken(f"{self!r} is partitioned by {each}, {kind}, {why}")
 
     def _rows_of(self, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
         return rows_of_keys(self._table, changes, keys)

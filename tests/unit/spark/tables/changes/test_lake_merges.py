@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.spark.lake import KINDS, ArrowFrame, lake_table, rows_in, step
 from tests.unit.spark.tables.changes.test_row_change import rows
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import SchemaMismatch
+from kohort.spark.tables import SchemaMismatch, TableBroken
 from kohort.spark.tables.changes.row_change import Change
 
 P = TopicPartition("t", 0)
@@ -127,3 +128,16 @@ def test_a_history_of_a_key_of_text(kind: str, tmp_path: Path) -> None:
     first, second = (rows((0, at, f"{at}")).append_column("name", pa.array(["a"])) for at in (1, 2))
     merge(table, first, second, change=change)
     assert sorted((each["valid_from"], each["valid_to"]) for each in rows_in(table)) == [(1, 2), (2, None)]
+
+
+def test_a_delta_table_that_is_partitioned_by_decimals_is_neither_merged_nor_compacted(tmp_path: Path) -> None:
+    """delta-rs 1.6 writes -1.50 as -1.-50, and no reader can open the table any more."""
+    table = lake_table("delta", tmp_path, partition_by=["price"])
+    changed = rows((1, 0, "a"), price=pa.array([Decimal("-1.50")], pa.decimal128(6, 2)))
+    for number in range(2):
+        table.append(ArrowFrame(changed), "g", {P: step(number or None, number + 1)})
+    with pytest.raises(TableBroken, match=r"partitioned by price, decimal128\(6, 2\), .*OPTIMIZE"):
+        table.compact()
+    with pytest.raises(TableBroken, match=r"partitioned by price, .*another type"):
+        merge(table, changed)
+    assert [row["price"] for row in rows_in(table)] == [Decimal("-1.50")] * 2
