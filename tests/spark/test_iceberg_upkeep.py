@@ -12,6 +12,8 @@ from tests.spark.lake import lake_table, rows_in, step, stored
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables import IcebergTable, iceberg
+from kohort.spark.tables.changes.key_match import DELETED
+from kohort.spark.tables.changes.row_change import Change
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -56,3 +58,20 @@ def test_what_is_merged_and_removed_is_what_the_properties_of_the_table_allow(tm
 def test_snapshots_are_expired_where_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iceberg, "_COMMITS_BETWEEN_EXPIRIES", 5)
     assert snapshots(filled(tmp_path, expire_after=timedelta(0))) <= 6
+
+
+def test_merges_of_the_same_keys_leave_one_file(tmp_path: Path) -> None:
+    table: IcebergTable = lake_table("iceberg", tmp_path)
+    change = Change(("id",), ("number",))
+    for number in range(4):
+        rows = pa.table({"id": [number, 7, 8], "number": [number] * 3, DELETED: [False] * 3})
+        table.merge(rows, "g", {P: step(3 * number or None, 3 * number + 3)}, change)
+    assert len(list(table.catalog.load_table(table.name).scan().plan_files())) == 1
+    assert sorted((row["id"], row["number"]) for row in rows_in(table)) == [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (7, 3),
+        (8, 3),
+    ]

@@ -22,7 +22,13 @@ import pyarrow.compute as pc
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables.changes.key_match import DELETED, changed_rows, matched
 from kohort.spark.tables.changes.row_change import Change
-from kohort.spark.tables.iceberg_files import IcebergPlan, require_partitionable, require_pyiceberg, rows_of_file
+from kohort.spark.tables.iceberg_files import (
+    IcebergPlan,
+    TableTransaction,
+    require_partitionable,
+    require_pyiceberg,
+    rows_of_file,
+)
 from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable
 from kohort.spark.tables.table import Position, Positions, SchemaMismatch, TableBroken
 
@@ -199,19 +205,25 @@ class IcebergTable(LakeTable):
     def _merge_once(
         self, changes: pa.Table, change: Change, group: str, positions: Mapping[TopicPartition, Position], mark: str
     ) -> None:
-        """Write the files anew that have rows to change, and those of new rows; no other file is read whole."""
-        plan, touched, written = self._plan(), [], []
-        is_new = ~changes[DELETED].to_numpy()
-        try:
+        """Write the rows of files with rows to change anew, together with new rows; no other file is read whole.
+
+        They are written as one stream: a file for each that is changed would be one file more with every round.
+        """
+        plan, touched, is_new = self._plan(), [], ~changes[DELETED].to_numpy()
+
+        def rows() -> Iterator[pa.RecordBatch]:
             for task in self._tasks_of(changes, change.matches):
                 here, there = matched(self._read(task, change.matches), changes, change.matches)
                 is_new[there] = False
                 if len(here):
-                    rows = changed_rows(self._read(task), changes, here, there, change.condition)
-                    if rows is not None:
+                    kept = changed_rows(self._read(task), changes, here, there, change.condition)
+                    if kept is not None:
                         touched.append(task.file)
-                        written += plan.write(rows.to_batches())
-            written += plan.write(changes.filter(pa.array(is_new)).drop([DELETED]).to_batches())
+                        yield from kept.to_batches()
+            yield from changes.filter(pa.array(is_new)).drop([DELETED]).to_batches()
+
+        written = plan.write(rows())
+        try:
             self._append_snapshot(self._moved(group, positions), group, mark, written, touched)
         except CommitFailedException:  # of any other failure it is not known whether the snapshot is there
             self._remove(written)
@@ -225,7 +237,7 @@ class IcebergTable(LakeTable):
         properties = self._table.metadata.properties
         properties["commit.retry.num-retries"] = "0"
         properties.setdefault("commit.manifest-merge.enabled", "true")
-        transaction = self._table.transaction()
+        transaction = TableTransaction(self._table)
         if group and f"{GROUP}{group}" not in self._table.properties:
             transaction.set_properties({f"{GROUP}{group}": "true"})
         summary = {OFFSETS: json.dumps(offsets, separators=(",", ":")), MARK: mark}

@@ -30,7 +30,7 @@ try:
     from pyiceberg.io import pyarrow as parquet
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.schema import visit_with_partner
-    from pyiceberg.table import TableProperties
+    from pyiceberg.table import TableProperties, Transaction
     from pyiceberg.table.locations import load_location_provider
     from pyiceberg.typedef import Record
     from pyiceberg.utils.properties import property_as_int
@@ -55,6 +55,17 @@ else:
             if made is None or not values.null_count:
                 return made
             return pa.MapArray.from_arrays(made.offsets, made.keys, made.items, type=made.type, mask=values.is_null())
+
+    class TableTransaction(Transaction):  # type: ignore[misc]  # read without its types
+        """A transaction that does not copy the table's metadata where nothing in it is updated.
+
+        The library copies all of it, with each snapshot, whenever it looks at a property: some 20 times in a commit.
+        """
+
+        @property
+        def table_metadata(self) -> Any:
+            """The metadata of the table after the updates."""
+            return super().table_metadata if self._updates else self._table.metadata
 
 
 np: Any = numpy
