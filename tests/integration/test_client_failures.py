@@ -213,3 +213,24 @@ def test_the_end_of_a_partition_that_does_not_exist_is_an_error_that_names_it(br
                     await consumer.end_offsets([TopicPartition("t", 7)])
 
     run(scenario, broker.bootstrap_servers, "t")
+
+
+def test_a_partition_that_does_not_exist_keeps_no_other_from_being_read(broker: EmbeddedBroker) -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        await create(bootstrap, "t", 1)
+        await produce(bootstrap, "t", 1)
+        async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([ONLY, TopicPartition("t", 7), TopicPartition("nope", 0)])
+            assert [record.value for batch in await consumer.poll(PATIENCE_MS) for record in batch] == [b"0"]
+
+    run(scenario, broker.bootstrap_servers, "t")
+
+
+def test_an_expression_that_matches_no_topic_is_warned_of(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        async with Consumer("^orders-.*", bootstrap_servers=bootstrap):
+            assert "reads nothing yet: no topic's whole name matches ^orders-.*" in caplog.text
+
+    run(scenario, broker.bootstrap_servers, "t")

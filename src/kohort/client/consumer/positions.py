@@ -89,11 +89,15 @@ class Positions:
                 to_list[partition] = timestamp
         if not to_list:
             return
-        ends = await list_offsets(self._cluster, to_list, isolation=self._config.isolation)
+        unknown: set[TopicPartition] = set()  # which keep no other partition from being read
+        ends = await list_offsets(self._cluster, to_list, isolation=self._config.isolation, gone=unknown)
         for state in missing:
             end = ends.get(state.partition)
             if state.moves == moves[state.partition] and end is not None:
                 self._move(state, end.offset, "reset")
+        if unknown:
+            names = ", ".join(map(str, sorted(unknown)))
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the cluster does not have {names}")
 
     def _move(self, state: PartitionState, offset: int, why: str) -> None:
         state.move(offset)

@@ -77,6 +77,9 @@ class SubscriptionFollower:
         if has_patterns:
             await self._cluster.refresh()
         self.topics = wanted.topics(self._cluster.view)
+        if wanted.patterns and not self.topics:
+            shown = ", ".join(each.pattern for each in wanted.patterns)
+            log.warning("%s reads nothing yet: no topic's whole name matches %s", self._config.client_id, shown)
         if self._group.group_id is None:
             for topic in wanted.names:
                 await self._cluster.topic(topic)
@@ -91,13 +94,14 @@ class SubscriptionFollower:
         self._cluster.track({partition.topic for partition in self.assigned})
         self._cluster.request_refresh()
         self._partitions.position_wanted.set()
+        self._unwatch = self._unwatch or self._cluster.watch(self._follow)
 
     def _follow(self, view: ClusterView) -> None:
         """Follow topics that begin or cease to match an expression; without a group, new partitions too."""
+        self._warn_of_missing(view)
         if not self.subscription:
             return
         before, self.topics = self.topics, self.subscription.topics(view)
-        self._warn_of_missing(view)
         if self._group.group_id is None:
             there = {
                 TopicPartition(topic, number)
@@ -110,8 +114,15 @@ class SubscriptionFollower:
             self._group.subscribe(self.subscription, self._callbacks, self._commits.before_join)
 
     def _warn_of_missing(self, view: ClusterView) -> None:
-        """Log which topics do not exist after five seconds, and then every minute: nothing is read from them."""
+        """Log what is missing in the cluster after five seconds, and then every minute: nothing is read from it."""
         missing = [name for name in self.subscription.names if view.is_gone(name)]
+        for partition in sorted(self._partitions.partitions):
+            found = view.topics.get(partition.topic)
+            if found is None or not found.partitions:
+                is_missing = partition.topic not in missing and view.is_gone(partition.topic)
+            else:
+                is_missing = partition.partition not in found.partitions
+            missing += [str(partition)] if is_missing else []
         now_s = asyncio.get_running_loop().time()
         if not missing:
             self._warn_at_s = math.inf
@@ -119,5 +130,5 @@ class SubscriptionFollower:
             self._warn_at_s = now_s + 5
         elif now_s >= self._warn_at_s:
             self._warn_at_s = now_s + 60
-            text = "%s subscribes to topics that do not exist, and reads nothing from them: %s: create them, or check"
-            log.warning(text + " their names", self._config.client_id, ", ".join(missing))
+            text = "%s wants what does not exist, and reads nothing from it: %s: create it, or check its name"
+            log.warning(text, self._config.client_id, ", ".join(missing))
