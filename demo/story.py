@@ -161,7 +161,7 @@ class Play:
     # The acts
 
     async def _broker(self) -> None:
-        arguments = ["kohort.cli", "broker", "--data", str(self.script.out / "broker"), "--host", "127.0.0.1"]
+        arguments = ["kohort", "broker", "--data", str(self.script.out / "broker"), "--host", "127.0.0.1"]
         child = self._spawn("broker", [*arguments, "--port", "0"])
         started = time.monotonic()
 

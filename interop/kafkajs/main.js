@@ -23,7 +23,7 @@ const named = name => options => ({
 })
 
 const kafka = new Kafka({
-  brokers: [bootstrap],
+  brokers: bootstrap.split(","),
   clientId: 'kafkajs',
   logCreator: () => ({ namespace, level, label, log }) => process.stderr.write(`${label} ${namespace} ${log.message} ${log.error || ''}\n`),
 })

@@ -75,7 +75,7 @@ class Commands:
     def start(self, *words: str, stdout: int | IO[bytes] = subprocess.PIPE) -> subprocess.Popen[bytes]:
         """Start one command as a process with pipes."""
         return subprocess.Popen(
-            [sys.executable, "-m", "kohort.cli", *words],
+            [sys.executable, "-m", "kohort", *words],
             env={**os.environ, "KOHORT_BOOTSTRAP": self.address},
             stdin=subprocess.PIPE,
             stdout=stdout,

@@ -17,7 +17,7 @@ from tests.unit.node.desk import batch, create, fetch, only, produce
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages import ApiVersionsRequest, DescribeConfigsRequest
 
-COMMAND = [sys.executable, "-m", "kohort.cli", "broker"]
+COMMAND = [sys.executable, "-m", "kohort", "broker"]
 
 
 @contextmanager
@@ -213,7 +213,7 @@ def test_a_full_disk_is_reported_by_broker_and_producer_and_writes_resume_when_t
         large = batch(b"x" * 100_000)
         assert only(wire.call(produce("orders", large), 9)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert only(wire.call(fetch("orders"), 11)).high_watermark == 1
-        words = ["-m", "kohort.cli", "produce", "orders", "--bootstrap-server", address]
+        words = ["-m", "kohort", "produce", "orders", "--bootstrap-server", address]
         with subprocess.Popen(
             [sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as producer:

@@ -98,3 +98,11 @@ def test_running_broker_is_verified_but_not_repaired(broker_directory: Path, com
 def test_path_without_logs_is_refused(tmp_path: Path, commands: Commands) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         assert commands("log", "verify", str(path)).status == 2
+
+
+def test_a_directory_whose_lock_may_not_be_read_is_a_sentence(broker_directory: Path, commands: Commands) -> None:
+    (broker_directory / ".lock").unlink()
+    (broker_directory / ".lock").mkdir()  # as one of another user: root may open every file
+    for verb in ("verify", "repair"):
+        outcome = commands("log", verb, str(broker_directory))
+        assert (outcome.status, outcome.err) == (1, f"kohort: {broker_directory}/.lock: Is a directory\n")

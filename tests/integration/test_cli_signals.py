@@ -24,7 +24,7 @@ CUT_SHORT = b"ended without waiting any longer"
 
 def start(address: str, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "kohort.cli", *words],
+        [sys.executable, "-m", "kohort", *words],
         env={**os.environ, "KOHORT_BOOTSTRAP": address},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -14,7 +14,7 @@ from kohort.cli.main import main
 
 pytestmark = pytest.mark.timeout(900)
 
-FLEET = [sys.executable, "-m", "kohort.cli", "fleet"]
+FLEET = [sys.executable, "-m", "kohort", "fleet"]
 GROUPS = 20
 """As many as take a second to make, and have something to be found in them."""
 

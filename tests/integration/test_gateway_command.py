@@ -15,7 +15,7 @@ from tests.integration.gateway_cluster import gateway_cluster
 from kohort.wire.frames import encode_request
 from kohort.wire.messages import ApiVersionsRequest
 
-COMMAND = [sys.executable, "-m", "kohort.cli", "gateway"]
+COMMAND = [sys.executable, "-m", "kohort", "gateway"]
 
 
 def refused(*options: str) -> tuple[int, str]:

@@ -36,7 +36,7 @@ def store() -> Iterator[ObjectStore]:
 
 def fleet_run(tables: str | Path, log: Path) -> list[str]:
     """Return the command of a run that reads a log, whose folder names the source."""
-    return [sys.executable, "-m", "kohort.cli", "fleet", "run", "--tables", f"{tables}", f"{log.name}={log}"]
+    return [sys.executable, "-m", "kohort", "fleet", "run", "--tables", f"{tables}", f"{log.name}={log}"]
 
 
 def done(tables: str | Path, log: Path) -> None:

@@ -14,7 +14,7 @@ SEEDS = (3, 14, 15)
 
 
 def trace(seed: int, hash_seed: str) -> bytes:
-    command = [sys.executable, "-m", "kohort.cli", "sim", "--seed", str(seed), "--log", "full", "--no-shrink"]
+    command = [sys.executable, "-m", "kohort", "sim", "--seed", str(seed), "--log", "full", "--no-shrink"]
     return subprocess.run(
         command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, stdout=subprocess.PIPE, timeout=100, check=False
     ).stdout

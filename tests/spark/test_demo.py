@@ -15,7 +15,7 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 DEMO = [sys.executable, "-m", "demo"]
-EXPLAIN = [sys.executable, "-m", "kohort.cli", "explain"]
+EXPLAIN = [sys.executable, "-m", "kohort", "explain"]
 
 
 def running(mark: str) -> list[str]:

@@ -26,7 +26,7 @@ func (c *consumer) config() kafka.ConsumerGroupConfig {
 	balancers := map[string]kafka.GroupBalancer{"range": kafka.RangeGroupBalancer{}, "roundrobin": kafka.RoundRobinGroupBalancer{}}
 	config := kafka.ConsumerGroupConfig{
 		ID:                c.Group,
-		Brokers:           []string{c.Bootstrap},
+		Brokers:           c.Bootstrap,
 		Topics:            []string{c.Topic},
 		Dialer:            &kafka.Dialer{ClientID: "kafka-go", DualStack: true, Timeout: 10 * time.Second},
 		StartOffset:       kafka.FirstOffset,
@@ -78,7 +78,7 @@ func (c *consumer) consume(generation *kafka.Generation) {
 }
 
 func (c *consumer) read(ctx context.Context, from kafka.PartitionAssignment, messages chan<- kafka.Message) {
-	reader := kafka.NewReader(kafka.ReaderConfig{Brokers: []string{c.Bootstrap}, Topic: c.Topic, Partition: from.ID,
+	reader := kafka.NewReader(kafka.ReaderConfig{Brokers: c.Bootstrap, Topic: c.Topic, Partition: from.ID,
 		MaxWait: 100 * time.Millisecond})
 	defer reader.Close()
 	if err := reader.SetOffset(from.Offset); err != nil {

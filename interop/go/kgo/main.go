@@ -94,7 +94,7 @@ func (c *consumer) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2
 
 func (c *consumer) options() []kgo.Opt {
 	chosen := []kgo.Opt{
-		kgo.SeedBrokers(c.Bootstrap),
+		kgo.SeedBrokers(c.Bootstrap...),
 		kgo.ConsumerGroup(c.Group),
 		kgo.ConsumeTopics(c.Topic),
 		kgo.ClientID(c.Text("client", "kgo")),

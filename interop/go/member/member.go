@@ -16,8 +16,9 @@ import (
 
 // Options are the arguments of the programs in interop/members.
 type Options struct {
-	Bootstrap, Group, Topic string
-	Settings                map[string]string
+	Bootstrap    []string
+	Group, Topic string
+	Settings     map[string]string
 }
 
 // Arguments reads the command line.
@@ -28,7 +29,7 @@ func Arguments() Options {
 		name, value, _ := strings.Cut(setting, "=")
 		settings[name] = value
 	}
-	return Options{os.Args[1], os.Args[2], os.Args[3], settings}
+	return Options{strings.Split(os.Args[1], ","), os.Args[2], os.Args[3], settings}
 }
 
 // IsAutomatic tells whether the library commits by itself, at its own times.

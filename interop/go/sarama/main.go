@@ -97,7 +97,7 @@ func report(failures <-chan error) {
 
 func main() {
 	h := &handler{Options: member.Arguments()}
-	group, err := sarama.NewConsumerGroup([]string{h.Bootstrap}, h.Group, h.config())
+	group, err := sarama.NewConsumerGroup(h.Bootstrap, h.Group, h.config())
 	if err != nil {
 		member.Exit(err)
 	}

@@ -331,9 +331,13 @@ class OsDisk:
 
     @property
     def is_locked(self) -> bool:
-        """Whether a running broker has the root, ours or Apache Kafka's, which locks the same file by other means."""
+        """Whether a running broker has the root, ours or Apache Kafka's, which locks the same file by other means.
+
+        Raises StorageError where this user may not open the file.
+        """
         mode = "rb" if self._is_read_only else "rb+"
-        with suppress(FileNotFoundError), (self.root / ".lock").open(mode) as file:
+        lock = self.root / ".lock"
+        with _storage_errors(str(lock)), suppress(FileNotFoundError), lock.open(mode) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 if file.writable():

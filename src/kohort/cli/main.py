@@ -38,6 +38,8 @@ VERBS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0, 1 when it failed, 2 when it was typed wrongly."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     if arguments and not arguments[0].startswith("-") and arguments[0] not in VERBS:
         from difflib import get_close_matches
 
@@ -93,7 +95,7 @@ def run_verb(parsed: argparse.Namespace) -> int:
 def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of a command line; of the verb that it names only, where it names one."""
     parser = Parser(prog="kohort", description="Kafka's consumer groups in Python.")
-    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument("-V", "--version", action="store_true", help="print the version")
     verbs = parser.add_subparsers(metavar="VERB")
     wanted = arguments[:1] if arguments and arguments[0] in VERBS else VERBS
     for verb in wanted:

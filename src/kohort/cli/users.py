@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
+from kohort.cli.terminal.failure import USAGE, CommandFailed, reason_of, unknown
 from kohort.cli.terminal.options import add_cluster, add_json, number, verb
 from kohort.wire.scram import DEFAULT_MECHANISM, ITERATIONS, MIN_ITERATIONS, NUMBERS
 
@@ -89,8 +89,10 @@ def _password(args: argparse.Namespace) -> str:
     if args.password_file is not None:
         try:
             password, source = _first_line(args.password_file.read_text()), str(args.password_file)
-        except (OSError, UnicodeDecodeError) as error:
-            raise CommandFailed(f"the password cannot be read: {error}", USAGE) from error
+        except OSError as error:
+            raise CommandFailed(f"the password cannot be read: {reason_of(error)}", USAGE) from error
+        except UnicodeDecodeError as error:
+            raise CommandFailed(f"the password cannot be read: {args.password_file}: {error}", USAGE) from error
     elif sys.stdin.isatty():
         password, source = getpass(f"password of {args.user}: "), "the answer"
         if getpass("once more: ") != password:

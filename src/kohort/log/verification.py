@@ -8,6 +8,7 @@ takes the files of Apache Kafka too.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -89,12 +90,17 @@ class Verified(NamedTuple):
 
 
 def partitions_of(disk: Disk) -> list[str]:
-    """Return the directories of a data directory that hold a log, sorted."""
+    """Return the directories of a data directory that hold a log, sorted. Raises StorageError."""
     found = []
     for name in disk.list(""):
-        with suppress(StorageError):  # of a file, which has no names
-            if base_offsets(list(disk.list(name)), ".log"):
-                found.append(name)
+        try:
+            names = list(disk.list(name))
+        except StorageError as error:
+            if error.errno != errno.ENOTDIR:
+                raise
+            continue  # a file, which has no names
+        if base_offsets(names, ".log"):
+            found.append(name)
     return found
 
 

@@ -297,6 +297,12 @@ def test_a_file_that_may_be_there_is_not_missing(disk: OsDisk, tmp_path: Path) -
         disk.exists("x" * 300)
 
 
+def test_a_lock_that_cannot_be_opened_is_an_error_of_the_disk(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()  # as one of another user: root may open every file
+    with pytest.raises(StorageError, match=r"Is a directory: '.*/\.lock'"):
+        _ = OsDisk(tmp_path, is_read_only=True).is_locked
+
+
 @pytest.mark.parametrize("below", ["", "data"])
 def test_a_root_that_is_a_file_is_an_error_of_the_disk_and_not_of_the_socket(tmp_path: Path, below: str) -> None:
     (tmp_path / "file").write_bytes(b"")

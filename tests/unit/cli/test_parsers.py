@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import kohort
 from kohort.cli.main import main, parser_for
 
 
@@ -73,3 +74,31 @@ def test_a_misspelt_option_is_an_error_of_its_verb_that_names_the_nearest_option
     error = capsys.readouterr().err
     assert sentence in error
     assert error.startswith(f"usage: kohort {' '.join(words[: 2 if words[0] == 'topics' else 1])} [-h]")
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (("help",), "usage: kohort [-h] [-V] VERB ..."),
+        (("help", "topics"), "usage: kohort topics [-h] VERB ..."),
+        (("help", "topics", "create"), "usage: kohort topics create [-h]"),
+    ],
+)
+def test_help_is_a_verb_too(words: tuple[str, ...], printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(printed)
+
+
+def test_both_names_of_the_option_print_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-V"]) == main(["--version"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second == f"kohort {kohort.__version__}"
+
+
+def test_a_misspelt_verb_of_a_verb_gets_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["topics", "lst"])
+    assert refused.value.code == 2
+    assert "there is no verb 'lst': did you mean 'list'?" in capsys.readouterr().err

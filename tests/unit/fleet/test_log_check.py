@@ -187,6 +187,28 @@ def test_a_path_without_a_log_is_reported(tmp_path: Path) -> None:
         segments_of([tmp_path])
 
 
+@pytest.mark.parametrize("content", [b"", b"\n", b"root:x:0:0:root:/root:/bin/bash\n" * 9])
+def test_a_file_that_is_no_log_is_refused(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "passwd"
+    file.write_bytes(content)
+    with pytest.raises(NothingToCheck, match="passwd is no segment of a log: its first bytes are no record batch"):
+        segments_of([file])
+
+
+def test_a_segment_under_another_name_is_checked(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.bin"
+    copy.write_bytes(encode_batch([OFFSET]))
+    assert segments_of([copy]) == {(0, tmp_path): [copy]}
+
+
+def test_a_partition_of_another_topic_is_refused(tmp_path: Path) -> None:
+    data_directory(tmp_path, encode_batch([OFFSET]))
+    (tmp_path / "__consumer_offsets-7").rename(tmp_path / "flights-7")
+    (tmp_path / "flights-7" / "partition.metadata").write_text("version: 0\n")
+    with pytest.raises(NothingToCheck, match="flights-7 is a partition of another topic"):
+        segments_of([tmp_path / "flights-7"])
+
+
 def test_the_command_ends_with_one_where_something_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data_directory(tmp_path, encode_batch([OFFSET, STREAMS]))
     assert main(["log", "check", str(tmp_path)]) == 1

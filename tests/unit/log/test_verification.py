@@ -9,8 +9,8 @@ from struct import Struct
 import pytest
 from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log
 
-from kohort.log.disk import Disk, read_file
-from kohort.log.memory_disk import MemoryDisk
+from kohort.log.disk import Disk, StorageError, read_file
+from kohort.log.memory_disk import MemoryDisk, failing
 from kohort.log.repair import remedy, repair
 from kohort.log.verification import Finding, Kind, partitions_of, verify
 from kohort.node.step_scheduler import result_of
@@ -280,3 +280,12 @@ def test_any_damage_is_found_and_repaired_at_the_cost_of_what_it_touched(seed: i
     kept = values(everything(open_log(disk)))
     assert set(kept) <= set(records)
     assert {row for row in records if row[0] not in touched} <= set(kept)
+
+
+def test_a_directory_that_may_not_be_read_is_not_passed_over() -> None:
+    disk = MemoryDisk()
+    fill(open_log(disk), 3)
+    assert partitions_of(disk) == [DIRECTORY]
+    disk.fault = failing("list", where=DIRECTORY)
+    with pytest.raises(StorageError):
+        partitions_of(disk)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import no_answer, sentence_of
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import INTERRUPTED, TRACEBACK_VARIABLE, USAGE, CommandFailed
+from kohort.cli.terminal.failure import INTERRUPTED, TRACEBACK_VARIABLE, USAGE, CommandFailed, reason_of
 from kohort.extras import install_command
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.spark.tables.table import TableBroken
@@ -47,8 +47,7 @@ def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
                 raise CommandFailed(f"{no_answer('', error)}: {where}") from error
             raise CommandFailed(sentence_of(error, "the cluster")) from error
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            raise CommandFailed(f"{where}{error.strerror or error}") from error
+            raise CommandFailed(reason_of(error)) from error
         except KeyboardInterrupt:
             output.remark("stopped; the tables are as the last published run left them")
             return INTERRUPTED

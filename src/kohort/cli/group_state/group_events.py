@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import EventFields, GroupReport
 from kohort.model.ids import TopicPartition
@@ -146,7 +146,7 @@ def stored_events(directory: Path, picked: GroupFilter, counted: Counted) -> Ite
             yield from _events_in(file.read(0, file.size), picked, counted)
             file.close()
     except StorageError as error:
-        raise CommandFailed(f"{directory} cannot be read: {error}", FAILED) from None
+        raise CommandFailed(f"{directory} cannot be read: {reason_of(error)}", FAILED) from None
     finally:
         disk.close()
 

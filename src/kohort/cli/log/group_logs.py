@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of
 from kohort.cli.terminal.options import add_json, verb
 from kohort.cli.terminal.record_lines import iso_time
 
@@ -68,7 +68,7 @@ def segments_in(paths: list[Path]) -> dict[tuple[int, Path], list[Path]]:
     except NothingToCheck as error:
         raise CommandFailed(str(error), USAGE) from None
     except OSError as error:
-        raise CommandFailed(f"cannot read {error.filename}: {error.strerror}") from None
+        raise CommandFailed(f"cannot read {reason_of(error)}") from None
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def run_check(args: argparse.Namespace) -> int:
         with output.Meter("checking") as meter:
             found = [check_partition(partition, files, meter.advance) for (partition, _), files in segments.items()]
     except OSError as error:
-        raise CommandFailed(f"cannot read {error.filename}: {error.strerror}") from None
+        raise CommandFailed(f"cannot read {reason_of(error)}") from None
     if args.kafka is not None:
         for each in found:
             each.violations = [one for one in each.violations if one.demand.concerns(args.kafka)]

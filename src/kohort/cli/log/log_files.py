@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of
 from kohort.cli.terminal.options import add_json, verb
 
 if TYPE_CHECKING:
@@ -122,16 +122,15 @@ def partitions_at(path: Path, *, is_read_only: bool) -> list[Partition]:
     from kohort.log.segment import base_offsets
     from kohort.log.verification import partitions_of
 
-    if not path.is_dir():
-        raise CommandFailed(f"{path} is no directory", USAGE)
-    is_partition = bool(base_offsets([each.name for each in path.iterdir()], ".log"))
-    root = path.absolute().parent if is_partition else path
     with storage(str(path)):
-        disk = OsDisk(root, is_read_only=is_read_only)
+        if not path.is_dir():
+            raise CommandFailed(f"{path} is no directory", USAGE)
+        is_partition = bool(base_offsets([each.name for each in path.iterdir()], ".log"))
+        disk = OsDisk(path.absolute().parent if is_partition else path, is_read_only=is_read_only)
         names = [path.absolute().name] if is_partition else partitions_of(disk)
+        is_in_use = disk.is_locked
     if not names:
         raise CommandFailed(f"{path} is neither a data directory nor a partition's: it has no log", USAGE)
-    is_in_use = disk.is_locked
     return [Partition(disk, name, is_in_use) for name in names]
 
 
@@ -141,7 +140,7 @@ def storage(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CommandFailed(f"{error.filename or path}: {error.strerror or error}") from None
+        raise CommandFailed(reason_of(error) if error.filename else f"{path}: {reason_of(error)}") from None
 
 
 def sentence(finding: Finding) -> str:

@@ -29,6 +29,11 @@ class OutputClosed(Exception):
     """The reader of stdout has closed the pipe, as `head` does once it has its lines."""
 
 
+def reason_of(error: OSError) -> str:
+    """Return why something of the system failed, with the path where there is one, and without its number."""
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+
+
 def unknown_group(group_id: str, known: Iterable[str]) -> CommandFailed:
     """Return the failure for a group that does not exist."""
     return unknown("group", group_id, known, "a group begins when its first member joins")

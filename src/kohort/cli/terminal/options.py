@@ -42,6 +42,10 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, with the options that unknown ones may stand for, and exit with 2."""
+        if verb := re.match(r"argument VERB: invalid choice: '(.*)' \(choose from (.*)\)", message):
+            near = get_close_matches(verb[1], re.findall(r"[\w-]+", verb[2]), n=1)
+            advice = f"did you mean {near[0]!r}?" if near else f"there are {verb[2]}"
+            message = f"there is no verb {verb[1]!r}: {advice}"
         if message.startswith(("unrecognized", "the following arguments are required")):
             known = self._option_string_actions
             names = (each.partition("=")[0] for each in self._given if each.startswith("--"))

@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -26,7 +25,7 @@ from kohort.cli.group_state.group_events import (
 )
 from kohort.cli.group_state.live_group import read_facts
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of, unknown
 from kohort.group.classic.group import COOPERATIVE
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import EventFields, Rebalance
@@ -155,12 +154,16 @@ def read_stored(args: argparse.Namespace) -> Found:
         disk = copy_of(directory, args.group)
         replayed = ReplayedGroups(disk, now_ms())
     except StorageError as error:
-        raise CommandFailed(f"{directory} cannot be read: {error}", FAILED) from None
+        raise CommandFailed(f"{directory} cannot be read: {reason_of(error)}", FAILED) from None
     measuring = EventMeasurement(args.group)
-    # A group without events is one without measurements.
-    with suppress(CommandFailed), output.Meter("reading group events", unit="events") as meter:
-        for event in stored_events(directory, GroupFilter(args.group), meter.advance):
-            measuring.fold(event)
+    try:
+        with output.Meter("reading group events", unit="events") as meter:
+            for event in stored_events(directory, GroupFilter(args.group), meter.advance):
+                measuring.fold(event)
+    except CommandFailed as failure:
+        if failure.status == FAILED:
+            raise
+        # A group without events is one without measurements.
     group = replayed.group(args.group, measuring.offers)
     if group is None:
         raise unknown("group", args.group, replayed.group_ids, f"{directory} has no record of it")

@@ -35,15 +35,20 @@ def partition_folders(folder: Path) -> list[Path]:
 
     For the directory of one partition, return that directory.
     """
-    if folder.name.startswith(f"{OFFSETS_TOPIC}-") and partition_of(folder) is not None:
+    if _is_of_groups(folder):
         return [folder]
-    found = [each for each in folder.glob(f"{OFFSETS_TOPIC}-*") if each.is_dir() and partition_of(each) is not None]
+    # Not by `glob`, which passes over a directory that this user may not read.
+    found = [each for each in folder.iterdir() if _is_of_groups(each) and each.is_dir()]
     return sorted(found, key=lambda each: partition_of(each) or 0)
+
+
+def _is_of_groups(folder: Path) -> bool:
+    return folder.name.startswith(f"{OFFSETS_TOPIC}-") and partition_of(folder) is not None
 
 
 def segment_files(folder: Path) -> list[Path]:
     """Return the segments of a partition's directory in the order of their offsets, without deleted ones."""
-    return sorted(each for each in folder.glob("*.log") if each.is_file())
+    return sorted(each for each in folder.iterdir() if each.suffix == ".log" and each.is_file())
 
 
 def cluster_id(folder: Path) -> str | None:
@@ -102,7 +107,7 @@ def without_replicas(splits: Sequence[Split]) -> list[Split]:
     reach: dict[tuple[str, int], dict[Path, tuple[int, int]]] = {}
     for split in splits:
         file = Path(split.where)
-        if split.kind == "segment" and partition_folders(file.parent) == [file.parent]:
+        if split.kind == "segment" and _is_of_groups(file.parent):
             folders = reach.setdefault((split.source, split.partition), {})
             folders[file.parent] = max(folders.get(file.parent, (-1, -1)), (_first_offset(file), split.size))
 

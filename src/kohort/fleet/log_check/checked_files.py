@@ -20,7 +20,7 @@ from kohort.log.group_records import read_text
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.wire.compression import CompressionUnavailable
 from kohort.wire.primitives import MalformedMessage
-from kohort.wire.record_batches import CorruptBatch, Record, iter_batches, sound_records
+from kohort.wire.record_batches import CorruptBatch, Record, iter_batches, read_header, sound_records
 
 TOPIC = "__consumer_offsets"
 _PARTITION = re.compile(rf"{TOPIC}-(\d+)")
@@ -66,20 +66,40 @@ class Checked:
 def segments_of(paths: Iterable[Path]) -> dict[tuple[int, Path], list[Path]]:
     """Return the segment files at some paths in the order of their offsets, by partition and its directory.
 
-    Directories of several brokers have the same partitions, each in a log of its own. Raises NothingToCheck.
+    Directories of several brokers have the same partitions, each in a log of its own. Raises NothingToCheck, OSError.
     """
     found: dict[tuple[int, Path], list[Path]] = {}
     for path in paths:
-        folders = [path, *sorted(path.glob(f"{TOPIC}-*"))] if path.is_dir() else []
-        files = [path] if path.is_file() else [each for folder in folders for each in folder.glob("*.log")]
-        files = [each for each in files if _SEGMENT.fullmatch(each.name) or each == path]
+        files = _files_at(path)
         if not files:
             raise NothingToCheck(f"{path} is no data directory, no directory of a partition of {TOPIC} and no segment")
         for file in files:
             folder = file.absolute().parent
             named = _PARTITION.fullmatch(folder.name)
+            if named is None and (folder / "partition.metadata").exists():
+                why = f"only logs of groups ({TOPIC}) are checked, and `kohort log verify` reads any log"
+                raise NothingToCheck(f"{folder.name} is a partition of another topic: {why}")
             found.setdefault((int(named[1]) if named else 0, folder), []).append(file)
     return {place: sorted(set(files), key=lambda file: file.name) for place, files in sorted(found.items())}
+
+
+def _files_at(path: Path) -> list[Path]:
+    """Return the segments of a data directory or of a partition's, or the one file, whatever its name. Raises OSError.
+
+    Raises NothingToCheck for a file that does not begin as a segment does.
+    """
+    if path.is_dir():
+        # Not by `glob`, which passes over what may not be read.
+        inside = [each for each in path.iterdir() if _PARTITION.fullmatch(each.name) and each.is_dir()]
+        return [file for folder in (path, *inside) for file in folder.iterdir() if _SEGMENT.fullmatch(file.name)]
+    if not path.exists():
+        return []
+    if not _SEGMENT.fullmatch(path.name):
+        try:
+            read_header(memoryview(_content(path)))
+        except CorruptBatch as error:
+            raise NothingToCheck(f"{path} is no segment of a log: its first bytes are no record batch") from error
+    return [path]
 
 
 def check_partition(partition: int, files: Sequence[Path], advanced: Advanced) -> Checked:

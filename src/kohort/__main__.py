@@ -1,4 +1,4 @@
-"""`python -m kohort.cli`."""
+"""`python -m kohort`."""
 
 from __future__ import annotations
 
