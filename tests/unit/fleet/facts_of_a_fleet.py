@@ -121,11 +121,11 @@ def _merged(hours: Any, recent: int) -> list[dict[str, Any]]:
 
 
 def _returns(partition: int, story: Story) -> Iterator[Folded]:
-    before: dict[tuple[str, int], int] = {}
+    before: dict[tuple[str, int], tuple[int, bytes]] = {}
     for offset, at_ms, event, _ in story.commits:
-        previous = before.get((event.topic, event.partition), -1)
-        before[event.topic, event.partition] = event.offset
-        if event.offset < previous:
+        previous, topic_id = before.get((event.topic, event.partition), (-1, event.topic_id))
+        before[event.topic, event.partition] = event.offset, event.topic_id
+        if event.offset < previous and event.topic_id == topic_id:
             place = {"topic": event.topic, "partition": event.partition}
             detail = place | {"from": previous, "to": event.offset}
             yield Folded(partition, offset, at_ms, REWOUND, False, None, json.dumps(detail))

@@ -19,7 +19,9 @@ from kohort.fleet.generator.ground_truth import Known, Truth
 from kohort.fleet.generator.group_log import GeneratedGroup, Template, construct, simple, simulate
 from kohort.fleet.generator.scenarios import (
     EXPIRING,
+    REWOUND,
     UNLOADABLE,
+    ZOMBIES,
     Scenario,
     faulty_groups,
     ordinary_groups,
@@ -108,6 +110,7 @@ def _constructed(seed: int) -> list[Template]:
     """Return the scenarios that are not simulated: groups without members, and types that our coordinator lacks."""
     return [
         simple(Scenario("simple", _nothing, topics(6), weight=3)),
+        simple(Scenario("repeated", _nothing, topics(3), REWOUND, near=ZOMBIES, commits=CommitStyle.REPEATED)),
         simple(Scenario("expiring by itself", _nothing, topics(3), EXPIRING, commits=CommitStyle.EXPIRING)),
         construct(Scenario("share", _nothing, topics(8), weight=3, commits=CommitStyle.NONE), ShareGroup, seed),
         construct(Scenario("streams", _nothing, topics(6), weight=3), StreamsGroup, seed),

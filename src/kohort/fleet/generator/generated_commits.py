@@ -22,7 +22,7 @@ OPENS_HOUR, CLOSES_HOUR = 8, 18
 HALT_MS = 34 * HOUR_MS
 """How long before the log's end a halted group committed last."""
 OVERLAP_MS = HOUR_MS
-"""How long two processes commit for the same partitions."""
+"""How long two processes commit for the same partitions, topics are created again, or a reader begins again."""
 EXPIRES_AFTER_MS = 10 * HOUR_MS
 OFTEN_MS = 4 * 60_000
 """How often they do then."""
@@ -42,7 +42,11 @@ class CommitStyle(StrEnum):
     ZOMBIE = "zombie"
     """Steady, and for an hour two processes commit for the same partitions, one of them far behind."""
     RESET = "reset"
-    """Steady; whenever the group is empty its offsets are reset backwards."""
+    """Steady; whenever the group is empty its offsets are reset backwards, in three steps."""
+    RENEWED = "renewed"
+    """Steady, and within an hour its topics are deleted and created again, several times."""
+    REPEATED = "repeated"
+    """Steady, and for an hour a reader without membership begins again every few minutes."""
     EXPIRING = "expiring"
     """Steady, and each commit has an expiry time, soon after the log's end."""
     TRANSACTIONAL = "transactional"
@@ -64,6 +68,8 @@ class Span(NamedTuple):
 
     from_ms: int
     until_ms: int
+    empty_until_ms: int | None = None
+    """Until when the group had no members before, if it had none."""
 
 
 class Committer:
@@ -92,15 +98,16 @@ class Committer:
             return
         if style is CommitStyle.FIRST:
             yield self._batch(spans[0].from_ms - HOUR_MS, self._all, end_ms)
-        zombie_from_ms = end_ms
-        if style is CommitStyle.ZOMBIE:
+        zombie_from_ms = end_ms  # also of other styles that go back several times within an hour
+        if style in (CommitStyle.ZOMBIE, CommitStyle.RENEWED, CommitStyle.REPEATED):
             longest = max(spans, key=lambda span: span.until_ms - span.from_ms)
             zombie_from_ms = (longest.from_ms + longest.until_ms) // 2
         turn = 0
-        for number, span in enumerate(spans):
-            if style is CommitStyle.RESET and number:
-                self._offsets = [max(0, offset - 5_000) for offset in self._offsets]
-                yield self._batch(span.from_ms - 60_000, self._all, end_ms)
+        for span in spans:
+            if style is CommitStyle.RESET and span.empty_until_ms is not None:
+                for seconds in (180, 120, 60):
+                    self._offsets = [max(0, offset - 5_000) for offset in self._offsets]
+                    yield self._batch(span.empty_until_ms - seconds * 1000, self._all, end_ms)
             at_ms = last_ms = span.from_ms
             is_first = True
             while True:
@@ -120,9 +127,20 @@ class Committer:
                     yield from self._transaction(at_ms, half)
                     continue
                 yield self._batch(at_ms, half, end_ms)
-                if zombie_from_ms <= at_ms < zombie_from_ms + OVERLAP_MS:
+                if not zombie_from_ms <= at_ms < zombie_from_ms + OVERLAP_MS:
+                    continue
+                if style is not CommitStyle.ZOMBIE:
+                    self._begin_again()
+                else:
                     behind = 2_000 + (at_ms - zombie_from_ms) // 1000
                     yield self._batch(at_ms + OFTEN_MS // 4, half[:1], end_ms, behind)
+
+    def _begin_again(self) -> None:
+        """Let the next commits begin at the first records, of new topics if the style has them."""
+        self._offsets = [0] * len(self._parts)
+        if self._style is CommitStyle.RENEWED:
+            ids = {name: self._random.randbytes(16) for name in sorted({part[1] for part in self._parts})}
+            self._parts = [(key, name, index, ids[name]) for key, name, index, _ in self._parts]
 
     def _activity(self, at_ms: int) -> float:
         """Return the relative load at a time of day, around 1: highest in the afternoon, lowest at night."""

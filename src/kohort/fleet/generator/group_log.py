@@ -161,6 +161,7 @@ class GeneratedGroup:
         pieces = self.template.pieces
         starts = self._starts() if pieces else []
         spans: list[Span] = [] if pieces else [Span(self._began_ms, self._ended_ms)]
+        empty_until_ms = None
         for (piece, lines), start_ms, next_ms in zip(pieces, starts, [*starts[1:], self._ended_ms], strict=False):
             for after_ms, same_time in groupby(lines, key=lambda line: line.after_ms):
                 at_ms = start_ms + after_ms
@@ -168,7 +169,8 @@ class GeneratedGroup:
                 for first in range(0, len(records), MOST_IN_A_BATCH):
                     yield Batch(at_ms, encode_batch(records[first : first + MOST_IN_A_BATCH]))
             if piece.is_occupied:
-                spans.append(Span(start_ms + piece.duration_ms, next_ms))
+                spans.append(Span(start_ms + piece.duration_ms, next_ms, empty_until_ms))
+            empty_until_ms = None if piece.is_occupied else next_ms
         if not self.scenario.rests and self.scenario.commits is not CommitStyle.RESET:
             spans = _joined(spans)
         committer = Committer(self.group, self.topics, self.scenario.commits, self._interval_ms, self._random)

@@ -38,6 +38,7 @@ IDLE = frozenset({"idle_members"})
 UNEVEN = frozenset({"skewed_assignment"})
 ABANDONED = frozenset({"abandoned_group"})
 REWOUND = frozenset({"rewound_offsets"})
+ZOMBIES = frozenset({"zombie_commits"})
 UNLOADABLE = frozenset({"unloadable_log"})
 
 NIGHTS = 7
@@ -339,10 +340,12 @@ def resembling_groups() -> Iterator[Scenario]:
         emptied_for_a_reset(),
         topics(6),
         READY | REWOUND,
-        near=frozenset({"zombie_commits"}),
+        near=ZOMBIES,
         commits=CommitStyle.RESET,
         rests={1: (0.2, 0.5)},
     )
+    kind, anew = deployed("consumer-java", 2, 1), ZOMBIES | REWOUND
+    yield Scenario("topics created again", kind, topics(2, 2), near=anew, commits=CommitStyle.RENEWED)
     yield Scenario("grown", grown(), topics(4))
     yield Scenario("calm eager", scaled("eager-java", 20), topics(8), READY, near=EAGER)
     yield Scenario("restarted static", restarted(), topics(6), READY, near=frozenset({"flapping_instance"}))
@@ -369,8 +372,7 @@ def faulty_groups() -> Iterator[Scenario]:
     yield Scenario("held", not_revoking(300), topics(8), STUCK, rests={-1: (2, 6)})
     yield Scenario("halted", deployed("eager-java", 3, 1), topics(6), STUCK | READY, commits=CommitStyle.HALTED)
     yield Scenario("halted consumer", deployed("consumer-java", 3, 1), topics(6), STUCK, commits=CommitStyle.HALTED)
-    zombie = frozenset({"zombie_commits"})
-    yield Scenario("zombie", deployed("eager-java", 2, 1), topics(4), zombie | READY, commits=CommitStyle.ZOMBIE)
+    yield Scenario("zombie", deployed("eager-java", 2, 1), topics(4), ZOMBIES | READY, commits=CommitStyle.ZOMBIE)
     yield Scenario("idle", deployed("eager-java", 6, 1), topics(4), IDLE | READY)
     yield Scenario("idle consumer", deployed("consumer-java", 6, 1), topics(2, 2), IDLE)
     yield Scenario("skewed", deployed("eager-java", 3, 1), topics(1, 1, 1, 1, 1, 1), UNEVEN | READY)
