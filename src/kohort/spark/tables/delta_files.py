@@ -125,7 +125,7 @@ class FileWriter:
     def __init__(self, plan: Files, places: Any) -> None:
         self._plan = plan
         self._places = places
-        self._open: dict[Any, _File] = {}
+        self._open: dict[str, _File] = {}
         self._done: list[Any] = []
         self._buffered = 0
 
@@ -141,16 +141,17 @@ class FileWriter:
         if not batch.num_rows:
             return
         for values, part in self._plan.parts(fitted(batch, self._plan.schema)):
-            if values not in self._open:
-                self._open[values] = _File(self._plan, self._places, values)
-            self._open[values].buffer(part)
+            key = repr(values)  # -0.0 equals 0.0, and is another value
+            if key not in self._open:
+                self._open[key] = _File(self._plan, self._places, values)
+            self._open[key].buffer(part)
             self._buffered += part.nbytes
         while self._buffered >= min(BUFFERED_BYTES, self._plan.target_bytes):
-            values, largest = max(self._open.items(), key=lambda each: each[1].buffered)
+            key, largest = max(self._open.items(), key=lambda each: each[1].buffered)
             self._buffered -= largest.buffered
             if largest.flush() >= self._plan.target_bytes:
                 self._done.append(largest.close())
-                del self._open[values]
+                del self._open[key]
 
     def close(self) -> list[Any]:
         """Write what is left, and return the files."""
