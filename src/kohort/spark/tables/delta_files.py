@@ -47,8 +47,8 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
 Values = tuple[str | None, ...]
 """The partition values of a file, as Delta writes them."""
 
-Floats = dict[str, tuple[int, float | None, float | None]]
-"""How many nulls, and which bounds, columns of floating point have in a file."""
+Floats = dict[tuple[str, ...], tuple[int, float | None, float | None]]
+"""How many nulls, and which bounds, columns of floating point have in a file, by the names to one in structs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,23 +303,34 @@ def _escaped(text: str) -> str:
 # Statistics
 
 
+def flat_columns(fields: Iterable[pa.Field], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the names and the type of each column, and of each field of structs, that is not nested itself."""
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            yield from flat_columns(field.type, (*above, field.name))
+        elif not pa.types.is_nested(field.type):
+            yield (*above, field.name), field.type
+
+
 def add_floats(floats: Floats, rows: pa.Table) -> None:
     """Add rows to the bounds of their columns of floating point: Parquet's leave out what is not a number."""
-    for field in rows.schema:
-        if pa.types.is_floating(field.type):
-            column = rows[field.name]
+    for names, kind in flat_columns(rows.schema):
+        if pa.types.is_floating(kind):
+            column = rows[names[0]]
+            if names[1:]:
+                column = pc.struct_field(column, names[1:])
             found = pc.min_max(column)
             limits = [each for each in (found["min"].as_py(), found["max"].as_py()) if each is not None]
             if pc.any(pc.is_nan(column)).as_py():
                 limits.append(nan)
-            nulls, low, high = floats.get(field.name, (0, None, None))
+            nulls, low, high = floats.get(names, (0, None, None))
             # What is not a number is the largest, as for Spark and as in Delta's own statistics.
             numbers = sorted(
                 (each for each in (low, *limits, high) if each is not None), key=lambda each: (isnan(each), each)
             )
             if numbers:
                 low, high = numbers[0] or -0.0, numbers[-1] or 0.0  # to some readers -0.0 is less than 0.0
-            floats[field.name] = (nulls + column.null_count, low, high)
+            floats[names] = (nulls + column.null_count, low, high)
 
 
 def without_floats(schema: pa.Schema) -> bool | list[str]:
@@ -341,30 +352,37 @@ def statistics(footer: Any, schema: pa.Schema, floats: Floats) -> dict[str, Any]
     """
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    flat = {footer.schema.column(at).path: at for at in range(len(footer.schema))}
-    for field in list(schema)[:STATISTICS_COLUMNS]:
+    single = [at for at in range(len(footer.schema)) if not footer.schema.column(at).max_repetition_level]
+    for at, (names, kind) in list(zip(single, flat_columns(schema), strict=True))[:STATISTICS_COLUMNS]:
         low: Any = None
         high: Any = None
-        if field.name in floats:
-            nulls, low, high = floats[field.name]
-        elif field.name not in flat:
-            continue  # nested
+        if names in floats:
+            nulls, low, high = floats[names]
         else:
-            found = [group.column(flat[field.name]).statistics for group in groups]
+            found = [group.column(at).statistics for group in groups]
             if not all(each is not None and each.has_null_count for each in found):
                 continue
             nulls, limits = sum(each.null_count for each in found), [each for each in found if each.num_values]
             if limits and all(each.has_min_max for each in limits):
                 with suppress(OverflowError):  # Python has no year 10000
                     low, high = min(each.min for each in limits), max(each.max for each in limits)
-            elif limits and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+            elif limits and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
                 low, high = "", _LAST * LONGEST_BOUND  # Parquet has none of texts of some thousand bytes
-        bounds["nullCount"][field.name] = nulls
+        *above, name = names
+        lows, highs, counts = (_inner(bounds[each], above) for each in ("minValues", "maxValues", "nullCount"))
+        counts[name] = nulls
         with suppress(OverflowError):
             low, high = _bound(low, is_upper=False), _bound(high, is_upper=True)
             if low is not None and high is not None:
-                bounds["minValues"][field.name], bounds["maxValues"][field.name] = low, high
+                lows[name], highs[name] = low, high
     return {"numRecords": footer.num_rows, **bounds}
+
+
+def _inner(values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the bounds of the fields of a struct; with none it has an empty object, as Delta's own writer has it."""
+    for each in names:
+        values = values.setdefault(each, {})
+    return values
 
 
 def _bound(value: Any, *, is_upper: bool) -> Any:

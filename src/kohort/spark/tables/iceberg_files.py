@@ -205,8 +205,8 @@ class _Files:
                 except OverflowError:  # a year that Python has not: counts only
                     metrics[at] = replace(metrics[at], mode=parquet.MetricsMode(parquet.MetricModeTypes.COUNTS))
         counts = parquet.data_file_statistics_from_parquet_metadata(footer, metrics, ids).to_serialized_dict()
-        for name, (nulls, low, high) in floats.items():
-            field = schema.find_field(name)
+        for names, (nulls, low, high) in floats.items():
+            field = schema.find_field(".".join(names))
             counts["value_counts"][field.field_id] = footer.num_rows
             counts["null_value_counts"][field.field_id] = nulls
             if high is not None and not isnan(high):

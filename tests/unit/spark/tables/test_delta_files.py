@@ -131,13 +131,14 @@ def test_statistics_bound_what_is_in_the_file() -> None:
             "price": pa.array([Decimal("1.5"), Decimal(-2), None, Decimal(0)], pa.decimal128(38, 2)),
             "is": [True, False, None, None],
             "raw": [b"1", b"2", b"3", b"4"],
-            "nested": [{"a": 1}] * 4,
+            "gone": pa.nulls(4, pa.struct([("x", pa.int32())])),
+            "before": [{"a": 1, "b": {"c": "x", "many": [1]}}, {"a": None, "b": None}, None, {"a": 3, "b": {"c": "w"}}],
         }
     )
     found = statistics(footer(table, 2), table.schema, {})
     assert found["numRecords"] == 4
     low = {"id": 1, "name": "a", "long": "x" * 64, "longer": "", "at": "1970-01-01T00:00:00.001Z", "is": False}
-    assert found["minValues"] == {**low, "price": Decimal(-2)}
+    assert found["minValues"] == {**low, "price": Decimal(-2), "gone": {}, "before": {"a": 1, "b": {"c": "w"}}}
     assert found["maxValues"] == {
         "id": 3,
         "name": "c",
@@ -146,9 +147,11 @@ def test_statistics_bound_what_is_in_the_file() -> None:
         "at": "1970-01-01T00:00:00.005Z",
         "price": Decimal("1.5"),
         "is": True,
+        "gone": {},
+        "before": {"a": 3, "b": {"c": "x"}},
     }
     counts = {"id": 1, "name": 1, "long": 0, "longer": 0, "at": 0, "none": 4, "price": 1, "is": 2, "raw": 0}
-    assert found["nullCount"] == counts
+    assert found["nullCount"] == {**counts, "gone": {"x": 4}, "before": {"a": 2, "b": {"c": 2}}}
 
 
 def test_what_is_not_a_number_is_the_largest_and_no_statistics_of_parquet_leave_it_out() -> None:
