@@ -112,6 +112,35 @@ def test_a_count_that_has_no_offsets_is_stored_once_for_each_batch(
     assert found == Counter((partition, count) for partition in range(3) for count in (10, 20))
 
 
+def test_a_query_that_lost_its_state_does_not_store_a_batch_that_it_has_stored_with_it(
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
+) -> None:
+    """It is killed between the table's step and its checkpoint, and started again without `dropDuplicates`."""
+    values = topic.fill(30)
+    store = exactly_once(table, only_values)
+    with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
+        run(rows_of(spark, topic).dropDuplicates(["value"]), tmp_path / "checkpoint", stop_after(store, 0))
+    values += topic.fill(30)
+    read_on(spark, topic, tmp_path / "checkpoint", store)
+    assert values_in(table) == Counter(values)
+
+
+def test_a_query_that_keeps_state_now_stores_no_rows_that_it_has_stored_without_it(
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
+) -> None:
+    """Of a query that has finished a batch without state, Spark itself refuses one with it."""
+    values = topic.fill(30)
+    store = exactly_once(table, only_values)
+    with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
+        read_on(spark, topic, tmp_path / "checkpoint", stop_after(store, 0))
+    values += topic.fill(30)
+    distinct = rows_of(spark, topic).dropDuplicates(["value"])
+    with pytest.raises(StreamingQueryException, match=r"rows would be stored twice. .* continues as it was"):
+        run(distinct, tmp_path / "checkpoint", store)
+    read_on(spark, topic, tmp_path / "checkpoint", store)
+    assert values_in(table) == Counter(values)
+
+
 def test_a_second_query_under_one_name_ends_in_a_sentence(
     spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
 ) -> None:

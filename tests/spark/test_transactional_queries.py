@@ -78,6 +78,27 @@ def test_a_count_that_has_no_offsets_is_written_once_for_each_batch(
     assert written(target) == Counter(b"%d: %d" % (partition, count) for partition in range(3) for count in (10, 20))
 
 
+@pytest.mark.parametrize("has_state", [True, False])
+def test_a_query_that_is_changed_after_a_kill_writes_no_batch_a_second_time(
+    spark: SparkSession, topic: Topic, target: Topic, tmp_path: Path, has_state: bool
+) -> None:
+    """It is killed between the commit and its checkpoint, with or without state, and is started the other way."""
+    values = topic.fill(30)
+    shapes = [rows_of(spark, topic), rows_of(spark, topic).dropDuplicates(["value"])]
+    before, after = reversed(shapes) if has_state else shapes
+    with to(target) as writer:
+        with ends_with("ZeroDivisionError"):
+            run(before, tmp_path, stop_after(writer, 0))
+        values += topic.fill(30)
+        if has_state:
+            run(after, tmp_path, writer)
+        else:
+            with ends_with(r"rows would be stored twice. .* continues as it was"):
+                run(after, tmp_path, writer)
+            run(before, tmp_path, writer)
+    assert written(target) == Counter(values)
+
+
 def test_a_second_query_under_one_name_ends_in_a_sentence(
     spark: SparkSession, topic: Topic, target: Topic, tmp_path: Path
 ) -> None:

@@ -41,6 +41,7 @@ from kohort.spark.tables.table import (
     Positions,
     Step,
     Table,
+    TableBroken,
     is_same_topic,
 )
 
@@ -192,18 +193,38 @@ class ExactlyOnce:
                 f"batch {query.batch} of this query was stored in {self.table!r} for group {name} by another call:"
                 " union the rows of one batch, or give each function a group of its own"
             )
-        if query.source_group == name:
+        of = query.id if name in groups else ""
+        if query.source_group != name:
+            self._add_whole(query, frame, name, of)
+        elif _stored.get(place, ("", 0))[0] == query.run or not self._is_whole(query, name, of):
             self._add_beyond(frame, query.spans, name, query.topic_ids)
-        else:
-            self._add_whole(query, frame, name, "" if name not in groups else query.id)
         _stored[place] = this
+
+    def _is_whole(self, query: RunningQuery, group: str, of: str) -> bool:
+        """Whether the table has a batch as a whole: the query kept state before its program was changed."""
+        found = self.table.offsets(group, [_batches(of)]).get(_batches(of), Position(0))
+        return found.topic_id is not None and is_same_topic(found.topic_id, query.id) and found.offset > query.batch
+
+    def _require_no_offsets(self, query: RunningQuery, group: str) -> None:
+        """Raise TableBroken where the table has rows of a batch by their offsets, and the query keeps state now."""
+        spans = query.spans
+        for each, at in sorted(self.table.offsets(group, spans).items()):
+            if spans[each][0] < at.offset and is_same_topic(at.topic_id, query.topic_ids.get(each.topic)):
+                raise TableBroken(
+                    f"{self.table!r} has offset {at.offset} of {each} for group {group}, stored for a query without"
+                    f" state, and batch {query.batch} of this query, which keeps state, begins at {spans[each][0]}: its"
+                    " rows would be stored twice. Store what it makes in a new table, or give exactly_once a group of"
+                    " its own; without its state the query continues as it was"
+                )
 
     def _add_whole(self, query: RunningQuery, frame: DataFrame, group: str, of: str) -> None:
         """Store a batch unless the table has it. Raises OtherTopic where another query stores under this name."""
-        key = TopicPartition(f"{BATCHES}{of or 'query'}", 0)
+        key = _batches(of)
         found = self.table.offsets(group, [key]).get(key)
         stop = Position(query.batch + 1, query.id)
         _require_same_topic(self.table, group, key, found, query.id)
+        if query.is_stateful and found is None:
+            self._require_no_offsets(query, group)
         if found is None or found.offset < stop.offset:
             with computed_once(frame) as kept:
                 rows = kept if found or of or query.is_stateful else self._not_stored_by_offset(query, kept, group)
@@ -252,6 +273,11 @@ class ExactlyOnce:
             self.table.append(made, group, steps)
         else:
             cast("MergeTable", self.table).merge(made, group, steps, self._change)
+
+
+def _batches(of: str) -> TopicPartition:
+    """Return the partition whose offset is the number of the next batch of a query, or of the only one of a name."""
+    return TopicPartition(f"{BATCHES}{of or 'query'}", 0)
 
 
 def _require_same_topic(
