@@ -61,10 +61,10 @@ class KohortGateway:
     def start(self) -> None:
         """Start it, where it was before if it has ended, and return when it is ready."""
         command = [str(Path(sys.executable).parent / "kohort"), "gateway", "--bootstrap-servers", self.upstream]
-        command += ["--mode", self.mode, "--metrics", self._metrics, "--listen", self.advertised]
+        command += ["--mode", self.mode, "--metrics", self._metrics, "--listen-host", self.advertised]
         command += ["--advertised", self.bootstrap if self.mode == "rewrite" else self.advertised]
         for node, port in self.node_ports.items():
-            command += ["--node-port", f"{node}={port}"]
+            command += ["--node-ports", f"{node}={port}"]
         self._starts += 1
         self.child = Child([*command, *self.options], Path(self._directory.name) / f"gateway-{self._starts}.log")
         self.child.wait_for(lambda text: READY in text, "kohort gateway", self.wait_s)

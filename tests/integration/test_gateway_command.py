@@ -29,7 +29,7 @@ def refused(*options: str) -> tuple[int, str]:
 def test_a_signal_drains_the_gateway(number: signal.Signals) -> None:
     with gateway_cluster() as cluster:
         options = ["--bootstrap-servers", cluster.bootstrap_servers, "--mode", "listener"]
-        options += ["--advertised", cluster.advertised, "--listen", "127.0.0.1", "--json"]
+        options += ["--advertised", cluster.advertised, "--listen-host", "127.0.0.1", "--json"]
         with subprocess.Popen(
             [*COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
@@ -50,8 +50,8 @@ def test_a_signal_drains_the_gateway(number: signal.Signals) -> None:
 
 def test_a_second_signal_ends_the_gateway_at_once() -> None:
     with gateway_cluster() as cluster:
-        options = ["--bootstrap-server", cluster.bootstrap_servers, "--mode", "listener", "--drain-time", "60s"]
-        options += ["--advertised", cluster.advertised, "--listen", "127.0.0.1"]
+        options = ["--bootstrap-server", cluster.bootstrap_servers, "--mode", "listener", "--drain-ms", "60000"]
+        options += ["--advertised", cluster.advertised, "--listen-host", "127.0.0.1"]
         with subprocess.Popen(
             [*COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:

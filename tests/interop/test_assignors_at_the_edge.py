@@ -1,4 +1,4 @@
-"""`kohort gateway --assignor` in front of Apache Kafka: its decision is what unmodified clients own."""
+"""`kohort gateway --assignors` in front of Apache Kafka: its decision is what unmodified clients own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.lane(40)]
 MEMBERS = ("java", "librdkafka", "kafka_python")
 PARTITIONS = 6
 OPTIONS = (
-    "--assignor",
+    "--assignors",
     "staircase-*=tests.interop.edge_assignors:staircase",
-    "--assignor",
+    "--assignors",
     "failing-*=tests.interop.edge_assignors:failing",
 )
 

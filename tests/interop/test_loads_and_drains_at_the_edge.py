@@ -73,7 +73,7 @@ def test_partitions_with_a_lag_go_to_different_members(stage: Stage) -> None:
     # Both join within the first round's delay: members that read see no lag for long.
     with (
         ApacheKafka({"group.initial.rebalance.delay.ms": "5000"}, heap="512m") as kafka,
-        KohortGateway(kafka.bootstrap, "--park", "*", "--assignor", "*=by-lag") as gateway,
+        KohortGateway(kafka.bootstrap, "--park", "*", "--assignors", "*=by-lag") as gateway,
         Group(gateway.bootstrap, "g", "t", PARTITIONS, stage.folder) as group,
     ):
         create_topic(kafka.bootstrap, "t", PARTITIONS)

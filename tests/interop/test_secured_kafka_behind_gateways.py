@@ -59,7 +59,14 @@ class Secured:
 
     def gateway(self, mode: str) -> KohortGateway:
         """Return a gateway; in mode `rewrite` its own look-ups are authenticated too."""
-        tls = ("--tls-certificate", str(self.gateway_certificate), "--broker-ca", str(self.authority), "--park", "*")
+        tls = (
+            "--listener-tls-certificate",
+            str(self.gateway_certificate),
+            "--broker-tls-authority",
+            str(self.authority),
+            "--park",
+            "*",
+        )
         if mode == "listener":
             return KohortGateway(self.kafka.bootstrap, *tls, mode=mode, bootstrap=self.at_gateway)
         config = self.directory / "look-ups.properties"

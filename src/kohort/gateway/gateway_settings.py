@@ -277,12 +277,13 @@ def read_settings_file(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path}: {error}") from None
     try:
-        return _read_table(table)
+        return read_settings(table)
     except (SettingsError, PolicyError) as error:
         raise SettingsError(f"{path}: {error}") from None
 
 
-def _read_table(table: Mapping[str, Any]) -> dict[str, Any]:
+def read_settings(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a table, as a file or the command line has them. Raises SettingsError, PolicyError."""
     known = {each.name for each in fields(GatewaySettings)}.difference(_OF_OPTIONS)
     settings: dict[str, Any] = {}
     for name, value in table.items():

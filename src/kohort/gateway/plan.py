@@ -123,7 +123,7 @@ def rewrite_plan(bootstrap_servers: str, node_ids: Iterable[int], wishes: Wishes
     last = wishes.first_port + 1 + max(node_ids)
     if last > 65_535:
         raise PlanError(
-            f"a node would have port {last}: give another --first-port, or ports of nodes to the gateway (--node-port)"
+            f"a node would have port {last}: give another --first-port, or ports of nodes to the gateway (--node-ports)"
         )
     facts = ClusterFacts(bootstrap_servers, (wishes.gateway,), ())
     steps = [
@@ -202,7 +202,7 @@ def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
 
 
 def _gateway_steps(facts: ClusterFacts, advertised: str, mode: str, servers: str, *, is_tls: bool) -> Iterator[Step]:
-    tls = " --tls-certificate gateway.pem" if is_tls else ""
+    tls = " --listener-tls-certificate gateway.pem" if is_tls else ""
     command = (
         f"kohort gateway --bootstrap-server {facts.bootstrap_servers} --mode {mode} --advertised {advertised}{tls}"
     )

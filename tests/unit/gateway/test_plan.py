@@ -40,7 +40,7 @@ def test_a_listener_is_added_to_what_a_broker_has() -> None:
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,"
         "GATEWAY:SASL_SSL",
     )
-    assert "--tls-certificate" in plan.steps[2].lines[0]
+    assert "--listener-tls-certificate" in plan.steps[2].lines[0]
     assert plan.way_back[3].lines[:2] == (
         "listeners=SASL_SSL://:9092,CONTROLLER://:9099",
         "advertised.listeners=SASL_SSL://kafka-7:9092",

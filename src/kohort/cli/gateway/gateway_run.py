@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.gateway import gateway_measure, gateway_plan
-from kohort.cli.terminal.options import add_cluster, add_json, duration_ms, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, number, verb
 
 if TYPE_CHECKING:
     from kohort.gateway.gateway_server import GatewayServer
@@ -24,10 +24,18 @@ _EXAMPLES = """
 kohort gateway --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example
 kohort gateway --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example --park 'billing-*'
 kohort gateway --bootstrap-server kafka-1:9092 --mode rewrite --advertised gateway.example:9192
-kohort gateway --config gateway.toml --assignor 'billing-*=billing.assignors:audit_first'
+kohort gateway --config gateway.toml --assignors 'billing-*=billing.assignors:audit_first'
 kohort gateway --config gateway.toml --metrics 0.0.0.0:9404 --events groups.jsonl
 """
 MODES = ("listener", "coordinators", "rewrite")
+_OPTIONS = (
+    "mode", "advertised", "listen_host", "node_names", "events", "metrics", "instances", "instances_listen",
+    "instances_secret_file", "share_ports", "max_connections", "drain_ms",
+)  # fmt: skip
+"""Options whose values are written in a file of settings as they are here, under the same names."""
+
+_TABLES = {"listener_tls": ("certificate", "key", "client_authority"), "broker_tls": ("authority",)}
+"""Tables of such a file, and what of them is an option."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,15 +45,63 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     add_cluster(parser, "--bootstrap-servers")
     parser.add_argument("--config", metavar="FILE", type=Path, help="settings from a .toml file; options go before it")
     add_mode(parser)
-    parser.add_argument("--listen", metavar="HOST", help="the address to listen on (default: all of this machine)")
+    parser.add_argument("--listen-host", metavar="HOST", help="the address to listen on (default: all of this machine)")
     parser.add_argument(
-        "--node-port", metavar="NODE=PORT", action="append", type=_node_port, help="rewrite: the port of one node"
+        "--node-ports",
+        metavar="NODE=PORT",
+        action="append",
+        type=_node_port,
+        help="rewrite: the port of one node; may be repeated",
     )
     parser.add_argument(
         "--node-names",
         metavar="PATTERN",
         help="rewrite, with TLS: a host name for each node in place of a port: broker-$(nodeId).kafka.example.com",
     )
+    _add_policies(parser)
+    parser.add_argument(
+        "--assignors",
+        metavar="GROUPS=ASSIGNOR",
+        action="append",
+        type=_assignor,
+        help="classic groups: replace the leader's assignment by this assignor's, such as"
+        " 'billing-*=mypackage:by_lag'; may be repeated",
+    )
+    parser.add_argument("--events", metavar="WHERE", help="keep events of groups: none, topic, or a file's path")
+    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus' metrics here, at /metrics")
+    parser.add_argument("--listener-tls-certificate", metavar="FILE", help="TLS for clients: the certificate (PEM)")
+    parser.add_argument("--listener-tls-key", metavar="FILE", help="its key, where it is not in the same file")
+    parser.add_argument(
+        "--listener-tls-client-authority", metavar="FILE", help="demand certificates of clients, signed by this one"
+    )
+    parser.add_argument(
+        "--broker-tls-authority", metavar="FILE", help="TLS to brokers: the authority that signs theirs (PEM)"
+    )
+    parser.add_argument(
+        "--instances", metavar="HOST:PORT", action="append", help="another instance of this gateway; may be repeated"
+    )
+    parser.add_argument("--instances-listen", metavar="HOST:PORT", help="where other instances reach this one")
+    parser.add_argument("--instances-secret-file", metavar="FILE", help="the secret that all instances share")
+    parser.add_argument(
+        "--share-ports", action="store_true", help="let other instances on this machine listen on the same ports"
+    )
+    parser.add_argument(
+        "--max-connections", metavar="COUNT", type=number(1, "a number of connections"), help="of clients, at most"
+    )
+    parser.add_argument(
+        "--drain-ms",
+        metavar="MS",
+        type=number(0, "a time in milliseconds"),
+        help="how long an end may take (default: 30000)",
+    )
+    add_json(parser, "the ports as a JSON object once clients can connect, and log lines as JSON")
+    parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
+    inner = parser.add_subparsers(metavar="VERB", title="before one decides")
+    gateway_plan.register(inner)
+    gateway_measure.register(inner)
+
+
+def _add_policies(parser: argparse.ArgumentParser) -> None:
     policies = parser.add_argument_group("policies, in the order given, before those of the file")
     for treatment, text in (
         ("park", "hold heartbeats of these groups for news"),
@@ -60,38 +116,6 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
             type=lambda pattern, treatment=treatment: (treatment, pattern),  # type: ignore[misc]
             help=f"{text}: a pattern such as 'billing-*'",
         )
-    parser.add_argument(
-        "--assignor",
-        metavar="GROUPS=ASSIGNOR",
-        action="append",
-        type=_assignor,
-        help="classic groups: replace the leader's assignment by this assignor's, such as 'billing-*=mypackage:by_lag'",
-    )
-    parser.add_argument("--events", metavar="WHERE", help="keep events of groups: none, topic, or a file's path")
-    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus' metrics here, at /metrics")
-    parser.add_argument("--tls-certificate", metavar="FILE", help="TLS for clients: the certificate (PEM)")
-    parser.add_argument("--tls-key", metavar="FILE", help="its key, where it is not in the same file")
-    parser.add_argument("--tls-client-ca", metavar="FILE", help="demand certificates of clients, signed by this one")
-    parser.add_argument("--broker-ca", metavar="FILE", help="TLS to brokers: the authority that signs theirs (PEM)")
-    parser.add_argument(
-        "--instance", metavar="HOST:PORT", action="append", help="another instance of this gateway; may be repeated"
-    )
-    parser.add_argument("--instances-listen", metavar="HOST:PORT", help="where other instances reach this one")
-    parser.add_argument("--instances-secret-file", metavar="FILE", help="the secret that all instances share")
-    parser.add_argument(
-        "--share-ports", action="store_true", help="let other instances on this machine listen on the same ports"
-    )
-    parser.add_argument(
-        "--max-connections", metavar="COUNT", type=number(1, "a number of connections"), help="of clients, at most"
-    )
-    parser.add_argument(
-        "--drain-time", metavar="TIME", type=duration_ms, help="how long an end may take (default: 30s)"
-    )
-    add_json(parser, "the ports as a JSON object once clients can connect, and log lines as JSON")
-    parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
-    inner = parser.add_subparsers(metavar="VERB", title="before one decides")
-    gateway_plan.register(inner)
-    gateway_measure.register(inner)
 
 
 def _node_port(text: str) -> tuple[int, int]:
@@ -153,47 +177,21 @@ def run(args: argparse.Namespace) -> int:
 def settings_from(args: argparse.Namespace) -> GatewaySettings:
     """Return the settings of a command line and of the file that it names. Raises SettingsError, PolicyError."""
     from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
-    from kohort.gateway.gateway_settings import (
-        AssignorRow,
-        BrokerTls,
-        GatewaySettings,
-        ListenerTls,
-        SettingsError,
-        read_mode,
-        read_settings_file,
-        split_address,
-    )
+    from kohort.gateway.gateway_settings import GatewaySettings, SettingsError, read_settings, read_settings_file
 
     settings: dict[str, Any] = read_settings_file(args.config) if args.config is not None else {}
     rows = tuple(Policy(groups=groups, treatment=Treatment(treatment)) for treatment, groups in args.policies or ())
     settings["policies"] = PolicyTable(rows + settings.get("policies", PolicyTable()).rows)
-    assignors = tuple(AssignorRow(*row) for row in args.assignor or ())
-    settings["assignors"] = assignors + settings.get("assignors", ())
-    given = {
-        "mode": None if args.mode is None else read_mode(args.mode),
-        "advertised": None if args.advertised is None else tuple(args.advertised),
-        "listen_host": args.listen,
-        "node_ports": None if args.node_port is None else dict(args.node_port),
-        "node_names": args.node_names,
-        "events": args.events,
-        "metrics": None if args.metrics is None else split_address("metrics", args.metrics),
-        "instances": None if args.instance is None else tuple(args.instance),
-        "instances_listen": (
-            None if args.instances_listen is None else split_address("instances_listen", args.instances_listen)
-        ),
-        "share_ports": args.share_ports or None,
-        "instances_secret_file": args.instances_secret_file,
-        "max_connections": args.max_connections,
-        "drain_ms": args.drain_time,
-        "broker_tls": None if args.broker_ca is None else BrokerTls(authority=args.broker_ca),
-    }
-    if args.tls_certificate is not None:
-        given["listener_tls"] = ListenerTls(
-            certificate=args.tls_certificate, key=args.tls_key, client_authority=args.tls_client_ca
-        )
-    elif args.tls_key is not None or args.tls_client_ca is not None:
-        raise SettingsError("--tls-key and --tls-client-ca belong to --tls-certificate: give that too")
-    settings.update({name: value for name, value in given.items() if value is not None})
+    given = {name: getattr(args, name) for name in _OPTIONS}
+    given["share_ports"] = args.share_ports or None
+    given["node_ports"] = dict(args.node_ports or ()) or None
+    given["assignors"] = [{"groups": groups, "assignor": assignor} for groups, assignor in args.assignors or ()]
+    for table, names in _TABLES.items():
+        columns = {name: value for name in names if (value := getattr(args, f"{table}_{name}")) is not None}
+        given[table] = columns or None
+    read = read_settings({name: value for name, value in given.items() if value is not None})
+    read["assignors"] = read.get("assignors", ()) + settings.get("assignors", ())
+    settings.update(read)
     if args.bootstrap_is_given or "bootstrap_servers" not in settings:
         settings["bootstrap_servers"] = args.bootstrap_server
     for name, option in (

@@ -561,7 +561,9 @@ _READ: Mapping[int, _ReadApi] = {
         lambda message, _version, connection, _client_id: streams_heartbeat(message, connection.margin_ms),
         result=streams_result,
     ),
-    Api.LEAVE_GROUP: _ReadApi(LeaveGroupRequest, LeaveGroupResponse, _leave, None, _leave_answered),
+    Api.LEAVE_GROUP: _ReadApi(
+        LeaveGroupRequest, LeaveGroupResponse, _leave, ObservedGroups.leave_sent, _leave_answered
+    ),
 }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kohort.gateway.core.observed_consumer_groups import SILENT_SHARE
+from kohort.group.classic.exit import leave_cause
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.commands import Heartbeat, Sync
+from kohort.group.commands import Heartbeat, Leave, Sync
 from kohort.model.cause import Cause, CauseKind
 
 FORGET_MS = 3_600_000
@@ -19,11 +22,21 @@ class LastRequests:
         """By member id, when it last sent a request."""
         self._generations: dict[str, int] = {}
         """By member id, the generation that its last SyncGroup or heartbeat named."""
+        self._leaving: dict[str, Cause] = {}
+        """By member id, the cause of a LeaveGroup that is not answered, which another answer may overtake."""
 
     def sent(self, group: ClassicGroup | None, member_id: str, now_ms: int) -> None:
         """A request was sent to a group; its sender need not be a member, and the group need not be known."""
         if group is not None and member_id in group.members:
             self._sent_ms[member_id] = now_ms
+            self._leaving.pop(member_id, None)
+
+    def leaving(self, group: ClassicGroup, command: Leave, now_ms: int) -> None:
+        """A LeaveGroup was sent to a group."""
+        for each in command.members:
+            member_id = each.member_id or group.static_members.get(each.instance_id or "", "")
+            if member_id in group.members:
+                self._leaving[member_id] = leave_cause(each, member_id, now_ms)
 
     def found(self, member_id: str, now_ms: int) -> None:
         """A member was not known before: its session is taken to begin now."""
@@ -38,6 +51,7 @@ class LastRequests:
         """A member is none any more."""
         self._sent_ms.pop(member_id, None)
         self._generations.pop(member_id, None)
+        self._leaving.pop(member_id, None)
 
     def forget_silent(self, now_ms: int) -> None:
         """Forget when members that have sent nothing for long did so last."""
@@ -52,8 +66,11 @@ class LastRequests:
         """Return for how long a member has sent nothing; 0 where it has sent nothing here."""
         return now_ms - self._sent_ms.get(member_id, now_ms)
 
-    def is_silent(self, group: ClassicGroup, member_id: str, now_ms: int) -> bool:
-        """Whether the coordinator may have evicted a member: its session is over, or almost."""
+    def is_absent(self, group: ClassicGroup, member_id: str, now_ms: int) -> bool:
+        """Whether the coordinator may have removed a member: it leaves, or its session is over, or almost."""
+        return member_id in self._leaving or self._is_silent(group, member_id, now_ms)
+
+    def _is_silent(self, group: ClassicGroup, member_id: str, now_ms: int) -> bool:
         return self.silence_ms(member_id, now_ms) >= SILENT_SHARE * group.members[member_id].session_timeout_ms
 
     def session_end_ms(self, group: ClassicGroup, member_id: str, now_ms: int) -> int:
@@ -62,7 +79,14 @@ class LastRequests:
 
     def cause_of_absence(self, group: ClassicGroup, member_id: str, now_ms: int) -> Cause:
         """Return why a member that its coordinator does not know any more was removed."""
+        if (leaving := self._leaving.get(member_id)) is not None:
+            return replace(leaving, at_ms=now_ms)
+        opened = group.round_cause if group.is_gathering else None
+        if opened is not None:
+            timeout_ms = max(member.rebalance_timeout_ms for member in group.members.values())
+            if now_ms - opened.at_ms >= SILENT_SHARE * timeout_ms:
+                return Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, member_id)
         timeout_ms = group.members[member_id].session_timeout_ms
-        if not self.is_silent(group, member_id, now_ms):
+        if not self._is_silent(group, member_id, now_ms):
             return Cause(CauseKind.NOT_OBSERVED, now_ms, member_id)
         return Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, f"no heartbeat for {timeout_ms / 1000:.1f} s")

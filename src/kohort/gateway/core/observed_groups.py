@@ -308,7 +308,7 @@ class ObservedGroups:
         for member_id in sorted(group.members.keys() - group.awaiting_join):
             member = group.members[member_id]
             if member.instance_id is None and member_id != result.leader:
-                self._remove(group, member_id, Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, member_id), now_ms)
+                self._remove(group, member_id, self.last_requests.cause_of_absence(group, member_id, now_ms), now_ms)
         leader = result.member_id if _is_former_id(command, result.leader) else result.leader
         if leader not in group.members:
             offered = ((result.protocol_name or "", b""),)
@@ -500,6 +500,11 @@ class ObservedGroups:
             self.consumer.replace_classic(known, group.group_id, group.epoch, now_ms)
         self.consumer.described(group, now_ms)
 
+    def leave_sent(self, command: Leave, now_ms: int) -> None:
+        """A LeaveGroup is sent: what it causes may be seen before its answer, or its answer never."""
+        if (group := self.group(command.group_id)) is not None:
+            self.last_requests.leaving(group, command, now_ms)
+
     def left(self, command: Leave, now_ms: int) -> None:
         """Members have left: `command` has those whose leaving was answered without an error."""
         self.consumer.left(command, now_ms)
@@ -543,7 +548,7 @@ class ObservedGroups:
 
     def _open_unseen(self, group: ClassicGroup, now_ms: int) -> None:
         """A round is open that no request has shown: a member's session has ended, or a request went another way."""
-        silent = [each for each in sorted(group.members) if self.last_requests.is_silent(group, each, now_ms)]
+        silent = [each for each in sorted(group.members) if self.last_requests.is_absent(group, each, now_ms)]
         causes = [self.last_requests.cause_of_absence(group, member_id, now_ms) for member_id in silent]
         for member_id, cause in zip(silent, causes, strict=True):
             self._remove(group, member_id, cause, now_ms)

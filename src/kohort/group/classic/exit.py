@@ -52,7 +52,7 @@ def decide_leave(group: ClassicGroup, command: Leave, now_ms: int) -> Effects:
         answers.append(LeftMember(leaving.member_id, leaving.instance_id, error))
         if error:
             continue
-        cause = _leave_cause(leaving, member_id, now_ms)
+        cause = leave_cause(leaving, member_id, now_ms)
         if member_id in group.pending:
             dropped.add(member_id)
             yield Disarm(session_timer(group.group_id, member_id))
@@ -83,7 +83,8 @@ def _who_leaves(group: ClassicGroup, leaving: Leaving, gone: set[str]) -> tuple[
     return member_id, identity_error(group, member_id, leaving.instance_id)
 
 
-def _leave_cause(leaving: Leaving, member_id: str, now_ms: int) -> Cause:
+def leave_cause(leaving: Leaving, member_id: str, now_ms: int) -> Cause:
+    """Return why a member goes that an entry of LeaveGroup names."""
     kind = CauseKind.MEMBER_LEFT if leaving.member_id else CauseKind.MEMBER_REMOVED
     return Cause(kind, now_ms, member_id, leaving.reason)
 

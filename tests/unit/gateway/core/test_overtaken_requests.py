@@ -11,9 +11,9 @@ from kohort.gateway.core.gateway import Gateway
 from kohort.gateway.core.policies import EVERYTHING_PARKED
 from kohort.gateway.core.relay import READ_BYTES
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.commands import Join, Sync
+from kohort.group.commands import Heartbeat, Join, Leave, Leaving, Sync
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.events import Event, RoundOpened
+from kohort.group.events import Event, MemberRemoved, RoundOpened
 from kohort.group.results import JoinedMember, JoinResult
 from kohort.model.assignment import Assignment
 from kohort.model.cause import CauseKind
@@ -62,10 +62,10 @@ class Course:
         protocols = (("range", metadata),)
         return Join("g", member_id, None, "c", "h", 10_000, 60_000, "consumer", protocols, "", is_two_step=True)
 
-    def joined(self, member_id: str, generation: int, *listed: str) -> None:
+    def joined(self, member_id: str, generation: int, *listed: str, now_ms: int = 0) -> None:
         members = tuple(JoinedMember(each, None, b"") for each in listed)
         result = JoinResult(ErrorCode.NONE, member_id, generation, "consumer", "range", "a", members)
-        self.groups.join_answered(self.joins[member_id], result, 0)
+        self.groups.join_answered(self.joins[member_id], result, now_ms)
 
     def sync(self, member_id: str, generation: int, error: ErrorCode = ErrorCode.NONE) -> None:
         command = Sync("g", member_id, None, generation, assignments=())
@@ -127,6 +127,44 @@ def test_a_member_whose_join_came_after_the_generation_had_formed_opens_the_next
     course.joined("a", 2, "a", "b")
     assert course.group.members.keys() == {"a", "b"}
     assert course.causes() == [CauseKind.MEMBER_JOINED] * 2
+
+
+def removals(course: Course) -> list[tuple[str, CauseKind]]:
+    """Return who was removed, and why."""
+    return [(each.member_id, each.cause.kind) for each in course.events if isinstance(each, MemberRemoved)]
+
+
+def test_a_leave_whose_answer_is_overtaken_by_a_heartbeats_is_the_cause_of_the_round(course: Course) -> None:
+    leave = Leave("g", (Leaving("b"),))
+    course.groups.leave_sent(leave, 0)
+    course.groups.heartbeat_answered(Heartbeat("g", "a", None, 1), ErrorCode.REBALANCE_IN_PROGRESS, 0)
+    course.groups.left(leave, 0)
+    assert course.causes()[1:] == [CauseKind.MEMBER_LEFT]
+    assert removals(course) == [("b", CauseKind.MEMBER_LEFT)]
+
+
+def test_a_leave_whose_answer_is_overtaken_by_the_generation_is_no_eviction(course: Course) -> None:
+    course.join("a", b"less")
+    course.groups.leave_sent(Leave("g", (Leaving("b"),)), 0)
+    course.joined("a", 2, "a")
+    assert removals(course) == [("b", CauseKind.MEMBER_LEFT)]
+
+
+def test_a_member_that_sends_something_after_its_leave_has_not_left(course: Course) -> None:
+    course.groups.leave_sent(Leave("g", (Leaving("b"),)), 0)
+    course.groups.heartbeat_sent(Heartbeat("g", "b", None, 1), 0)
+    course.groups.heartbeat_answered(Heartbeat("g", "a", None, 1), ErrorCode.REBALANCE_IN_PROGRESS, 0)
+    assert removals(course) == []
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "kind"), [(100, CauseKind.NOT_OBSERVED), (60_000, CauseKind.REBALANCE_TIMEOUT)], ids=["at once", "late"]
+)
+def test_only_a_round_of_a_whole_rebalance_timeout_evicts(course: Course, now_ms: int, kind: CauseKind) -> None:
+    course.join("a", b"less")
+    course.groups.heartbeat_sent(Heartbeat("g", "b", None, 1), now_ms)
+    course.joined("a", 2, "a", now_ms=now_ms)
+    assert removals(course) == [("b", kind)]
 
 
 START_MS = 100_000
