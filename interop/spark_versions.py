@@ -19,6 +19,9 @@ from interop.unavailable import Unavailable
 OLDEST = "4.2.0"
 """The oldest PySpark that pyproject.toml allows."""
 
+OF_TABLES = "4.1.4"
+"""The newest PySpark for which Delta and Iceberg both publish jars."""
+
 
 def python_with(version: str) -> Path:
     """Return the Python of an environment that has this PySpark. Raises `Unavailable` when it cannot be installed."""

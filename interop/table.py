@@ -14,12 +14,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from textwrap import fill
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 from interop import jars
 from interop.gateways import GATEWAYS, WAYS
 from interop.logins import WAYS as LOGINS
+from interop.spark_versions import OF_TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "interop" / "outcomes.json"
@@ -43,6 +45,7 @@ pause, and what is read again had not been committed when its next owner got the
 """
 THROUGH_GATEWAYS = "Java through the gateway"
 CLIENTS_THROUGH_GATEWAYS = "Clients of others through the gateway"
+VALUES_IN_TABLES = "Values in Delta and Iceberg tables"
 LOCKED = "locked"
 LOCKED_BROKER = "A locked broker"
 TEXTS = {
@@ -62,6 +65,15 @@ principal describe and not the other, and is refused with wrong credentials: a p
 certificate of another authority, an authority that did not sign the broker's.
 
 """,
+    VALUES_IN_TABLES: """\
+Every type that Spark writes, with null, empty and odd values, the first and last ones, NaN, -0.0 and infinity, as a
+column and as a partition: all rows are read, and each value is looked for by `=`, `<`, `>` and `IS NULL`, where a
+reader skips files and partitions. Where a cell begins with `as Spark's own`, a reader does not return, or find, all
+of it out of the table of Delta's or Iceberg's own writer for Spark either.
+
+{readers}
+
+""",
     THROUGH_GATEWAYS: """\
 Unmodified programs that come to an Apache Kafka through `kohort gateway --park '*'`, by the mode of the gateway and the
 version of Kafka. 4.3.1 has three nodes, but for TLS one; of 4.4.0 one node holds data, and one coordinates groups.
@@ -76,6 +88,7 @@ NAMES = {
     "kafka_python": "kafka-python",
     "kohort": "kohort's own Consumer and Producer",
 }
+READERS = ("deltalake", "pyiceberg", "duckdb", "polars")
 PACKAGES = ("confluent-kafka", "kafka-python", "aiokafka")
 OF_KAFKA = ("Java consumer", "Java tools")
 BROKER_NAMES = {"kohort": "kohort", "apache": "Apache Kafka"}
@@ -97,7 +110,15 @@ OF_BROKERS = Columns("", tuple(BROKER_NAMES.values()))
 OF_WAYS = Columns("joins / leaves", tuple("observed" if way == "observe" else way for way in WAYS), False)
 OF_GATEWAYS = Columns("", tuple(map(str, GATEWAYS.values())))
 OF_LOGINS = Columns("logs in", tuple(LOGINS), False)
-TABLES = (OF_LOGINS, OF_PROTOCOLS, OF_BROKERS, OF_WAYS, OF_GATEWAYS)
+OF_READERS = Columns(
+    "type",
+    (
+        *("Delta: Spark", "Delta: delta-rs", "Delta: DuckDB", "Delta: Polars"),
+        *("Iceberg: Spark", "Iceberg: pyiceberg", "Iceberg: DuckDB", "Iceberg: Polars"),
+    ),
+    False,
+)
+TABLES = (OF_READERS, OF_LOGINS, OF_PROTOCOLS, OF_BROKERS, OF_WAYS, OF_GATEWAYS)
 
 
 class Place(NamedTuple):
@@ -117,6 +138,19 @@ def kafka_version() -> str:
     tree = ElementTree.parse(jars.HERE / "pom.xml")
     found = tree.find(".//{http://maven.apache.org/POM/4.0.0}kafka.version")
     return "" if found is None else str(found.text)
+
+
+def reader_versions() -> str:
+    """Return the names and versions of what reads tables: Spark with the jars of a pom, and libraries of Python."""
+    tree = ElementTree.parse(jars.HERE / "spark-tables-pom.xml")
+    names = "{http://maven.apache.org/POM/4.0.0}"
+    jar = {
+        each.findtext(f"{names}artifactId"): each.findtext(f"{names}version")
+        for each in tree.iter(f"{names}dependency")
+    }
+    spark = [f"{name} {jar[name]}" for name in ("delta-spark_4.1_2.13", "iceberg-spark-runtime-4.1_2.13")]
+    others = [f"{name} {version(name)}" for name in READERS]
+    return fill(f"The readers: Spark {OF_TABLES} with {' and '.join(spark)}, {', '.join(others)}.", 118)
 
 
 def with_version(name: str) -> str:
@@ -145,6 +179,8 @@ def place(outcome: dict[str, str]) -> Place:
     if broker in GATEWAYS:
         row = f"{client}: {name.removeprefix(MATRIX)}"
         return Place(THROUGH_GATEWAYS, OF_GATEWAYS, row, str(GATEWAYS[broker]))
+    if broker in OF_READERS.names:
+        return Place(VALUES_IN_TABLES, OF_READERS, name, broker)
     if client == LOCKED:
         return Place(LOCKED_BROKER, OF_LOGINS, NAMES.get(name, name), OF_LOGINS.names[OF_LOGINS.names.index(broker)])
     if client == CLIENTS:
@@ -162,6 +198,8 @@ def text(outcomes: Outcomes) -> str:
     skipped = [each["reason"] for each in outcomes if each["outcome"] == "skipped"]
     if skipped:
         return f"skipped: {skipped[0]}"
+    if "cell" in outcomes[0]:
+        return outcomes[0]["cell"]
     figures = ", ".join(each["figures"] for each in outcomes if each.get("figures"))
     return f"yes, {figures}" if figures else "yes"
 
@@ -204,6 +242,12 @@ def lines_of_table(table: Columns, cells: Cells) -> Iterable[str]:
     yield "\n"
 
 
+def text_of(section: str) -> str:
+    """Return what a section begins with."""
+    readers = reader_versions() if section == VALUES_IN_TABLES else ""
+    return TEXTS.get(section, "").format(kafka=kafka_version(), readers=readers)
+
+
 def page(cells: Cells) -> str:
     """Return the page of these cells."""
     sections = dict.fromkeys([CLIENTS_THROUGH_GATEWAYS, *(where.section for where in cells)])
@@ -212,7 +256,7 @@ def page(cells: Cells) -> str:
     for section in sections:
         of_section = {where: found for where, found in cells.items() if where.section == section}
         if of_section:
-            parts.append(f"## {with_version(section)}\n\n{TEXTS.get(section, '').format(kafka=kafka_version())}")
+            parts.append(f"## {with_version(section)}\n\n{text_of(section)}")
         for table in TABLES:
             of_table = {where: found for where, found in of_section.items() if where.table == table}
             parts += lines_of_table(table, of_table) if of_table else ()
