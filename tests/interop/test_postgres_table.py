@@ -126,6 +126,30 @@ def test_every_type_comes_back_as_it_was(spark: SparkSession, postgres: Postgres
     assert {row[-1] for row in back} == {Decimal("-1234567890.1234")}
 
 
+def test_odd_values_are_stored_as_they_are_or_refused_with_their_place(
+    spark: SparkSession, postgres: Postgres, table: PostgresTable
+) -> None:
+    from kohort.spark.tables import SchemaMismatch, TableBroken
+
+    frame = spark.sql(
+        "SELECT 1 id, DATE'-0043-03-15' d, TIMESTAMP'+10000-01-01 00:00:00Z' t, TIMESTAMP_NTZ'0000-12-31 01:02:03' n,"
+        " double('NaN') x, float('-0.0') y"
+    )
+    table.append(frame, "g", {P: step(None, 1)})
+    query(postgres, f"ALTER TABLE {table.name} ADD COLUMN s text, ADD COLUMN z numeric(10, 2)")
+    assert query(
+        postgres, f"SELECT d::text, (t AT TIME ZONE 'UTC')::text, n::text, x::text, y::text FROM {table.name}"
+    ) == [("0044-03-15 BC", "10000-01-01 00:00:00", "0001-12-31 01:02:03 BC", "NaN", "-0")]
+    with pytest.raises(TableBroken, match=r'invalid byte sequence for encoding "UTF8": 0x00 \(COPY .*line 1'):
+        table.append(spark.sql(r"SELECT 2 id, 'a\u0000b' s"), "g", {P: step(1, 2)})
+    for rounded in ("1.125BD", "0.125D"):  # PostgreSQL rounds both without an error
+        with pytest.raises(SchemaMismatch, match=r"its column z is numeric\(10, 2\), the rows' would be"):
+            table.append(spark.sql(f"SELECT 2 id, {rounded} z"), "g", {P: step(1, 2)})
+    with pytest.raises(SchemaMismatch, match="column a is array<int>, for which PostgreSQL has no type"):
+        table.append(spark.sql("SELECT 2 id, array(1, NULL) a"), "g", {P: step(1, 2)})
+    assert stored(table, "g", [P]) == {P: 1}
+
+
 def in_utc(row: Iterable[object]) -> tuple[object, ...]:
     """Return a row whose moment, which is the eleventh value, has a time zone."""
     return tuple(
