@@ -56,7 +56,7 @@ def main(shape: str, bootstrap: str, topic: str, part: str, folder: str) -> None
 
     def load(name: str) -> DataFrame:
         stream = spark.readStream.format("kohort").options(**settings).option("subscribe", name)
-        return stream.option("boundPartitions", part).option("maxOffsetsPerTrigger", 200).load()
+        return stream.option("boundPartitions", part).option("maxOffsetsPerTrigger", 150).load()
 
     store = exactly_once(DeltaLakeTable(f"{folder}/table"))
 

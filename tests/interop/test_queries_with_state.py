@@ -24,7 +24,7 @@ from tests.interop.topics import create_topic
 pytestmark = [pytest.mark.timeout(3000), pytest.mark.spark]
 
 PARTITIONS = 4
-CLICKS, PAGES, STEP_MS = 1000, 20, 400
+CLICKS, PAGES, STEP_MS = 400, 20, 1000
 """Of one phase: clicks, pages, and the time between two clicks."""
 
 KILLS = ("begun", "stored", "begun", "stored")
