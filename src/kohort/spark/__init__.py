@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kohort.spark.into_table import exactly_once, for_each_batch
     from kohort.spark.java import JavaMissing
     from kohort.spark.membership.group_progress import GroupProgress, progress
+    from kohort.spark.query_failure import QueryFailed, await_termination
     from kohort.spark.rows.rounds import OffsetRange, Round
     from kohort.spark.schemas.bad_record import Reason
     from kohort.spark.schemas.dead_letter_rows import dead_letters
@@ -28,12 +29,14 @@ __all__ = [
     "GroupStream",
     "JavaMissing",
     "OffsetRange",
+    "QueryFailed",
     "Reason",
     "RegistryUnavailable",
     "Round",
     "SchemaUnknown",
     "SparkMissing",
     "TransactionalTopic",
+    "await_termination",
     "build",
     "dead_letters",
     "decode",
@@ -48,6 +51,7 @@ _NAMES_IN = {
     "kohort.spark.into_table": "exactly_once for_each_batch",
     "kohort.spark.java": "JavaMissing",
     "kohort.spark.membership.group_progress": "GroupProgress progress",
+    "kohort.spark.query_failure": "QueryFailed await_termination",
     "kohort.spark.rows.rounds": "OffsetRange Round",
     "kohort.spark.schemas.bad_record": "Reason",
     "kohort.spark.schemas.dead_letter_rows": "dead_letters",

@@ -56,9 +56,11 @@ def build(
     with compiled_pyspark(master):
         session = _configured(builder, settings(master, log_level, java_options) | dict(conf or {})).getOrCreate()
     if not is_remote(session):
-        from kohort.spark.membership.query_listener import listen  # it needs PySpark
+        from kohort.spark.membership.query_listener import listen  # they need PySpark
+        from kohort.spark.source.data_source import make_found
 
         session.sparkContext.setLogLevel(log_level)
+        make_found(session)
         listen(session)
     return session
 

@@ -186,7 +186,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def _call(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         assert self._thread is not None, "a member has a thread"
-        return self._thread.call(work)
+        try:
+            return self._thread.call(work)
+        except Exception as error:
+            if type(error).__module__.startswith(
+                "kohort."
+            ):  # a sentence for the user, which Spark repeats with its frames
+                error.__traceback__ = None
+            raise
 
     def _leave(self, reason: str) -> None:
         thread, member = self._thread, self._member
