@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kohort.extras import install_command
+from kohort.spark.found_formats import make_found
 from kohort.spark.java import java_home
 from kohort.spark.running_session import is_remote
 from kohort.spark.spark_home import compiled_pyspark
@@ -56,8 +57,7 @@ def build(
     with compiled_pyspark(master):
         session = _configured(builder, settings(master, log_level, java_options) | dict(conf or {})).getOrCreate()
     if not is_remote(session):
-        from kohort.spark.membership.query_listener import listen  # they need PySpark
-        from kohort.spark.source.data_source import make_found
+        from kohort.spark.membership.query_listener import listen  # it needs PySpark
 
         session.sparkContext.setLogLevel(log_level)
         make_found(session)

@@ -6,8 +6,6 @@ each question to a source written in Python, so that each imports only what it a
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -112,25 +110,6 @@ def register(spark: SparkSession) -> None:
         from kohort.spark.membership.query_listener import listen
 
         listen(spark)
-
-
-def make_found(spark: SparkSession) -> None:
-    """Spare Spark the process that looks for formats when the first query names one, where it would find ours alone.
-
-    It looks through the modules whose names begin with `pyspark_`, before it knows what is registered.
-    """
-    from py4j.protocol import Py4JError
-    from pyspark.sql.udf import _wrap_function
-
-    if any(each.name.startswith("pyspark_") and each.name != "pyspark_kohort" for each in iter_modules()):
-        return
-    with suppress(AttributeError, Py4JError, TypeError):  # a version that looks in another way looks by itself
-        sql = spark._jvm.org.apache.spark.sql.execution.datasources
-        manager = getattr(getattr(sql, "DataSourceManager$"), "MODULE$")
-        if manager.dataSourceBuilders().isEmpty():
-            ours = sql.v2.python.UserDefinedPythonDataSource(_wrap_function(spark.sparkContext, KohortSource))
-            known = spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({KohortSource.name(): ours})
-            getattr(manager, "dataSourceBuilders_$eq")(spark._jvm.scala.Some(known))
 
 
 def make_known(spark: SparkSession) -> None:
