@@ -26,8 +26,8 @@ def make_found(spark: SparkSession) -> None:
     ours = import_module(*modules).DefaultSource
     with suppress(AttributeError, Py4JError, TypeError):  # a version that looks in another way looks by itself
         sql = spark._jvm.org.apache.spark.sql.execution.datasources
-        manager = getattr(getattr(sql, "DataSourceManager$"), "MODULE$")
-        if manager.dataSourceBuilders().isEmpty():
+        formats = getattr(getattr(sql, "DataSourceManager$"), "MODULE$")
+        if formats.dataSourceBuilders().isEmpty():
             source = sql.v2.python.UserDefinedPythonDataSource(_wrap_function(spark.sparkContext, ours))
             found = spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({ours.name(): source})
-            getattr(manager, "dataSourceBuilders_$eq")(spark._jvm.scala.Some(found))
+            getattr(formats, "dataSourceBuilders_$eq")(spark._jvm.scala.Some(found))
