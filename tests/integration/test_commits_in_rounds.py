@@ -104,7 +104,9 @@ async def closed_while_joining(bootstrap: str, name: str, instance_id: str | Non
         await consumer.poll()
         consumer.resume(both)
         async with by_hand(bootstrap, name) as newcomer:
-            joining = asyncio.create_task(newcomer.join())  # the leader does not come: the round goes on
+            joining = asyncio.create_task(newcomer.join())
+            while await hand.beat() is ErrorCode.NONE:  # the leader learns of the round, and does not come: it goes on
+                pass
             await until(consumer, State.JOINING)
             async with asyncio.timeout(10):
                 while await committed(bootstrap, name) < 30:

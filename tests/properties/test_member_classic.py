@@ -198,6 +198,9 @@ class MemberAndWorld(RuleBasedStateMachine):
         for _ in range(5):
             if self.callback is not None:
                 self.finish_callback(False)
+            if self.latest(effects.Join):  # with the answer comes the id that it leaves with
+                join = self.pop(effects.Join)
+                self.take(inputs.JoinAnswered(join.identity, ErrorCode.MEMBER_ID_REQUIRED, member_id="n"))
             if self.latest(effects.Leave):
                 self.take(inputs.LeaveAnswered(self.pop(effects.Leave).identity, ErrorCode.NONE))
         assert self.member.state is State.CLOSED

@@ -42,11 +42,11 @@ def close_in_a_round_loses() -> Mutation:
     """A member that is closed in a round takes its partitions for lost, and so commits nothing."""
     right = ClassicMember._close
 
-    def close(member: ClassicMember, closing: inputs.CloseRequested) -> None:
+    def close(member: ClassicMember, closing: inputs.CloseRequested, now_ms: int) -> None:
         if member.owned and member.state not in (State.STABLE, State.LEAVING):
             member.state = State.LEAVING
             member.run(Callback.LOST, member.owned, closing.reason)
         else:
-            right(member, closing)
+            right(member, closing, now_ms)
 
     return replaced(ClassicMember, "_close", close)

@@ -43,7 +43,11 @@ SUBSCRIPTION_CHANGED = "subscription has changed"
 ALREADY_REBALANCING = "group is already rebalancing"
 NOT_MATCHING = "received assignment does not match the current subscription"
 SECOND_ROUND = "need to revoke partitions and re-join"
+UNUSED_ID = "the id came too late: the member no longer joins"
 PROBING = "probing rebalance: a task waits until a copy has caught up"
+
+FIRST_ID_MS = 1_000
+"""How long a member that is closed waits for the answer to its first JoinGroup, which has the id to leave with."""
 
 
 class ClassicMember(MemberBase):
@@ -104,6 +108,8 @@ class ClassicMember(MemberBase):
             deadlines.append(session.retry_ms)
         elif self.state is State.STABLE and self.running is None:
             deadlines.append(session.rejoin_ms)
+        elif self.closing is not None and self.state is State.JOINING:
+            deadlines.append(session.retry_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def _take(self, event: inputs.Input, now_ms: int) -> None:
@@ -123,7 +129,12 @@ class ClassicMember(MemberBase):
             case inputs.CallbackFinished(callback, is_abandoned):
                 self._finish_callback(callback, is_abandoned)
             case inputs.JoinAnswered() if self.state is State.JOINING and self._counts(event.asked_as):
-                self._take_join(event, now_ms)
+                if self.closing is None:
+                    self._take_join(event, now_ms)
+                else:
+                    self._take_id_to_leave_with(event)
+            case inputs.JoinAnswered(error=ErrorCode.MEMBER_ID_REQUIRED):
+                self.do(effects.Leave(Identity(NO_GENERATION, event.member_id), UNUSED_ID))
             case inputs.Computed() if self.state is State.ASSIGNING and self._counts(event.asked_as):
                 self._take_computed(event)
             case inputs.ComputeFailed() if self.state is State.ASSIGNING and self._counts(event.asked_as):
@@ -152,7 +163,7 @@ class ClassicMember(MemberBase):
         if self.running is not None:
             return
         if self.closing is not None:
-            self._close(self.closing)
+            self._close(self.closing, now_ms)
         elif self.state is State.FATAL:
             if self.owned and not self.identity.is_valid:
                 # Fenced: the member that took the instance id over has the partitions too.
@@ -516,6 +527,9 @@ class ClassicMember(MemberBase):
             return
         session = self.session
         session.mark_answered(now_ms)
+        if self.config.is_first_heartbeat_at_once:
+            # A coordinator that parks heartbeats announces a round through one: an interval from now would be late.
+            session.heartbeat_ms = now_ms
         session.retry_ms = None
         self.rejoin, self.is_rejoin_forced, self.is_prepared = None, False, False
         self.rebalances += 1
@@ -659,7 +673,12 @@ class ClassicMember(MemberBase):
         if self.running is None:
             self.state = State.UNJOINED
 
-    def _close(self, closing: inputs.CloseRequested) -> None:
+    def _take_id_to_leave_with(self, answer: inputs.JoinAnswered) -> None:
+        """JoinGroup was answered to a member that is being closed: a round would wait for an id that no member uses."""
+        self.identity = Identity(NO_GENERATION, answer.member_id)
+        self.state = State.UNJOINED
+
+    def _close(self, closing: inputs.CloseRequested, now_ms: int) -> None:
         """Give up what is owned, then leave the group, then end: one of these for each call.
 
         A member with a generation *revokes*, in the middle of a round too: the coordinator takes its commits until the
@@ -676,6 +695,10 @@ class ClassicMember(MemberBase):
             return
         else:
             is_leaving = self.config.instance_id is None if closing.leave is None else closing.leave
+            if is_leaving and self.state is State.JOINING and not self.identity.member_id:
+                self.session.retry_ms = self.session.retry_ms or now_ms + FIRST_ID_MS
+                if now_ms < self.session.retry_ms:
+                    return
             self.state = State.LEAVING
             if is_leaving and self.leave(closing.reason):
                 self.is_leave_sent = True

@@ -73,7 +73,8 @@ class PollState(StrEnum):
 class MemberConfig:
     """A member's timings, in milliseconds, and what it says about itself. Kafka's defaults.
 
-    Session timeout and heartbeat interval are the classic protocol's: in the consumer protocol the broker sets them.
+    Session timeout, heartbeat interval and whether the first heartbeat leaves with the assignment are the classic
+    protocol's: in the consumer protocol the broker sets them.
     What is below `rack` is the consumer protocol's: the server-side assignor to vote for, and when lags of standby
     copies are sent.
     """
@@ -81,6 +82,7 @@ class MemberConfig:
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
     heartbeat_interval_ms: int = 3_000
+    is_first_heartbeat_at_once: bool = True
     max_poll_interval_ms: int | None = None
     instance_id: str | None = None
     rack: str | None = None

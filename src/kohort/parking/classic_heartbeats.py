@@ -16,7 +16,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.client_software import COUNTING_FROM_ANSWERS, MAY_OVERLAP, can_static_member_wait
+from kohort.parking.client_software import COUNTING_FROM_ANSWERS, KOHORT, MAY_OVERLAP, can_static_member_wait
 from kohort.parking.commit_pace import CommitPace
 from kohort.parking.heartbeat_interval import MARGIN_MS, SLACK_MS, USUAL_MS, HeartbeatInterval
 from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
@@ -61,11 +61,13 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
 class _Announcement:
     """A round of which members learn together: `stopping` are those that give up their partitions for it."""
 
-    __slots__ = ("began_ms", "held_since_ms", "silent", "stopping", "unreached")
+    __slots__ = ("began_ms", "held_since_ms", "longest_ms", "silent", "stopping", "unreached")
 
-    def __init__(self, awaited: Iterable[str], stopping: frozenset[str], now_ms: int) -> None:
+    def __init__(self, awaited: Iterable[str], stopping: frozenset[str], longest_ms: int, now_ms: int) -> None:
         self.began_ms = self.held_since_ms = now_ms
         """From when heartbeats are held for an interval: when the round began, later when no member was silent."""
+        self.longest_ms = longest_ms
+        """The longest of its members' intervals: one of a shorter interval, answered before, would miss the others."""
         self.stopping = stopping
         self.unreached = set(awaited)
         """Members with neither a parked heartbeat nor a JoinGroup that waits, and still in the group."""
@@ -197,6 +199,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             if software not in MAY_OVERLAP:
                 interval.overlaps = False
             interval.counts_from_answers = software in COUNTING_FROM_ANSWERS
+            interval.begins_at_once = software == KOHORT
             can_wait &= not is_static or can_static_member_wait(software)
             is_held = commit_hold_ms > 0 and self._pace_of(member_id, now_ms).is_regular
             can_wait &= is_held or not interval.is_cut_short(now_ms)
@@ -280,7 +283,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         group = self._group(group_id)
         if group.announcement is not None:
             self._timers.disarm(group.announcement)
-        announcement = group.announcement = _Announcement(awaited, stopping, now_ms)
+        awaited = frozenset(awaited)
+        announcement = group.announcement = _Announcement(awaited, stopping, self._longest_ms(awaited), now_ms)
         announcement.unreached -= group.parked.keys()
         announcement.silent |= announcement.unreached
         group.due += [parked for member_id, parked in group.parked.items() if member_id not in stopping]
@@ -348,10 +352,14 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             announcement.held_since_ms = now_ms
             latest_ms = self._timers.deadline_ms(announcement)
             assert latest_ms is not None, "an announcement has a timer"
-            known = [self._intervals.get(each) for each in announcement.unreached]
-            usual_ms = max(USUAL_MS if interval is None else interval.usual_ms for interval in known)
             # A little later than the last of them, and before the heartbeats that are held have waited for too long.
-            self._timers.move(announcement, min(latest_ms, now_ms + usual_ms + MARGIN_MS // 2))
+            longest_ms = self._longest_ms(announcement.unreached)
+            self._timers.move(announcement, min(latest_ms, now_ms + longest_ms + MARGIN_MS // 2))
+
+    def _longest_ms(self, members: Iterable[str]) -> int:
+        """Return the longest interval of these members."""
+        known = [self._intervals.get(each) for each in members]
+        return max((USUAL_MS if interval is None else interval.usual_ms for interval in known), default=USUAL_MS)
 
     def _announce(self, group: _Group[HeartbeatT, AnswerT], now_ms: int, *, is_gathering: bool = True) -> None:
         """Have the members with a parked heartbeat learn of their round; the others learn by their next heartbeat."""
@@ -397,7 +405,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             return True
         announcement = group.holding(parked.heartbeat.member_id, result)
         if announcement is not None:
-            intervals = (now_ms - announcement.held_since_ms) // max(1, parked.interval.usual_ms)
+            intervals = (now_ms - announcement.held_since_ms) // max(1, announcement.longest_ms)
             is_long = intervals >= 1
             waits = follower is Follower.COMMIT and (pace is None or not pace.is_of_a_user(now_ms))
             if waits and (not is_long or (intervals < LATE_INTERVALS and pace is not None and pace.is_timer)):
@@ -420,7 +428,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             result = self._alive
             if not parked.interval.is_known:
                 # Its next heartbeat may be a whole interval away (kgo): within the first one it waits for the others.
-                until_ms = min(announcement.held_since_ms + parked.interval.usual_ms + MARGIN_MS, parked.latest_ms)
+                until_ms = min(announcement.held_since_ms + announcement.longest_ms + MARGIN_MS, parked.latest_ms)
                 if now_ms < until_ms:
                     self._timers.arm(parked, until_ms, partial(self._end_wait, parked))
                     return

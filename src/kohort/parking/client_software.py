@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-JAVA = "apache-kafka-java"
+JAVA, KOHORT = "apache-kafka-java", "kohort"
 
-MARGIN_MS = {"kohort": 0, "unknown": 0, JAVA: 50}
+MARGIN_MS = {KOHORT: 0, "unknown": 0, JAVA: 50}
 """How long before its next heartbeat is due a client of the consumer protocol must have the last answer.
 
 0 where it does not matter. Java's client polls without pause until it is answered.

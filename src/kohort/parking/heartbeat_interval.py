@@ -61,6 +61,8 @@ class HeartbeatInterval:
     """Whether the next heartbeat comes though the last is unanswered; None while that is not known."""
     counts_from_answers: bool = False
     """Whether the next heartbeat is known to come an interval after the answer to the last one."""
+    begins_at_once: bool = False
+    """Whether the first heartbeat of a generation is known to come with the assignment (kohort)."""
     _trial_end_ms: int = 0
 
     def __post_init__(self) -> None:
@@ -95,6 +97,8 @@ class HeartbeatInterval:
         """Note a heartbeat that arrives now, and return for how long it may wait: 0 is not at all."""
         idle_ms = now_ms - self.answered_ms
         gap_ms = idle_ms if self.counts_from_answers else now_ms - self.arrived_ms
+        if self.begins_at_once and self._is_fresh and can_wait and not 0 < self.interval_ms < FAST_MS:
+            return self._wait_of_first(now_ms, session_timeout_ms)
         if gap_ms < FAST_MS:  # heartbeats by the thousand arrive here: nothing below may cost them time
             self.arrived_ms = self.answered_ms = now_ms
             if not self._is_fresh:
@@ -111,15 +115,26 @@ class HeartbeatInterval:
             self._trial_end_ms = now_ms + wait_ms
         return wait_ms
 
+    def _wait_of_first(self, now_ms: int, session_timeout_ms: int) -> int:
+        """Return how long a heartbeat waits that came with the assignment, and shows nothing of the interval.
+
+        If that is longer than the interval, the next one comes with the answer, and waits for less until they agree.
+        """
+        self._is_fresh = False
+        self._is_probe = True  # answered for a round or by its timer, it shows the interval all the same
+        self.arrived_ms = self.answered_ms = now_ms
+        return max(0, min(self.usual_ms - MARGIN_MS, session_timeout_ms // 3, MOST_MS))
+
     def hold(self, now_ms: int, session_timeout_ms: int) -> int:
         """Note a heartbeat that must wait, and return for how long it may: as `beat`, but nothing is tried out.
 
         0 is not at all: its sender is fast.
         """
+        is_first = self.begins_at_once and self._is_fresh
         self.beat(now_ms, session_timeout_ms)
         if 0 < self.interval_ms < FAST_MS:
             return 0
-        self._is_probe = False
+        self._is_probe = is_first
         self._trial_end_ms = 0
         if self.overlaps:
             return self._wait_ms(session_timeout_ms)

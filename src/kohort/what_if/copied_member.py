@@ -168,6 +168,8 @@ class CopiedMember(Sender):
                 return inputs.Computed(identity, {}, self._specs_of(topics))
             case effects.Sync(identity):
                 return inputs.SyncAnswered(identity, ErrorCode.NONE, Assignment(owned))
+            case effects.Heartbeat(identity):
+                return inputs.HeartbeatAnswered(identity, ErrorCode.NONE)
             case effects.RunCallback(callback):
                 return inputs.CallbackFinished(callback)
             case effects.ConsumerHeartbeat(number):

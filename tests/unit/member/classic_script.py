@@ -8,7 +8,7 @@ from kohort.assign import RangeAssignor, TopicSpec
 from kohort.assign.spec import Assignor, MemberSpec, RebalanceProtocol
 from kohort.member import ClassicMember, Identity, MemberConfig, State, inputs
 from kohort.member.contract_checker import ContractChecker
-from kohort.member.effects import Callback, Effect, Join, RunCallback
+from kohort.member.effects import Callback, Effect, Heartbeat, Join, RunCallback
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
@@ -79,8 +79,12 @@ class Script:
         return self.take(inputs.JoinAnswered(self.member.identity, error, member_id=member_id))
 
     def synced(self, assigned: Iterable[TopicPartition]) -> list[Effect]:
-        """The coordinator answers SyncGroup with an assignment."""
-        return self.take(inputs.SyncAnswered(self.member.identity, NONE, Assignment(frozenset(assigned))))
+        """The coordinator answers SyncGroup with an assignment, and the heartbeat that follows at once."""
+        asked = self.take(inputs.SyncAnswered(self.member.identity, NONE, Assignment(frozenset(assigned))))
+        beats = [effect for effect in asked if isinstance(effect, Heartbeat)]
+        if beats:
+            self.heartbeat_answered(asked_as=beats[0].identity)
+        return [effect for effect in asked if effect not in beats]
 
     def sync_failed(self, error: ErrorCode) -> list[Effect]:
         return self.take(inputs.SyncAnswered(self.member.identity, error))

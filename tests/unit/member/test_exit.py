@@ -239,3 +239,40 @@ def test_a_leave_that_gets_no_answer_ends_the_member_too() -> None:
     script.finished(REVOKED)
     unanswered = inputs.LeaveAnswered(Identity(1, "m"), ErrorCode.REQUEST_TIMED_OUT)
     assert script.take(unanswered) == [effects.Ended()]
+
+
+# The first JoinGroup is on its way, and with its answer the id
+
+
+def test_a_member_that_is_closed_before_it_has_an_id_gives_the_id_back() -> None:
+    script = Script()
+    script.subscribe("t")
+    assert script.take(inputs.CloseRequested("closed")) == []
+    assert script.join_failed(ErrorCode.MEMBER_ID_REQUIRED, "m") == [Leave(Identity(-1, "m"), "closed")]
+
+
+def test_a_member_that_is_closed_waits_a_second_for_its_id() -> None:
+    script = Script()
+    script.subscribe("t")
+    script.take(inputs.CloseRequested("closed"))
+    script.wait(999)
+    assert not script.member.is_closed
+    assert script.wait(1) == [effects.Ended()]
+
+
+def test_a_static_member_that_is_closed_before_it_has_an_id_ends_at_once() -> None:
+    script = Script(MemberConfig(instance_id="i"))
+    script.subscribe("t")
+    assert script.take(inputs.CloseRequested("closed")) == [effects.Ended()]
+
+
+def test_an_id_that_comes_after_the_poll_deadline_is_given_back() -> None:
+    script = Script(POLLING)
+    script.take(inputs.PollReturned())
+    script.subscribe("t")
+    asked_as = script.member.identity
+    script.wait(10_000)
+    answer = inputs.JoinAnswered(asked_as, ErrorCode.MEMBER_ID_REQUIRED, member_id="m")
+    [leave] = script.take(answer)
+    assert isinstance(leave, Leave)
+    assert leave.identity == Identity(-1, "m")

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.member.classic_script import TWO, Script, cooperative, stable
 
 from kohort.member import Identity, MemberConfig, State, inputs
-from kohort.member.effects import Callback, Compute, Fail, Join, RunCallback
+from kohort.member.effects import Callback, Compute, Fail, Heartbeat, Join, RunCallback
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 
@@ -55,7 +55,7 @@ def test_a_heartbeat_and_a_commit_answered_to_who_the_member_was_change_nothing(
     script = make()
     script.wait(3_000)
     in_generation_2(script)
-    assert script.heartbeat_answered(error, asked_as=Identity(1, "m")) == []
+    assert script.heartbeat_answered(error, asked_as=Identity(1, "m")) == [Heartbeat(Identity(2, "m"))]
     assert script.commit_answered(error, asked_as=Identity(1, "m")) == []
     assert script.member.state is State.STABLE
 

@@ -149,11 +149,12 @@ def test_an_answer_to_who_the_member_was_before_is_neither_a_join_nor_a_failure(
 
 
 def test_heartbeats_are_counted_when_answered_and_dated_when_sent() -> None:
-    script = stable()
+    script = Measured()
     assert script.read("last-heartbeat-seconds-ago", "heartbeat-total") == [-1, 0]
+    script = stable()
     beat(script, ErrorCode.NONE, latency_ms=2_500)
-    assert script.read("heartbeat-response-time-max", "heartbeat-total") == [2_500, 1]
-    assert script.read("last-heartbeat-seconds-ago", "heartbeat-rate") == [2, 1 / 30]
+    assert script.read("heartbeat-response-time-max", "heartbeat-total") == [2_500, 2]
+    assert script.read("last-heartbeat-seconds-ago", "heartbeat-rate") == [2, 2 / 35.5]
 
 
 def test_commits_are_measured_when_their_response_is_reported() -> None:

@@ -35,10 +35,10 @@ class Group:
             self.timers, lambda *_: self.answer, ALIVE, lambda _, waited_ms, __: self.announced.append(waited_ms)
         )
 
-    def heartbeat(self, member_id: str) -> ParkedHeartbeat[HeartbeatRequest, Answer] | None:
+    def heartbeat(self, member_id: str, software: str = "") -> ParkedHeartbeat[HeartbeatRequest, Answer] | None:
         request = HeartbeatRequest(group_id="g", member_id=member_id)
         answers = self.answers.setdefault(member_id, [])
-        parked = self.parking.park(request, self.answer, answers.append, SESSION_MS, self.now_ms)
+        parked = self.parking.park(request, self.answer, answers.append, SESSION_MS, self.now_ms, software=software)
         if parked is None:
             answers.append(self.answer)
         return parked
@@ -117,6 +117,22 @@ def test_round_is_announced_an_interval_after_its_last_silent_member_came() -> N
     assert group.announced == [2 * INTERVAL_MS + 50]
 
 
+def test_members_of_shorter_intervals_wait_for_the_longest_one_of_their_round() -> None:
+    """Answered before, one of them would be out of reach when the last comes: a round of 5.3 s, seed 304701."""
+    group = Group()
+    group.parking.announce("g", {"slow", "fast"}, frozenset({"slow", "fast"}), 60_000, 0)
+    group.parking.begin("fast", 0)
+    group.change(REJOIN, is_gathering=True)
+    group.advance(1_000)
+    fast = group.heartbeat("fast", "kgo")
+    assert fast is not None
+    group.advance(1_500)
+    assert fast.followed(Follower.COMMIT, group.now_ms)
+    group.advance(500)
+    group.heartbeat("slow", "kgo")
+    assert group.answers == {"fast": [REJOIN], "slow": [REJOIN]}
+
+
 def test_commit_of_a_closing_member_is_answered_at_once_also_while_a_round_is_announced() -> None:
     group = Group()
     group.commit_by_timer("a")
@@ -163,3 +179,19 @@ def test_requests_behind_a_heartbeat_are_classified_by_their_sender() -> None:
     assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="a")) is Follower.COMMIT
     assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="b")) is Follower.OTHER
     assert follower_of(own, LeaveGroupRequest(group_id="g")) is Follower.OTHER
+
+
+def test_a_round_reaches_a_member_that_is_younger_than_its_first_interval() -> None:
+    group = Group()
+    group.parking.begin("m", 0)
+    assert group.heartbeat("m", "kohort") is not None
+    group.change(REJOIN, is_gathering=True)
+    assert group.answers["m"] == [REJOIN]
+
+
+def test_the_first_heartbeat_is_answered_before_the_second_is_due() -> None:
+    group = Group()
+    group.parking.begin("m", 0)
+    group.heartbeat("m", "kohort")
+    group.advance(INTERVAL_MS - 1)
+    assert group.answers["m"] == [Answer(ErrorCode.NONE, is_quiet=True)]

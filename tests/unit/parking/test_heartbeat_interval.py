@@ -213,3 +213,35 @@ def test_a_late_heartbeat_and_an_early_one_behind_it_keep_the_interval() -> None
     member.late(-1_000)
     member.beat(2)
     assert min(member.waits[-4:]) >= usual_ms - MARGIN_MS
+
+
+def first_at_once(interval_ms: int) -> Sender:
+    """Return a member of kohort, whose first heartbeat comes with its assignment."""
+    sender = Sender(interval_ms, waiting)
+    sender.interval.begins_at_once, sender.interval.overlaps = True, False
+    sender.begin(2)
+    return sender
+
+
+def test_a_member_whose_first_heartbeat_waits_for_longer_than_its_interval_always_has_one_here() -> None:
+    sender = first_at_once(2_000)
+    sender.beat(15)
+    assert max(sender.uncovered_ms) <= MARGIN_MS
+    assert sender.waits[-1] == sender.interval.interval_ms - MARGIN_MS == 1_900
+
+
+def test_a_first_heartbeat_that_comes_with_the_assignment_is_parked_in_each_generation() -> None:
+    sender = first_at_once(3_000)
+    sender.beat(2)
+    sender.begin(2)
+    assert sender.waits == [2_900, 2_900, 2_900, 2_900]
+
+
+def test_a_first_heartbeat_that_waits_in_a_round_shows_the_interval_all_the_same() -> None:
+    interval = HeartbeatInterval(0)
+    interval.begins_at_once, interval.overlaps = True, False
+    interval.begin(0)
+    assert interval.hold(2, SESSION_MS) == 2_900
+    interval.answered_ms = 2_902
+    assert interval.beat(3_002, SESSION_MS) == 2_900
+    assert interval.is_known

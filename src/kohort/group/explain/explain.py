@@ -266,8 +266,7 @@ def _generation_formed(course: Course, event: EventFields) -> None:
     current.protocol = str(event.get("protocol") or "")
     current.leader = event.get("leader")
     current.missing = tuple(sorted(course.members - course.rejoined))
-    course.rejoined.clear()
-    course.pending.clear()
+    course.rejoined.clear()  # ids that were issued and not used stay: the next round waits for them too
     course.is_gathering = True
     course.unanswered = set(course.members)
 

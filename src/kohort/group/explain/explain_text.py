@@ -316,6 +316,7 @@ def _waiting(rebalance: Rebalance, names: Names) -> str:
 
 _WAITS = {
     "JoinGroup": "{who} to join again",
+    "JoinGroup of issued ids": "{who} to join, some for the first time with the id that they were sent",
     "SyncGroup": "{who} to ask for {its} assignment",
     "revocation": "{who} to give up what others are to get",
     "heartbeat": "heartbeats of {who}",

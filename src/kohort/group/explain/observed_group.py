@@ -141,7 +141,7 @@ class Course:
                 return Wait("the leader's assignment", (current.leader,) if current.leader else ())
             missing = tuple(sorted(self.members - self.rejoined | self.pending))
             if missing:
-                return Wait("JoinGroup", missing)
+                return Wait("JoinGroup" if self.pending.isdisjoint(missing) else "JoinGroup of issued ids", missing)
             return Wait("the initial delay" if current.is_initial else "its generation")
         if not self.is_gathering and self.unanswered:
             return Wait("SyncGroup", tuple(sorted(self.unanswered)))

@@ -163,25 +163,28 @@ class StandstillChecker(Checker):
         """By group, since when a partition is without an owner."""
         self._members: dict[str, set[str]] = {}
         """By group, the names of those that run."""
-        self._gaps_us: dict[str, dict[str, int]] = {}
-        """By group and name, the longest time between two heartbeats."""
+        self._intervals_us: dict[str, dict[str, int]] = {}
+        """By group and name, the time between two heartbeats that are not parked."""
         self._rounds: dict[str, _Round] = {}
         self._ended_us: dict[str, int] = {}
         """By group, when a member ended last, or stopped polling, that its group may still wait for: killed, failed,
         or static."""
+        self._left: set[str] = set()
+        """The names of members that have sent LeaveGroup, which ends their identity, since they were started."""
         self._away: dict[str, set[str]] = {}
         """By group, the instances of static members that do not run. As in Kafka, each generation begins their sessions
         anew: rounds that follow each other may wait for one for long."""
 
     # -- members
 
-    def configured(self, member: SeenMember, longest_gap_ms: int) -> None:
+    def configured(self, member: SeenMember, heartbeat_interval_ms: int) -> None:
         """Note its pace."""
-        self._gaps_us.setdefault(member.group_id, {})[member.name] = longest_gap_ms * 1000
+        self._intervals_us.setdefault(member.group_id, {})[member.name] = heartbeat_interval_ms * 1000
 
     def member_started(self, member: SeenMember) -> None:
         """Count it in."""
         self._members.setdefault(member.group_id, set()).add(member.name)
+        self._left.discard(member.name)
         if member.instance_id is not None:
             self._away.setdefault(member.group_id, set()).discard(member.instance_id)
 
@@ -190,7 +193,8 @@ class StandstillChecker(Checker):
         members = self._members.setdefault(member.group_id, set())
         members.discard(member.name)
         # One that was closed before it got its id could not leave.
-        if how != "closed" or member.instance_id is not None or not member.identity.member_id:
+        has_left = bool(member.identity.member_id) or member.name in self._left
+        if how != "closed" or member.instance_id is not None or not has_left:
             self._ended_us[member.group_id] = self.now_us
         if member.instance_id is not None:
             self._away.setdefault(member.group_id, set()).add(member.instance_id)
@@ -244,6 +248,8 @@ class StandstillChecker(Checker):
         """Note how long it took to join, or to leave."""
         if request not in _ANSWERS:
             return
+        if request == "LeaveGroup":
+            self._left.add(member.name)
         if self._faults.has_vanished_connection(member.name):
             # If the request leaves on that connection, its time-out is the first sign; so the round may wait for it.
             self._ended_us[member.group_id] = self.now_us
@@ -278,10 +284,10 @@ class StandstillChecker(Checker):
         )
 
     def _judge(self, group_id: str, found: _Round, shard: Shard) -> None:
-        gap_us = max(self._gaps_us.get(group_id, {}).values(), default=0)
-        longest_us = gap_us + found.slowest_us + SLACK_US
+        interval_us = max(self._intervals_us.get(group_id, {}).values(), default=0)
+        longest_us = interval_us + found.slowest_us + SLACK_US
         slowest = f"the slowest join {found.slowest_us / 1e6:.3f} s"
-        bounds = f"the longest time between heartbeats is {gap_us / 1e6:.3f} s, {slowest}"
+        bounds = f"the longest time between heartbeats is {interval_us / 1e6:.3f} s, {slowest}"
         for partition, since_us in self._gaps.get(group_id, {}).items():
             topic = shard.settings.image.topic(partition.topic)
             if topic is None or partition.partition >= topic.partitions:
@@ -289,8 +295,8 @@ class StandstillChecker(Checker):
             unowned_us = self.now_us - max(since_us, found.opened_us)
             text = f"{group_id}: {partition} was without an owner for {unowned_us / 1e6:.3f} s of a round; {bounds}"
             self.compare(unowned_us <= longest_us, STANDSTILL_BOUNDED, text)
-        if not gap_us:
+        if not interval_us:
             return  # a program of a user's world, whose pace is not known
         lasted_us = self.now_us - found.opened_us
         text = f"{group_id}: a round took {lasted_us / 1e6:.3f} s; {bounds}"
-        self.compare(lasted_us <= longest_us + gap_us, STANDSTILL_BOUNDED, text)
+        self.compare(lasted_us <= longest_us, STANDSTILL_BOUNDED, text)

@@ -21,6 +21,7 @@ from kohort.assign import (
 from kohort.member.member_state import MemberConfig
 from kohort.member.rebalance_strategy import protocol_for
 from kohort.model.assignment import Assignment, Partitions
+from kohort.parking.client_software import KOHORT
 from kohort.wire.apis import Api
 
 Protocol = Literal["classic", "consumer"]
@@ -61,14 +62,17 @@ class Kind:
     versions: Mapping[Api, int] = field(default_factory=dict)
     software: str | None = None
     """What it calls itself in ApiVersions; brokers treat some clients with care. None sends no ApiVersions."""
-    is_ours: bool = False
-    """Whether it uses what only our brokers offer: reported failures of leaders, released heartbeats."""
     failures: int = 0
     """How often its assignor fails, in each process, before it assigns."""
     connections: Layout = "apart"
     """Which requests share a connection to the coordinator."""
     pace: Pace = "waits"
     """When it sends its next heartbeat (classic)."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it uses what only our brokers offer: reported failures of leaders, released heartbeats."""
+        return self.software == KOHORT
 
     @property
     def label(self) -> str:
@@ -180,6 +184,7 @@ class PeerConfig:
             session_timeout_ms=self.session_timeout_ms,
             rebalance_timeout_ms=self.rebalance_timeout_ms or self.max_poll_interval_ms,
             heartbeat_interval_ms=self.heartbeat_interval_ms,
+            is_first_heartbeat_at_once=kind.is_ours,
             max_poll_interval_ms=self.max_poll_interval_ms,
             instance_id=self.instance_id,
             rack=self.rack,
@@ -225,6 +230,7 @@ _PLAIN = _spoken(4, 2, 2, 2, 6, 4, 6)
 _KAFKA_4_0 = {Api.CONSUMER_GROUP_HEARTBEAT: 0, Api.OFFSET_COMMIT: 9, Api.OFFSET_FETCH: 9, Api.FETCH: 17}
 """Java's client of Kafka 4.0: expressions are its own matter, offsets go by name."""
 
+_OURS: _Client = {"software": KOHORT}
 _JAVA: _Client = {"software": "apache-kafka-java", "connections": "one", "pace": "overlaps"}
 _OLD_JAVA: _Client = {"connections": "one", "pace": "overlaps"}
 _LIBRDKAFKA: _Client = {"software": "librdkafka", "connections": "one", "pace": "skips"}
@@ -233,7 +239,7 @@ _PYTHON: _Client = {"connections": "one"}
 """How a client library speaks, whatever version of the protocol it is at: aiokafka and kafka-python are alike here."""
 
 _KINDS = (
-    Kind("eager-range", is_ours=True),
+    Kind("eager-range", **_OURS),
     Kind("eager-roundrobin", assignors=("roundrobin",), **_KGO),
     Kind("eager-sticky", assignors=("sticky",), **_KGO),
     Kind("eager-java", **_JAVA),
@@ -243,16 +249,16 @@ _KINDS = (
     Kind("eager-v2", embedded_version=2, versions=_AGE[2], **_OLD_JAVA),
     Kind("eager-oldest", embedded_version=0, versions=_OLDEST),
     Kind("eager-kafka-python", assignors=("range", "roundrobin"), embedded_version=1, versions=_PLAIN, **_PYTHON),
-    Kind("eager-hesitant", failures=2, is_ours=True),
-    Kind("cooperative", assignors=("cooperative-sticky",), is_ours=True),
+    Kind("eager-hesitant", failures=2, **_OURS),
+    Kind("cooperative", assignors=("cooperative-sticky",), **_OURS),
     Kind("cooperative-java", assignors=("cooperative-sticky",), **_JAVA),
     Kind("cooperative-v0", assignors=("cooperative-sticky",), embedded_version=0, versions=_AGE[1], **_PYTHON),
     Kind("cooperative-v1", assignors=("cooperative-sticky",), embedded_version=1, versions=_AGE[1], **_LIBRDKAFKA),
     Kind("cooperative-v2", assignors=("cooperative-sticky",), embedded_version=2, versions=_AGE[2], **_KGO),
-    Kind("rolling", assignors=("cooperative-sticky", "range"), is_ours=True),
+    Kind("rolling", assignors=("cooperative-sticky", "range"), **_OURS),
     Kind("rolling-java", assignors=("range", "cooperative-sticky"), **_JAVA),
-    Kind("consumer", "consumer", (), is_ours=True),
-    Kind("consumer-uniform", "consumer", ("uniform",), is_ours=True),
+    Kind("consumer", "consumer", (), **_OURS),
+    Kind("consumer-uniform", "consumer", ("uniform",), **_OURS),
     Kind("consumer-range", "consumer", ("range",)),
     Kind("consumer-java", "consumer", (), **_JAVA),
     Kind("consumer-4.0", "consumer", (), versions=_KAFKA_4_0, **_JAVA),

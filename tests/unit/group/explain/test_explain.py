@@ -350,7 +350,7 @@ def test_running_rebalance_waits_in_turn_for_ids_the_delay_the_leader_and_revoca
     story = Story().created().joined("a").opened("member_joined", "a", is_initial=True)
     assert waits(story) == ("the initial delay", ())
     story.put("member_id_issued", "member_id_issued", "b", member="b")
-    assert waits(story) == ("JoinGroup", ("b",))
+    assert waits(story) == ("JoinGroup of issued ids", ("b",))
     story.put("member_id_dropped", "session_timeout", "b", member="b").formed("initial_delay_over")
     assert waits(story) == ("the leader's assignment", ("a",))
     story.stored(a={0, 1}).after(10).joined("b").opened("member_joined", "b").kept("a").formed().stored(a={0})
@@ -484,6 +484,18 @@ def test_round_that_waited_for_an_unused_id_is_reported_with_that_id() -> None:
     story.put("member_id_issued", "member_id_issued", "c", member="c").rejoined("a").after(45_000)
     story.put("member_id_dropped", "session_timeout", "c", member="c").formed().stored(a={0, 1})
     assert last_sentence(story).endswith("waited 45.0 s for c, which did not join")
+
+
+def test_round_that_waits_for_an_id_that_was_issued_before_the_last_round_says_so() -> None:
+    story = Story().created().joined("a").opened("member_joined", "a", is_initial=True)
+    story.put("member_id_issued", "member_id_issued", "c", member="c").formed("initial_delay_over").stored(a={0, 1})
+    story.after(1_000).joined("b").opened("member_joined", "b").rejoined("a").after(36_000)
+    running = story.report().running
+    assert running is not None
+    expected = "waiting for c to join, some for the first time with the id that they were sent"
+    assert expected in sentence(running, Names({}), story.at_ms)
+    story.put("member_id_dropped", "session_timeout", "c", member="c").formed().stored(a={0}, b={1})
+    assert "waited 36.0 s for c, which did not join" in last_sentence(story)
 
 
 def test_static_member_that_comes_back_was_silent_meanwhile() -> None:

@@ -145,10 +145,21 @@ def round_without_a_gap(us: int) -> None:
     world.ends()
 
 
-def test_a_round_in_which_all_is_owned_may_take_two_intervals_and_no_longer() -> None:
-    round_without_a_gap(2 * INTERVAL_MS * 1000 + SLACK_US)
-    with breaks(STANDSTILL_BOUNDED, "a round took 7.001 s"):
-        round_without_a_gap(2 * INTERVAL_MS * 1000 + SLACK_US + 1000)
+def test_a_round_in_which_all_is_owned_may_take_one_interval_and_no_longer() -> None:
+    round_without_a_gap(INTERVAL_MS * 1000 + SLACK_US)
+    with breaks(STANDSTILL_BOUNDED, "a round took 4.001 s"):
+        round_without_a_gap(INTERVAL_MS * 1000 + SLACK_US + 1000)
+
+
+def test_a_round_behind_a_close_is_judged_where_the_member_has_left() -> None:
+    for has_left, times in ((True, 2), (False, 0)):
+        world = Round()
+        closed = world.script.member("c")
+        if has_left:
+            world.see.asked(closed, "LeaveGroup", "")
+        world.see.member_ended(closed.is_now(-1, ""), "closed")  # its identity ends with it
+        world.stands_still(INTERVAL_MS * 1000)
+        assert world.script.times(STANDSTILL_BOUNDED) == times
 
 
 def test_a_round_that_waits_for_a_member_which_was_killed_or_cut_off_is_not_judged() -> None:
