@@ -568,6 +568,8 @@ class ClassicMember(MemberBase):
             self.session.end_bad_rounds()
         else:
             self.session.rejoin_ms = self.session.wait_as_stable(now_ms)
+            if self.session.rejoin_ms is None:
+                self.do(effects.AssignmentErrorStays(self.assignment_error))
 
     def _take_failed_assignment(self, answer: inputs.SyncAnswered, now_ms: int) -> None:
         """The leader could not assign and every member learns it: report it, and join the next round a little later."""

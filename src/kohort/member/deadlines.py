@@ -28,6 +28,11 @@ class Backoff:
         self.failures += 1
         return int(wait_ms * (0.8 + 0.4 * self.random()))
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the last wait was as long as one may be."""
+        return self.failures > 0 and _FIRST_WAIT_MS << min(self.failures - 1, 16) >= self.limit_ms
+
     def reset(self) -> None:
         """Forget past failures: something worked."""
         self.failures = 0
@@ -127,9 +132,12 @@ class Session:
         """A round ended without what it was for; return when to try the next one, later after each such round."""
         return now_ms + self._round_backoff.next_ms()
 
-    def wait_as_stable(self, now_ms: int) -> int:
-        """As `wait_after_bad_round`, for a member that is in the group and sends heartbeats meanwhile."""
-        return now_ms + self._stable_backoff.next_ms()
+    def wait_as_stable(self, now_ms: int) -> int | None:
+        """As `wait_after_bad_round`, for a member that is in the group and sends heartbeats meanwhile.
+
+        None after the longest wait: whoever was gone has been evicted, and one more round would be like the last.
+        """
+        return None if self._stable_backoff.is_exhausted else now_ms + self._stable_backoff.next_ms()
 
     def end_bad_rounds(self) -> None:
         """A round was good."""

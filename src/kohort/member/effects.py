@@ -156,6 +156,13 @@ class PollLate:
 
 
 @dataclass(frozen=True, slots=True)
+class AssignmentErrorStays:
+    """Warn: assignments carry this error whatever rounds the member asks for, and it asks for no other one."""
+
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
 class PollMissed:
     """Say that the poll deadline has passed: the member leaves, or, a static one, is silent until its session ends."""
 
@@ -186,6 +193,7 @@ Effect = (
     | Rediscover
     | RaiseInPoll
     | PollLate
+    | AssignmentErrorStays
     | PollMissed
     | Fail
     | Ended

@@ -9,7 +9,16 @@ from kohort.assign import TopicSpec
 from kohort.assign.spec import MemberSpec
 from kohort.assign.user_data import MARK, encode_assignment_error
 from kohort.member import Identity, State, inputs
-from kohort.member.effects import Callback, Fail, Join, OnAssignment, RaiseInPoll, RunCallback, Sync
+from kohort.member.effects import (
+    AssignmentErrorStays,
+    Callback,
+    Fail,
+    Join,
+    OnAssignment,
+    RaiseInPoll,
+    RunCallback,
+    Sync,
+)
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.subscription import Subscription
@@ -441,6 +450,22 @@ def test_an_error_in_the_assignment_is_noted_and_asked_about_again_later() -> No
     assert script.member.assignment_error is None
     script.finished(ASSIGNED)
     script.wait(2_000)
+    assert script.member.state is State.STABLE
+
+
+def test_a_member_whose_assignments_carry_an_error_joins_again_for_it_a_few_times_and_then_warns() -> None:
+    script = rejoining()
+    error = encode_assignment_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    for generation in range(2, 100):
+        script.joined(generation)
+        script.take(inputs.SyncAnswered(script.member.identity, ErrorCode.NONE, Assignment(TWO, error)))
+        script.finished(ASSIGNED)
+        asked = script.wait(100_000)
+        if not any(isinstance(effect, Join) for effect in asked):
+            break
+        script.heartbeat_answered()
+    assert generation == 13
+    assert AssignmentErrorStays(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) in script.asked
     assert script.member.state is State.STABLE
 
 

@@ -51,6 +51,11 @@ _POLL_LATE = (
     "group %s: no poll for two thirds of max_poll_interval_ms=%s: in %d ms this member gives up its partitions;"
     " lower max_poll_records, or raise max_poll_interval_ms"
 )
+_ERROR_STAYS = (
+    "group %s: the leader's assignments carry the error %s, after each of several rebalances: this member requests no"
+    " other one. A member of the group writes version 0 of the embedded protocol and offers a cooperative assignor, and"
+    " owns nothing: upgrade it"
+)
 _POLL_MISSED = "group %s: this member %s until the next poll: there was none for max_poll_interval_ms=%s"
 
 
@@ -328,6 +333,8 @@ class Membership:
                 self._fail(code, text)
             case effects.PollLate(left_ms):
                 log.warning(_POLL_LATE, self.group_id, self.config.max_poll_interval_ms, left_ms)
+            case effects.AssignmentErrorStays(error):
+                log.warning(_ERROR_STAYS, self.group_id, error.name)
             case effects.PollMissed(is_leaving):
                 what = "leaves the group" if is_leaving else "sends no more heartbeats"
                 log.warning(_POLL_MISSED, self.group_id, what, self.config.max_poll_interval_ms)

@@ -162,7 +162,7 @@ class PeerMember:
                 self.end("closed" if self.failure is None else f"failed: {self.failure.code.name}")
             case effects.PollMissed(is_leaving):
                 self.observer.poll_missed(self, is_leaving)
-            case effects.RaiseInPoll() | effects.PollLate():
+            case effects.RaiseInPoll() | effects.PollLate() | effects.AssignmentErrorStays():
                 pass
             case _:
                 if (request := request_of(effect)) is not None:
