@@ -87,6 +87,7 @@ class DecoderSource:
             "skip_tags": primitives.skip_tags,
             "unpack_run": primitives.unpack_run,
             "refuse_length": primitives.refuse_length,
+            "refuse_text": primitives.refuse_text,
             "TooManyEntries": primitives.TooManyEntries,
             "MalformedMessage": primitives.MalformedMessage,
             "StructError": struct.error,
@@ -224,6 +225,9 @@ class DecoderSource:
         length = self._number("length", "B" if is_flexible else "h" if kind == "str" else "i")
         with self._unless_null(f"{length} {'== 0' if is_flexible else '< 0'}", target, is_nullable):
             self._complete(length, where, is_flexible, is_nullable)
+            if kind == "str" and is_flexible:
+                most = primitives.MOST_TEXT + 1
+                self.lines.add(f"if {length} > {most}: refuse_text({where!r}, {length} - 1)")
             self.lines.add(f"end = position + {length}{' - 1' if is_flexible else ''}")
             self.lines.add(f"{target} = {self._content(kind)}")
             self.lines.add("position = end")

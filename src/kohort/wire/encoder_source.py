@@ -131,7 +131,8 @@ class EncoderSource:
                 f"else: {length} = len({content}); {content} = ({content},)",
             ]
         elif kind == "str":
-            measure = [f"{content} = {content}.encode()", *measure]
+            cut = f"[:{primitives.MOST_SENTENCE}]" if value.rpartition(".")[2] in primitives.CUT_TEXTS else ""
+            measure = [f"{content} = {content}{cut}.encode()", *measure]
         compacted = f"COMPACT[{length}] if {length} < {primitives.SHORT} else compact({length})"
         head = length
         self._lines.add(f"{content} = {value}")

@@ -35,6 +35,15 @@ class UnsupportedVersion(ValueError):
 SHORT = 16383
 """Lengths below this have their compact form in `COMPACT`."""
 
+MOST_TEXT = 32_767
+"""Bytes of a text, in each version: Kafka refuses a longer one where a flexible version could have it, too."""
+
+CUT_TEXTS = frozenset({"error_message", "assignment_error"})
+"""Fields for sentences, which are put together from texts of any length: they are cut so that they can be sent."""
+
+MOST_SENTENCE = MOST_TEXT // 4
+"""Characters of one of these; a character has at most four bytes."""
+
 MOST_TAGS = 1000
 """Tagged fields of one struct that are skipped; no version of any message has a hundredth of that."""
 
@@ -87,6 +96,11 @@ def read_length(buffer: Any, position: int, field: str) -> tuple[int, int]:
 def refuse_null(field: str) -> NoReturn:
     """Raise: a field that may not be null is."""
     raise MalformedMessage(f"{field} may not be null")
+
+
+def refuse_text(field: str, length: int) -> NoReturn:
+    """Raise: a text is longer than the records and the older versions that it goes into can have it."""
+    raise MalformedMessage(f"{field} has {length} bytes; a text has at most {MOST_TEXT}, as in Kafka")
 
 
 def refuse_length(field: str, length: int) -> NoReturn:

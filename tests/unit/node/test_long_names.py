@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from tests.unit.kept_memory import bytes_kept_by
 from tests.unit.node.desk import Desk
+from tests.unit.node.group_desk import GroupMember, group_desk
 
+from kohort.model.errors import ErrorCode
 from kohort.model.principal import Principal
 from kohort.node.configuration.broker_settings import STANDARD_AUTHORIZER
 from kohort.wire.messages import (
@@ -52,3 +54,19 @@ def test_long_names_of_strangers_are_not_kept(settings: dict[str, Any], user: st
             ask(number)
 
     assert bytes_kept_by(ask_more) < 6 * 32_767, "each name once would be more"
+
+
+@pytest.mark.parametrize("version", [5, 6, 9])
+@pytest.mark.parametrize("is_static", [False, True])
+def test_a_member_id_that_no_record_can_have_is_refused_as_on_kafka(version: int, is_static: bool) -> None:
+    def join(length: int) -> ErrorCode:
+        name = "n" * length
+        member = GroupMember(group_desk(), instance_id=name if is_static else None)
+        peer = member.desk.connect("tester" if is_static else name)
+        answer = peer.call(member.join_request(), version)
+        assert bool(answer.member_id) == (length == 32_730)
+        return ErrorCode(answer.error_code)
+
+    if not is_static:
+        assert join(32_730) is ErrorCode.MEMBER_ID_REQUIRED
+    assert join(32_731) is ErrorCode.UNKNOWN_SERVER_ERROR

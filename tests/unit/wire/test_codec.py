@@ -17,6 +17,7 @@ from kohort.wire.messages import (
     ConsumerGroupMemberMetadataValue,
     FetchRequest,
     FetchResponse,
+    FindCoordinatorResponse,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -29,7 +30,7 @@ from kohort.wire.messages import (
     SyncGroupResponse,
     TransactionLogValue,
 )
-from kohort.wire.primitives import UnencodableMessage, UnsupportedVersion
+from kohort.wire.primitives import MalformedMessage, UnencodableMessage, UnsupportedVersion
 
 TOPIC_ID = bytes(range(16))
 
@@ -305,6 +306,23 @@ class TestWhatCannotBeEncoded:
             codec.encode(HeartbeatRequest(), version)
         with pytest.raises(UnsupportedVersion, match="0-4"):
             codec.decode(HeartbeatRequest, version, b"")
+
+
+def test_a_text_has_at_most_32767_bytes_in_flexible_versions_too() -> None:
+    most = HeartbeatRequest(group_id="g", member_id="m" * 32_767, group_instance_id="i" * 32_767)
+    assert codec.decode(HeartbeatRequest, 4, codec.encode(most, 4))[0] == most
+    for more in ({"member_id": "m" * 32_768}, {"group_instance_id": "\u00e9" * 16_384}):
+        octets = codec.encode(HeartbeatRequest(group_id="g", **more), 4)
+        with pytest.raises(MalformedMessage, match="has 32768 bytes; a text has at most 32767"):
+            codec.decode(HeartbeatRequest, 4, octets)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_sentence_about_names_of_any_length_is_cut(version: int) -> None:
+    answer = FindCoordinatorResponse.Coordinator(key="k", error_message="\U0001f980" * 32_767)
+    octets = codec.encode(FindCoordinatorResponse(coordinators=[answer]), version)
+    [found] = codec.decode(FindCoordinatorResponse, version, octets)[0].coordinators
+    assert found.error_message == "\U0001f980" * 8_191
 
 
 def test_a_fault_in_compiled_code_shows_its_line() -> None:

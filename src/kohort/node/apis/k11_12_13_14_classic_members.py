@@ -28,6 +28,7 @@ from kohort.wire.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from kohort.wire.primitives import MOST_TEXT
 
 
 def join_group(context: ApiContext, request: Request, message: JoinGroupRequest) -> JoinGroupResponse | None:
@@ -36,6 +37,8 @@ def join_group(context: ApiContext, request: Request, message: JoinGroupRequest)
     new_member_id = ""
     if not message.member_id:
         new_member_id = f"{message.group_instance_id or client_id}-{_uuid(context.random_bytes(16))}"
+        if len(new_member_id.encode()) > MOST_TEXT:  # no record could have it, nor an answer below version 6
+            return refuse_join_group(message, ErrorCode.UNKNOWN_SERVER_ERROR, "", version)
     command = join_command(message, version, client_id, request.peer_host, new_member_id)
     software, version_of_software = request.connection.client_software
     if software == "unknown" and any(name == KAFKAJS_ASSIGNOR for name, _ in command.protocols):
