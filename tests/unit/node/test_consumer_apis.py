@@ -44,12 +44,14 @@ def describe(desk: Desk, group_id: str = "g", version: int = 1) -> ConsumerGroup
 @pytest.mark.parametrize(
     ("fields", "error", "text"),
     [
-        ({"member_id": ""}, INVALID, "member id is empty"),
-        ({"member_id": "", "member_epoch": 3}, INVALID, "member id is empty"),
-        ({"member_id": "", "member_epoch": -1}, INVALID, "member id is empty"),
-        ({"group_id": ""}, INVALID, "group id is empty"),
-        ({"instance_id": ""}, INVALID, "instance id is empty"),
-        ({"rack_id": ""}, INVALID, "rack id is empty"),
+        ({"member_id": ""}, INVALID, "MemberId can't be empty."),
+        ({"member_id": "", "member_epoch": 3}, INVALID, "MemberId can't be empty."),
+        ({"member_id": "", "member_epoch": -1}, INVALID, "MemberId can't be empty."),
+        ({"group_id": ""}, INVALID, "GroupId can't be empty."),
+        ({"instance_id": ""}, INVALID, "InstanceId can't be empty."),
+        ({"rack_id": ""}, INVALID, "RackId can't be empty."),
+        ({"group_id": " "}, INVALID, "GroupId can't be empty."),
+        ({"instance_id": " "}, INVALID, "InstanceId can't be empty."),
         ({"rebalance_timeout_ms": -1}, INVALID, "rebalance timeout"),
         ({"topic_partitions": None}, INVALID, "owns no partitions"),
         ({"topic_partitions": topics_of({b"\1" * 16: [0]})}, INVALID, "owns no partitions"),
@@ -160,6 +162,17 @@ def test_group_is_described_with_what_its_members_have_and_shall_have() -> None:
     assert [member.member_type for member in group.members] == [1, 1, 1]
     assert [member.client_id for member in group.members[:2]] == [first.peer._client_id, second.peer._client_id]
     assert describe(desk, version=0).members[0].member_type == -1
+
+
+def test_a_partition_that_awaits_revocation_is_shown_with_its_owner() -> None:
+    desk = consumer_desk()
+    owner = NativeMember(desk, "m1")
+    owner.join()
+    NativeMember(desk, "m2").join()
+    owner.beat()
+    group = describe(desk)
+    shown = [[tuple(each.partitions) for each in member.assignment.topic_partitions] for member in group.members]
+    assert shown == [[(0, 1, 2)], []]
 
 
 def test_describe_of_a_missing_group_or_of_the_other_type_is_group_id_not_found() -> None:

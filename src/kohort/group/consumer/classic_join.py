@@ -48,11 +48,16 @@ def decide_join(group: ConsumerGroup, command: Join, now_ms: int, settings: Grou
     if group.is_dead:
         yield Reply(JoinResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id))
     elif settings.migration_policy.lower() == DISABLED:
-        yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+        yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""))
     elif _is_full(group, command, settings):
         yield Reply(JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
-    elif subscription is None or not _is_acceptable(group, command, subscription, settings):
-        yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+    elif not _is_acceptable(group, command, subscription, settings):
+        yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""))
+    elif not member_id and command.instance_id is None and command.is_two_step:
+        # KIP-394. The id is not remembered: it comes back as that of a member without a past.
+        yield Reply(JoinResult(ErrorCode.MEMBER_ID_REQUIRED, command.new_member_id))
+    elif subscription is None:
+        yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""))
     elif not member_id:
         yield from _join_unknown(group, command, subscription, now_ms, settings)
     elif error := _identity_error(group, command, subscription):
@@ -66,9 +71,12 @@ def _is_full(group: ConsumerGroup, command: Join, settings: GroupSettings) -> bo
     return not is_known and len(group.members) >= settings.consumer_max_size
 
 
-def _is_acceptable(group: ConsumerGroup, command: Join, subscription: Subscription, settings: GroupSettings) -> bool:
+def _is_acceptable(
+    group: ConsumerGroup, command: Join, subscription: Subscription | None, settings: GroupSettings
+) -> bool:
     """Whether the sender may be a classic member of this group, and offers a protocol that all other ones offer."""
-    if command.protocol_type != CONSUMER_PROTOCOL_TYPE or subscription.version < settings.min_embedded_version:
+    version = settings.min_embedded_version if subscription is None else subscription.version
+    if command.protocol_type != CONSUMER_PROTOCOL_TYPE or version < settings.min_embedded_version:
         return False
     known = group.members.get(command.member_id or group.static_members.get(command.instance_id or "", ""))
     classic = known.classic if known is not None else None
@@ -96,9 +104,6 @@ def _join_unknown(
     if command.instance_id is not None and command.instance_id in group.static_members:
         old = group.members[group.static_members[command.instance_id]]
         yield from _replace(group, old, command, subscription, now_ms, settings)
-    elif command.instance_id is None and command.is_two_step:
-        # KIP-394. The id is not remembered: it comes back as that of a member without a past.
-        yield Reply(JoinResult(ErrorCode.MEMBER_ID_REQUIRED, command.new_member_id))
     else:
         yield from _enter(group, command, subscription, command.new_member_id, now_ms, settings)
 

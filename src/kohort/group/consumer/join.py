@@ -276,15 +276,15 @@ def request_refusal(command: ConsumerHeartbeat, settings: GroupSettings) -> Cons
 
 def _wrong_name(command: ConsumerHeartbeat) -> str | None:
     needs_member_id = command.api_version >= 1 or command.member_epoch != 0
-    if not command.member_id and needs_member_id:
-        return "the member id is empty"
+    if not command.member_id.strip() and needs_member_id:
+        return "MemberId can't be empty."
     for name, value in (
-        ("group id", command.group_id),
-        ("instance id", command.instance_id),
-        ("rack id", command.rack_id),
+        ("GroupId", command.group_id),
+        ("InstanceId", command.instance_id),
+        ("RackId", command.rack_id),
     ):
-        if value == "":
-            return f"the {name} is empty"
+        if value is not None and not value.strip():
+            return f"{name} can't be empty."
     return None
 
 

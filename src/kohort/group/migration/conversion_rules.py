@@ -76,7 +76,13 @@ def _upgrade_obstacles(group: ClassicGroup, settings: GroupSettings) -> Iterator
     if unreadable:
         yield _of_members("format", unreadable, "a subscription or an assignment that cannot be read")
     if custom:
-        yield _of_members("assignor", custom, "an assignment with an assignor's own data, which would be lost")
+        yield _of_members("assignor", custom, ASSIGNOR_DATA)
+
+
+ASSIGNOR_DATA = (
+    "an assignment with an assignor's own data, which would be lost: an unsupported custom assignor is in use;"
+    " switch to a default assignor before the upgrade"
+)
 
 
 def _of_members(rule: str, member_ids: list[str], text: str) -> Obstacle:

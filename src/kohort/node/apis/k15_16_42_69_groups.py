@@ -17,7 +17,7 @@ from kohort.group.events import ClassicPhase
 from kohort.group.results import Result
 from kohort.model.acl import ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.id_partitions import IdPartitions
+from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.node.apis.context import ApiContext
 from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
@@ -184,7 +184,8 @@ def _consumer_member(
         client_host=member.client_host,
         subscribed_topic_names=list(member.subscribed_topic_names),
         subscribed_topic_regex=member.subscribed_topic_regex,
-        assignment=_named(context, _ConsumerMember.Assignment, member.assignment),
+        # What awaits revocation is the member's still (KAFKA-20431).
+        assignment=_named(context, _ConsumerMember.Assignment, id_partitions((*member.assignment, *member.pending))),
         target_assignment=_named(context, _ConsumerMember.TargetAssignment, member.target),
         member_type=_CONSUMER if phase is None else _CLASSIC,
         phase=None if phase is None or not context.config.kohort_extensions else PHASES[phase],

@@ -291,8 +291,16 @@ def test_what_cannot_be_translated_is_refused(changes: dict[str, object]) -> Non
     world = Mixed()
     natives(world)
     length = len(world.log)
-    assert world.join(**{"protocols": offer(), **changes}).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    answer = world.join("m", **{"protocols": offer(), **changes})
+    assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert answer.result.member_id == ""
     assert len(world.log) == length
+
+
+def test_what_is_unreadable_is_refused_once_its_sender_has_an_id() -> None:
+    world = Mixed()
+    natives(world)
+    assert world.join(protocols=(("range", b""),)).error is ErrorCode.MEMBER_ID_REQUIRED
 
 
 @pytest.mark.parametrize("version", [0, 1])

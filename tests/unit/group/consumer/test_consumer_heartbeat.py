@@ -29,12 +29,12 @@ JOINING = {"subscribed_topic_names": ("foo",), "rebalance_timeout_ms": 60_000, "
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"group_id": ""}, "group id"),
-        ({"member_id": ""}, "member id"),
-        ({"member_id": "", "api_version": 0, "member_epoch": 3}, "member id"),
-        ({"member_id": "", "api_version": 0, "member_epoch": -1}, "member id"),
-        ({"instance_id": ""}, "instance id"),
-        ({"rack_id": ""}, "rack id"),
+        ({"group_id": ""}, "GroupId"),
+        ({"member_id": ""}, "MemberId"),
+        ({"member_id": "", "api_version": 0, "member_epoch": 3}, "MemberId"),
+        ({"member_id": "", "api_version": 0, "member_epoch": -1}, "MemberId"),
+        ({"instance_id": ""}, "InstanceId"),
+        ({"rack_id": ""}, "RackId"),
         ({"rebalance_timeout_ms": -1}, "rebalance timeout"),
         ({"owned": None}, "owns no partitions"),
         ({"owned": parts("foo-0")}, "owns no partitions"),
