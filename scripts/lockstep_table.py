@@ -40,7 +40,8 @@ OffsetFetch in every version, descriptions, expressions, settings, versions, log
 user data in assignments, and members that are caught in a conversion.
 
 One scripted assignor assigns the partitions on both sides, so that targets can be compared exactly; the real assignors
-are compared separately.
+are compared separately. Lists are compared without their order: ListGroups and the members in ConsumerGroupDescribe
+come in that of hash maps from Kafka, in that of their ids from us.
 
 *Ends*: from that point the two sides have different states, so the rest of that run is not compared.
 """

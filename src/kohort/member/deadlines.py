@@ -135,7 +135,7 @@ class Session:
     def wait_as_stable(self, now_ms: int) -> int | None:
         """As `wait_after_bad_round`, for a member that is in the group and sends heartbeats meanwhile.
 
-        None after the longest wait: whoever was gone has been evicted, and one more round would be like the last.
+        None after the longest wait: members that were gone have been evicted, and one more round would change nothing.
         """
         return None if self._stable_backoff.is_exhausted else now_ms + self._stable_backoff.next_ms()
 
