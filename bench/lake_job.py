@@ -12,18 +12,34 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interop.jars import jars
+from pyspark.sql import functions
 
+from bench.lakehouse import KEYS
 from kohort.spark import GroupStream, build, exactly_once
 from kohort.spark.tables import DeltaLakeTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 TEXT = ("cast(value AS string) AS text", "topic", "partition", "offset", "timestamp")
 """Columns of rows that are transformed; else they are stored as they are."""
+
+
+CHANGES = (
+    f"partition * {KEYS} + offset % {KEYS} AS id",
+    "cast(value AS string) AS text",
+    "topic",
+    "partition",
+    "offset",
+)
+
+MERGE = """MERGE INTO delta.`{table}` t USING changes s ON s.id = t.id
+    WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
 
 
 class Order(NamedTuple):
@@ -34,6 +50,7 @@ class Order(NamedTuple):
     group: str
     most: int
     is_text: bool = False
+    is_merged: bool = False
     owned: int = 0
 
 
@@ -42,6 +59,8 @@ def by_kohort(spark: SparkSession, bootstrap: str, order: Order, say: Callable[.
     took: list[float] = []
     rows = (lambda frame: frame.selectExpr(*TEXT)) if order.is_text else None
     store = exactly_once(DeltaLakeTable(order.table), rows)
+    if order.is_merged:
+        store = exactly_once(DeltaLakeTable(order.table), lambda frame: frame.selectExpr(*CHANGES), merge_on="id")
     with GroupStream(
         spark,
         order.topic,
@@ -77,12 +96,31 @@ def by_spark(spark: SparkSession, bootstrap: str, order: Order, _: Callable[...,
     frame = frame.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", order.most)
     # Its own default is 1 MiB; this is what it is fastest with.
     rows = frame.option("kafka.max.partition.fetch.bytes", 4 << 20).load()
+    if order.is_merged:
+        spark.sql(
+            f"CREATE TABLE delta.`{order.table}` (id BIGINT, text STRING, topic STRING, partition INT, offset BIGINT)"
+            " USING delta"
+        )
+        sink = rows.selectExpr(*CHANGES).writeStream.foreachBatch(partial(merge, table=order.table))
+        sink = sink.option("checkpointLocation", f"{order.table}-checkpoint")
+        return ended(sink.trigger(availableNow=True).start())
     sink = (
         (rows.selectExpr(*TEXT) if order.is_text else rows)
         .writeStream.format("delta")
         .option("checkpointLocation", f"{order.table}-checkpoint")
     )
-    query = sink.trigger(availableNow=True).start(order.table)
+    return ended(sink.trigger(availableNow=True).start(order.table))
+
+
+def merge(frame: DataFrame, _: int, table: str) -> None:
+    """Change the rows of a table by key, by the last change of each, as Delta's documentation has it."""
+    last = frame.groupBy("id").agg(functions.max_by(functions.struct(*frame.columns), "offset").alias("last"))
+    last.select("last.*").createOrReplaceTempView("changes")
+    frame.sparkSession.sql(MERGE.format(table=table))
+
+
+def ended(query: StreamingQuery) -> list[float]:
+    """Return the milliseconds of the micro-batches of a query, when it has ended."""
     query.awaitTermination()
     return [float(each["durationMs"]["triggerExecution"]) for each in query.recentProgress if each["numInputRows"]]
 

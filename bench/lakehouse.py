@@ -30,6 +30,14 @@ MOST = 1_000_000
 
 SMALL, SMALL_ROUNDS = 100, 40
 PEER = "Spark's Kafka source and Delta"
+KEYS = 25_000
+"""How many keys the records of a partition change, where they are merged."""
+
+MERGED = 100_000
+"""Changes of a round at most that are merged by key."""
+
+MERGE_PEER = "Spark's Kafka source and Delta's MERGE in foreachBatch"
+AS_FAST = Aim(1.0, of_ratio=True)
 FASTER = Aim(1.5, of_ratio=True)
 SHORTER = Aim(0.5, of_ratio=True, at_most=True)
 SCALES = Aim(1.7, of_ratio=True)
@@ -69,12 +77,14 @@ class Job:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def drain(self, topic: str, most: int, *, is_text: bool = False) -> tuple[dict[str, Any], float]:
+    def drain(
+        self, topic: str, most: int, *, is_text: bool = False, is_merged: bool = False
+    ) -> tuple[dict[str, Any], float]:
         """Land a topic in a new table, and return what the job says of it, and its CPU seconds."""
         before = self._cpu_s()
         number = next(_numbers)
         table = str(self._folder / f"table-{number}")
-        self.say(topic=topic, table=table, group=f"bench-{number}", most=most, is_text=is_text)
+        self.say(topic=topic, table=table, group=f"bench-{number}", most=most, is_text=is_text, is_merged=is_merged)
         return self.answer(), self._cpu_s() - before
 
     def _cpu_s(self) -> float:
@@ -118,6 +128,26 @@ def rates(jobs: dict[str, Job], size: int, rows: int, turns: int, *, is_text: bo
     note = f"{ours:.1f} s of CPU beside {theirs:.1f} s for {rows:,} rows, everything but the broker"
     name = f"rows into Delta, exactly once, {size} B" + (", transformed by Spark" if is_text else "")
     return Result(name, "rows/s", found["kohort"][1:], found["spark"][1:], PEER, FASTER, note)
+
+
+def lakehouse_merge(quick: bool) -> Iterator[Outcome]:
+    """Merge the changes of a topic by key by both, in turn."""
+    rows, turns = (200_000, 2) if quick else (400_000, 3)
+    found: dict[str, list[float]] = {"kohort": [], "spark": []}
+    with ExitStack() as stack:
+        broker = stack.enter_context(KohortBroker())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kohort-lake.")))
+        load(broker, "changes", rows, 100, PARTITIONS)
+        jobs = {kind: stack.enter_context(Job(kind, broker.bootstrap, folder, cores=2)) for kind in found}
+        for job in jobs.values():
+            job.answer()
+        for turn in range(turns):
+            for kind, job in sorted(jobs.items(), reverse=bool(turn % 2)):
+                done, _ = job.drain("changes", MERGED, is_merged=True)
+                found[kind].append(rows / done["seconds"])
+    note = f"{rows:,} changes of {PARTITIONS * KEYS:,} keys, at most {MERGED:,} a round; the first turn warms up"
+    name = "changes merged into Delta by key, exactly once, 100 B"
+    yield Result(name, "changes/s", found["kohort"][1:], found["spark"][1:], MERGE_PEER, AS_FAST, note)
 
 
 def small_rounds(jobs: dict[str, Job], turns: int) -> Result:

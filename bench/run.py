@@ -34,7 +34,7 @@ from bench.gateway_roll import gateway_rolls
 from bench.gateway_settle import gateway_settle
 from bench.gateway_traffic import gateway_traffic
 from bench.group_stream import group_stream
-from bench.lakehouse import lakehouse
+from bench.lakehouse import lakehouse, lakehouse_merge
 from bench.large_group import acl_checks, large_group
 from bench.rebalance import rebalance
 from bench.replay import replay
@@ -83,6 +83,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "topic-to-topic": topic_to_topic,
     "lakehouse": lakehouse,
     "commit-cost": commit_cost,
+    "lakehouse-merge": lakehouse_merge,
     "first-query": first_query,
     "takeover": takeover,
     "fleet-decode": fleet_decode,
