@@ -22,6 +22,7 @@ from kohort.gateway.core.look_ups import LookUpObserver, LookUps, generation_of
 from kohort.gateway.core.observed_consumer_groups import UNKNOWN_MS, ObservedConsumerGroups
 from kohort.group.classic.group import ClassicGroup, Phase, stored, stored_member
 from kohort.group.commands import (
+    CheckJoin,
     Command,
     FormGeneration,
     Heartbeat,
@@ -595,7 +596,7 @@ class ObservedGroups:
 
     def _is_certain(self, command: Command) -> bool:
         """Whether what a decision asks for next happens at any coordinator, and at once."""
-        if isinstance(command, FormGeneration):
+        if isinstance(command, CheckJoin | FormGeneration):
             return not self.shard.classic_group(command.group_id).members  # without members it becomes empty
         return isinstance(command, OpenRound)
 

@@ -150,6 +150,12 @@ def test_a_leave_whose_answer_is_overtaken_by_the_generation_is_no_eviction(cour
     assert removals(course) == [("b", CauseKind.MEMBER_LEFT)]
 
 
+def test_a_group_whose_members_leave_together_is_empty(course: Course) -> None:
+    for member_id in ("b", "a"):
+        course.groups.left(Leave("g", (Leaving(member_id),)), 0)
+    assert course.group.phase is Phase.EMPTY
+
+
 def test_a_member_that_sends_something_after_its_leave_has_not_left(course: Course) -> None:
     course.groups.leave_sent(Leave("g", (Leaving("b"),)), 0)
     course.groups.heartbeat_sent(Heartbeat("g", "b", None, 1), 0)
