@@ -538,7 +538,7 @@ _READ: Mapping[int, _ReadApi] = {
     Api.API_VERSIONS: _ReadApi(ApiVersionsRequest, ApiVersionsResponse),
     Api.SASL_AUTHENTICATE: _ReadApi(SaslAuthenticateRequest, SaslAuthenticateResponse),
     Api.JOIN_GROUP: _ReadApi(JoinGroupRequest, JoinGroupResponse, _join, ObservedGroups.join_sent, _join_answered),
-    Api.SYNC_GROUP: _ReadApi(SyncGroupRequest, SyncGroupResponse, _sync, None, _sync_answered),
+    Api.SYNC_GROUP: _ReadApi(SyncGroupRequest, SyncGroupResponse, _sync, ObservedGroups.sync_sent, _sync_answered),
     Api.HEARTBEAT: _ReadApi(
         HeartbeatRequest, HeartbeatResponse, _heartbeat, ObservedGroups.heartbeat_sent, _heartbeat_answered
     ),

@@ -14,7 +14,7 @@ from kohort.gateway.core.policies import GroupProtocol, Policy, PolicyTable, Tre
 from kohort.group.classic.group import Phase
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.describe import DescribedGroup, DescribedMember
-from kohort.group.events import Event
+from kohort.group.events import Event, GroupStored, SyncReceived
 from kohort.model.errors import ErrorCode
 from kohort.wire.consumer_protocol import Subscription, encode_subscription
 from kohort.wire.frames import encode_request
@@ -176,6 +176,26 @@ def test_every_instance_knows_the_group_that_a_single_one_would_know() -> None:
     whole = (1, Phase.STABLE, {"ma": b"ma", "mb": b"mb", "mc": b"mc"})
     assert [fleet.group_of(name) for name in "abc"] == [whole] * 3
     assert len({name for name, _ in fleet.events}) == 1, "one instance writes the events of a group"
+
+
+@pytest.mark.parametrize("leader", [0, 1, 2])
+def test_the_events_of_a_round_have_the_syncgroups_of_all_instances(leader: int) -> None:
+    fleet, members = stable()
+    fleet.events.clear()
+    numbers = [member.join() for member in members]
+    for number, member in zip(numbers, members, strict=True):
+        member.joined(number, 2, members if member is members[leader] else [], members[leader])
+    handed_in = [SyncGroupRequest.Assignment(member_id=each.member_id, assignment=b"whole") for each in members]
+    for member in members:
+        request = SyncGroupRequest(group_id=GROUP, generation_id=2, member_id=member.member_id)
+        request.assignments = handed_in if member is members[leader] else []
+        number = member.send(request, 3)
+        if member is members[leader]:
+            member.answer(number, SyncGroupResponse(assignment=b"whole"), 3)
+    synced = sorted(each.member_id for _, each in fleet.events if isinstance(each, SyncReceived))
+    (stored,) = (each for _, each in fleet.events if isinstance(each, GroupStored) and each.is_synced)
+    assert synced == ["ma", "mb", "mc"]
+    assert {each.member_id: each.assignment for each in stored.members} == dict.fromkeys(synced, b"whole")
 
 
 def test_members_at_all_instances_learn_of_a_round_together() -> None:
