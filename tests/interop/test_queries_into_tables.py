@@ -1,10 +1,14 @@
-"""Queries with state into each kind of table, with a kill between a batch's commit and its checkpoint."""
+"""Queries with state into each kind of table and into a topic, with a kill between a batch's commit and its checkpoint.
+
+The topic is read by a consumer of librdkafka with `read_committed`.
+"""
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +19,14 @@ from interop.postgres import Postgres
 pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions
 from tests.spark.cluster import Topic
 from tests.spark.lake import lake_table
 from tests.spark.lake import rows_in as rows_of_files
 from tests.spark.queries import Bills, rows_of, run, stop_after
 
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.spark import build, exactly_once
+from kohort.spark import TransactionalTopic, build, exactly_once
 from kohort.spark.tables import PostgresTable
 from kohort.wire.record_batches import Record
 
@@ -57,6 +62,45 @@ class Target:
             return found
 
 
+@dataclass
+class TargetTopic:
+    """A topic whose values are the rows as JSON."""
+
+    topic: Topic
+    writer: TransactionalTopic | None = None
+
+    def store(self, rows: Callable[[DataFrame], DataFrame]) -> TransactionalTopic:
+        """Return the function for `foreachBatch`."""
+
+        def as_json(frame: DataFrame) -> DataFrame:
+            return rows(frame).selectExpr("to_json(struct(*)) AS value")
+
+        name, servers = self.topic.name, self.topic.bootstrap_servers
+        self.writer = TransactionalTopic(
+            name, as_json, bootstrap_servers=servers, transactional_id=name, group="stored"
+        )
+        return self.writer
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows, as a consumer of librdkafka reads them."""
+        from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+        settings = {"bootstrap.servers": self.topic.bootstrap_servers, "group.id": "reader"}
+        consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.partition.eof": True})
+        consumer.assign([TopicPartition(self.topic.name, number, 0) for number in range(2)])
+        found, ended = [], 0
+        while ended < 2:
+            record = consumer.poll(30)
+            assert record is not None
+            if not record.error():
+                found.append(json.loads(record.value()))
+            else:
+                assert record.error().code() == KafkaError._PARTITION_EOF
+                ended += 1
+        consumer.close()
+        return found
+
+
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     session = build("kohort interop", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -83,8 +127,18 @@ def topic(broker: EmbeddedBroker) -> Iterator[Topic]:
         yield made
 
 
-@pytest.fixture(params=["delta", "iceberg", "postgres"])
-def target(request: pytest.FixtureRequest, postgres: Postgres, tmp_path: Path) -> Iterator[Target]:
+@pytest.fixture(params=["delta", "iceberg", "postgres", "topic"])
+def target(
+    request: pytest.FixtureRequest, postgres: Postgres, topic: Topic, tmp_path: Path
+) -> Iterator[Target | TargetTopic]:
+    if request.param == "topic":
+        pytest.importorskip("confluent_kafka")
+        with Topic(topic.bootstrap_servers, f"{topic.name}-out", partitions=2) as made:
+            found = TargetTopic(made)
+            yield found
+            if found.writer is not None:
+                found.writer.close()
+        return
     if request.param != "postgres":
         yield Target(lake_table(request.param, tmp_path), postgres)
         return
@@ -96,7 +150,7 @@ def target(request: pytest.FixtureRequest, postgres: Postgres, tmp_path: Path) -
 
 
 def test_rows_that_a_join_emits_late_are_stored_once(
-    spark: SparkSession, topic: Topic, target: Target, tmp_path: Path
+    spark: SparkSession, topic: Topic, target: Target | TargetTopic, tmp_path: Path
 ) -> None:
     def bills_of(frame: DataFrame) -> DataFrame:
         return frame.selectExpr("partition", "offset", "decode(value, 'UTF-8') AS bill")
@@ -105,6 +159,44 @@ def test_rows_that_a_join_emits_late_are_stored_once(
         bills = Bills(spark, topic, paid)
         bills.run(tmp_path / "checkpoint", target.store(bills_of))
     assert Counter(row["bill"] for row in target.rows()) == Counter(each.decode() for each in bills.values)
+
+
+def test_counts_of_windows_are_stored_once_though_the_query_is_killed_after_each_batch(
+    spark: SparkSession, topic: Topic, target: Target | TargetTopic, tmp_path: Path
+) -> None:
+    """A window is emitted when later records have come: no row of it has an offset that the batch reads."""
+    store = target.store(lambda counts: counts.selectExpr("unix_seconds(window.start) AS start", "partition", "n"))
+    killed: set[int] = set()
+
+    def kill_once(frame: DataFrame, batch: int) -> None:
+        store(frame, batch)
+        if batch not in killed:
+            killed.add(batch)
+            raise ZeroDivisionError
+
+    def has_ended() -> bool:
+        rows = rows_of(spark, topic).withWatermark("timestamp", "1 minute")
+        windows = rows.groupBy(functions.window("timestamp", "1 minute"), "partition")
+        try:
+            run(windows.agg(functions.count("*").alias("n")), tmp_path / "checkpoint", kill_once)
+        except StreamingQueryException as error:
+            if "ZeroDivisionError" not in str(error):
+                raise
+            return False
+        return True
+
+    expected: Counter[tuple[int, int, int]] = Counter()
+    for minute in (0, 4, 8):
+        start_s = 1_700_000_040 + 60 * minute
+        for partition in range(3):
+            count = 4 + minute + partition
+            topic.produce(partition, [Record(0, (start_s + each) * 1000, b"", b"click") for each in range(count)])
+            if minute != 8:  # the last windows stay open
+                expected[start_s, partition, count] += 1
+        while not has_ended():
+            pass
+    assert Counter((row["start"], row["partition"], row["n"]) for row in target.rows()) == expected
+    assert len(killed) > 3
 
 
 def test_what_a_processor_with_state_emits_is_stored_once(
