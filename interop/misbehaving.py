@@ -23,7 +23,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.group import Group, Member
 from interop.waiting import eventually
@@ -35,6 +35,8 @@ ZOMBIE_COMMITS: Final = 5
 POLL_INTERVAL_S: Final = 4
 WORK_S: Final = 7
 """Longer than the poll interval by more than a client takes to see that."""
+WAIT_S: Final = 240
+"""The most that a busy machine takes until members have what they wait for."""
 _EVERY_S: Final = 0.25
 T = TypeVar("T")
 _CLASSIC: Final = {"session.timeout.ms": 4000, "heartbeat.interval.ms": 300}
@@ -112,7 +114,7 @@ def polled_until_assigned(*consumers: Consumer) -> None:
             each.poll(0.05)
         return all(each.assignment() for each in consumers)
 
-    eventually(all_have_some, True, 60)
+    eventually(all_have_some, True, WAIT_S)
 
 
 def settle(stage: Stage, group: str, topics: list[str], members: int, **settings: Any) -> None:
@@ -136,7 +138,7 @@ def crowd(stage: Stage, group: str, topics: list[str], members: int, **settings:
 def abandon(stage: Stage, group: str, topic: str, **settings: Any) -> None:
     """A member that reads, commits and goes for good."""
     consumer = stage.consumer(group, [topic], **settings)
-    eventually(lambda: _is_record(consumer.poll(0.2)), True, 60)
+    eventually(lambda: _is_record(consumer.poll(0.2)), True, WAIT_S)
     consumer.commit(asynchronous=False)
     consumer.close()
 
@@ -155,7 +157,7 @@ def storm(stage: Stage, group: str, topic: str, **settings: Any) -> None:
         return sum(len(each.assignment()) for each in steady)
 
     for _ in range(COMINGS):
-        eventually(owned, stage.topics[topic], 60)
+        eventually(owned, stage.topics[topic], WAIT_S)
         restless = stage.consumer(group, [topic], client_id="restless", **settings)
         polled_until_assigned(restless, *steady)
         restless.close()
@@ -220,12 +222,12 @@ def fight(group: Group, instance: str) -> None:
     settings = {"session_ms": "30000", "assignor": "range"}
     group.start("librdkafka", instance="other", **settings)
     one = group.start("librdkafka", instance=instance, **settings)
-    group.await_(lambda: bool(one.owned), "the first of them has partitions", 60)
+    group.await_(lambda: bool(one.owned), "the first of them has partitions", WAIT_S)
     for _ in range(TAKE_OVERS):
         last, one = one, group.start("librdkafka", instance=instance, **settings)
-        group.await_(partial(_is_fenced, last), "the other is evicted", 60)
+        group.await_(partial(_is_fenced, last), "the other is evicted", WAIT_S)
         group.kill(last)
-    group.await_(lambda: bool(one.owned), "the last of them has partitions", 60)
+    group.await_(lambda: bool(one.owned), "the last of them has partitions", WAIT_S)
 
 
 def _is_fenced(member: Member) -> bool:
@@ -308,3 +310,68 @@ def haunt(stage: Stage, group: str, topic: str) -> None:
         behind.commit(offsets=[TopicPartition(topic, 0, 10 + number)], asynchronous=False)
     ahead.close()
     behind.close()
+
+
+def set_back(stage: Stage, group: str, topic: str) -> None:
+    """A group that is stopped and whose offsets an administrator sets to the first one, three times."""
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    first = [TopicPartition(topic, number, 0) for number in range(stage.topics[topic])]
+    for _ in range(3):
+        abandon(stage, group, topic)
+        altered = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, first)])[group]
+        assert not any(each.error for each in altered.result(30).topic_partitions)
+    settle(stage, group, [topic], 1)
+
+
+def renew(stage: Stage, group: str, topic: str, other: str) -> None:
+    """A member of `topic` that also commits for `other`, a topic that is deleted and created again, four times."""
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    member = stage.consumer(group, [topic], enable_auto_commit=False)
+    polled_until_assigned(member)
+    place = TopicPartition(other, 0)
+    for number in range(5):
+        if number:
+            admin.delete_topics([other])[other].result(30)
+            # Until the coordinator has deleted the offset, it stores the next one with the id of the old topic.
+            eventually(lambda: member.committed([place], 30)[0].offset < 0, True, WAIT_S)
+        eventually(partial(_is_created, admin, other), True, WAIT_S)
+        eventually(partial(_is_committed, member, TopicPartition(other, 0, 100 - 10 * number)), True, WAIT_S)
+    stage.stay(member)
+
+
+def _is_created(admin: AdminClient, topic: str) -> bool:
+    try:
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    except KafkaException:  # of the old one something is left
+        return False
+    return True
+
+
+def _is_committed(member: Consumer, at: TopicPartition) -> bool:
+    member.poll(0.05)
+    try:
+        member.commit(offsets=[at], asynchronous=False)
+    except KafkaException:  # the coordinator does not know the new topic yet
+        return False
+    return True
+
+
+def replace(stage: Stage, group: str, topic: str, **settings: Any) -> None:
+    """Three members, each of which is replaced by one of the next version, as in a deployment."""
+    members = _come(stage, group, [topic], 3, **settings)
+    for number in range(3):
+        members.pop(0).close()
+        members.append(stage.consumer(group, [topic], client_id=f"next-{number}", **settings))
+        polled_until_assigned(*members)
+    stage.stay(*members)
+
+
+def restart(stage: Stage, group: str, topic: str) -> None:
+    """Two static members, one of which is restarted four times within its session."""
+    steady, again = (stage.consumer(group, [topic], group_instance_id=f"i-{number}") for number in range(2))
+    polled_until_assigned(steady, again)
+    for _ in range(4):
+        again.close()
+        again = stage.consumer(group, [topic], group_instance_id="i-1")
+        polled_until_assigned(steady, again)
+    stage.stay(steady, again)
