@@ -15,6 +15,7 @@ from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
 from interop.side_by_side import Answer, Classic, Native, Scenario, Side, differences
 from interop.waiting import eventually
+from interop.wire import Wire
 from tests.interop.conftest import SHORT_SESSIONS
 
 from kohort.model.assignment import Assignment
@@ -35,6 +36,7 @@ from kohort.wire.messages import (
     EndTxnRequest,
     HeartbeatRequest,
     InitProducerIdRequest,
+    JoinGroupRequest,
     LeaveGroupRequest,
     ListGroupsRequest,
     ListTransactionsRequest,
@@ -519,6 +521,58 @@ def members(side: Side, group: str) -> list[Any]:
     return list(found)
 
 
+def refusals_of_consumer_groups(side: Side, name: str) -> Iterator[Answer]:
+    """What a consumer group answers to a JoinGroup that it cannot take, and what blank names are answered."""
+    side.create(name)
+    native = Native(side, name, "native", name)
+    native.join()
+    unreadable = [JoinGroupRequest.Protocol(name="range", metadata=b"\0")]
+    for what, fields in (("type", {"protocol_type": "connect"}), ("none", {"protocols": []})):
+        for member_id in ("", "someone"):
+            member = Classic(side, name, name)
+            member.member_id = member_id
+            for version in (3, 9):
+                answer = member.wire.call(member.join_request(**fields), version)
+                yield f"{what} {member_id} v{version}", side.plain(answer)
+    first = Classic(side, name, name)
+    yield "unreadable", ErrorCode(first.wire.call(first.join_request(protocols=unreadable), 9).error_code).name
+    joining = {"rebalance_timeout_ms": 6_000, "subscribed_topic_names": [name], "topic_partitions": []}
+    for field in ("group_id", "member_id", "instance_id", "rack_id"):
+        for blank in ("", " "):
+            answer = native.wire.call(Native(side, f"{name}-blank", "m", name).request(**{**joining, field: blank}), 1)
+            yield f"{field} {blank!r}", (ErrorCode(answer.error_code).name, answer.error_message)
+
+
+def long_names(side: Side, name: str) -> Iterator[Answer]:
+    """A client id, and an instance id, from which a member id is made that no record can have."""
+    side.create(name)
+    for length in (32_730, 32_731):
+        for version in (4, 6, 9):
+            member = Classic(side, f"{name}-{length}-{version}", name)
+            answer = Wire(side.address, "c" * length).call(member.join_request(), version)
+            yield f"client id {length} v{version}", (ErrorCode(answer.error_code).name, len(answer.member_id))
+    member = Classic(side, f"{name}-instance", name, instance_id="i" * 32_731)
+    yield "instance id", ErrorCode(member.wire.call(member.join_request(), 9).error_code).name
+    for field in ("group_id", "member_id", "group_instance_id"):
+        member = Classic(side, f"{name}-long", name)
+        with pytest.raises(EOFError):
+            member.wire.call(member.join_request(**{field: "n" * 32_768}), 9)
+        yield field, "closed"
+
+
+def revocations(side: Side, name: str) -> Iterator[Answer]:
+    """Who is shown to have a partition that its owner has not given back yet."""
+    side.create(name, partitions=4)
+    first, second = Native(side, name, "first", name), Native(side, name, "second", name)
+    first.join()
+    eventually(lambda: bool(first.beat()) and sum(len(each.partitions) for each in first.owned) == 4, True)
+    everything = first.owned
+    second.join()
+    eventually(lambda: bool(first.call(topic_partitions=everything)) and first.owned != everything, True)
+    members = describe(side, name)["members"]
+    yield "shown", {member["member_id"]: member["assignment"] for member in members}  # lists have no order
+
+
 def came_back(member: Classic) -> str:
     """Return what a JoinGroup is answered within a second, or that it waits."""
     if not member.wire.has_answer(1):
@@ -554,6 +608,9 @@ ONCE: tuple[Scenario, ...] = (
     api_versions,
     log_dirs,
     static_sessions,
+    refusals_of_consumer_groups,
+    long_names,
+    revocations,
 )
 
 
