@@ -338,3 +338,8 @@ def test_measure_shows_the_gain_and_leaves_nothing_behind(cluster: GatewayCluste
                 assert [topic.name for topic in await admin.list_topics() if not topic.is_internal] == []
 
     asyncio.run(scenario())
+
+
+def test_events_that_the_broker_keeps_itself_are_not_kept_twice(cluster: GatewayCluster) -> None:
+    with pytest.raises(KafkaError, match="A broker of kohort keeps events itself: leave --events out, or give a file"):
+        asyncio.run(GatewayServer(settings(cluster, events="topic")).start())

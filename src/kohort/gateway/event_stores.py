@@ -82,6 +82,9 @@ class ClusterEvents:
         try:
             await admin.create_topic(EVENT_TOPIC, 1, configs={"retention.ms": str(RETENTION_MS)})
         except KafkaError as error:
+            if error.code is ErrorCode.INVALID_REQUEST:
+                advice = "A broker of kohort keeps events itself: leave --events out, or give a file"
+                raise KafkaError(error.code, f"{error.text} {advice}") from None
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
 
