@@ -77,7 +77,7 @@ class CommittedPositions:
                     " queries write under one name, the checkpoint was deleted, or the topic was created again. Give"
                     f" it another group, or reset the offsets of {self.name} (kohort groups reset-offsets)"
                 )
-            found[partition] = Position(entry.offset, origin.id if origin else None)
+            found[partition] = Position(entry.offset, (origin and origin.id) or None)
         return found
 
     def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:  # noqa: ARG002

@@ -41,7 +41,7 @@ def test_a_commit_without_an_origin_counts(metadata: str) -> None:
 def test_batches_are_counted_in_partition_0_of_the_target() -> None:
     here = Origin("query-1")
     found = positions_with({TopicPartition("alerts", 0): OffsetAndMetadata(3, here.text)}, batches=here)
-    assert found.offsets("written", [BATCH]) == {BATCH: Position(3)}
+    assert found.offsets("written", [BATCH]) == {BATCH: Position(3, "query-1")}
 
 
 @pytest.mark.parametrize(
