@@ -19,7 +19,7 @@ from kohort.cli.group_state.group_events import parsed
 from kohort.cli.terminal.record_lines import NotARecord, json_line
 from kohort.client.config_file import read_properties
 from kohort.gateway.core.policies import PolicyError
-from kohort.gateway.gateway_settings import SettingsError, _read_table
+from kohort.gateway.gateway_settings import SettingsError, read_settings
 from kohort.gateway.instance_links import LinkRefused, _read_greeting
 from kohort.gateway.order_topic import UnreadableOrder, read_order
 from kohort.model.errors import KafkaError
@@ -67,7 +67,7 @@ def settings(content: bytes) -> None:
         for _ in jaas_options(text):
             pass
         with suppress(tomllib.TOMLDecodeError, SettingsError, PolicyError):
-            _read_table(tomllib.loads(text))
+            read_settings(tomllib.loads(text))
 
 
 def some_settings() -> Iterator[bytes]:
