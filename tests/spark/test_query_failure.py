@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.spark.cluster import Topic
 
+from kohort.client.errors import UnknownTopic
 from kohort.spark import QueryFailed, await_termination
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -46,6 +47,20 @@ def test_an_error_of_the_user_is_what_spark_raises(spark: SparkSession, topic: T
     topic.fill(3)
     with pytest.raises(StreamingQueryException, match="no parrots today"):
         await_termination(started(spark, topic, tmp_path, topic.name, refuse))
+
+
+def refuse_because_of_ours(frame: DataFrame, batch: int) -> None:
+    del frame, batch
+    try:
+        raise UnknownTopic("no-such-topic")
+    except UnknownTopic as error:
+        raise ValueError("no parrots either") from error
+
+
+def test_an_error_of_ours_does_not_hide_one_that_it_caused(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    topic.fill(3)
+    with pytest.raises(StreamingQueryException, match="no parrots either"):
+        await_termination(started(spark, topic, tmp_path, topic.name, refuse_because_of_ours))
 
 
 def test_a_query_that_runs_on_is_waited_for_no_longer(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 _OURS = re.compile(r"^kohort\.[\w.]*?(\w+): (.+)$", re.MULTILINE)
 """The last line of the traceback of an error of ours: its class, and its text."""
 
+_CHAINED = re.compile(
+    r"^(?:The above exception was the direct cause of|During handling of the above exception)", re.MULTILINE
+)
+"""What follows is the error that came of the ones above: of the user, it is not hidden by ours, its cause."""
+
 
 class QueryFailed(RuntimeError):
     """A streaming query ended by an error of kohort, whose class is `kind` (str), such as `UnknownTopic`."""
@@ -34,7 +39,7 @@ def await_termination(query: StreamingQuery, timeout_s: float | None = None) -> 
     try:
         ended = query.awaitTermination() if timeout_s is None else query.awaitTermination(timeout_s)
     except StreamingQueryException as error:
-        if not (found := _OURS.findall(str(error))):
+        if not (found := _OURS.findall(_CHAINED.split(str(error))[-1])):
             raise
         failure = QueryFailed(*found[-1])
     else:

@@ -104,7 +104,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def _add_policies(parser: argparse.ArgumentParser) -> None:
     policies = parser.add_argument_group("policies, in the order given, before those of the file")
     for treatment, text in (
-        ("park", "hold heartbeats of these groups for news"),
+        ("park", "let heartbeats of these groups wait for a rebalance"),
         ("observe", "only observe these groups, as all others"),
         ("off", "do not read the requests of these groups"),
     ):

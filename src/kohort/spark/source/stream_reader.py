@@ -189,9 +189,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         try:
             return self._thread.call(work)
         except Exception as error:
-            if type(error).__module__.startswith(
-                "kohort."
-            ):  # a sentence for the user, which Spark repeats with its frames
+            # A sentence for the user: Spark repeats it several times, with its frames.
+            if type(error).__module__.startswith("kohort."):
                 error.__traceback__ = None
             raise
 
