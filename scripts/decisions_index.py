@@ -8,8 +8,39 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "decisions"
 PAGE = FOLDER / "README.md"
 
-MERGED = {29: 38, 68: 3, 69: 67, 75: 50}
-"""Pages that were merged into another one: their numbers stay taken."""
+MERGED = {
+    3: (16, 68, 72),
+    5: (85,),
+    6: (62,),
+    10: (104, 105),
+    11: (17,),
+    12: (26, 66),
+    14: (15, 25),
+    18: (20,),
+    19: (24,),
+    21: (22, 27),
+    28: (41,),
+    32: (33,),
+    34: (36, 84),
+    35: (37, 78, 79),
+    38: (29,),
+    50: (75, 138),
+    52: (90, 171),
+    54: (95, 170),
+    55: (56,),
+    57: (58,),
+    61: (77, 144),
+    64: (65,),
+    67: (69,),
+    70: (112,),
+    71: (100,),
+    76: (94, 155),
+    86: (103, 113),
+    92: (175,),
+    96: (97,),
+    109: (180,),
+}
+"""By page, the numbers of the pages that were merged into it: they stay taken."""
 
 HEAD = """\
 # Decisions
@@ -32,14 +63,15 @@ def titles() -> dict[int, tuple[str, str]]:
 
 
 def lines() -> Iterator[str]:
-    """Yield one line for each number."""
+    """Yield one line for each page, then the numbers that were merged into others."""
     pages = titles()
-    for number in sorted(pages.keys() | MERGED.keys()):
-        if number in MERGED:
-            yield f"- {number}. merged into [{MERGED[number]}]({pages[MERGED[number]][0]})\n"
-        else:
-            name, title = pages[number]
-            yield f"- [{number}. {title}]({name})\n"
+    for number, (name, title) in pages.items():
+        yield f"- [{number}. {title}]({name})\n"
+    if taken := pages.keys() & {each for merged in MERGED.values() for each in merged}:
+        raise ValueError(f"decisions {sorted(taken)} were merged into others: take the next free number")
+    yield "\nMerged into another page: "
+    yield "; ".join(f"{', '.join(map(str, merged))} into [{into}]({pages[into][0]})" for into, merged in MERGED.items())
+    yield ".\n"
 
 
 def render() -> str:

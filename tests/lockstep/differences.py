@@ -360,7 +360,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "a group in its first round is converted",
         "Fails with UNKNOWN_SERVER_ERROR, having answered the waiting joins, since there is no protocol yet.",
         "Converts it.",
-        "A rolling upgrade may begin at any moment (decision 22).",
+        "A rolling upgrade may begin at any moment (decision 21).",
         "ConsumerGroupHeartbeat that joins a classic group within its initial delay: 0 instead of -1.",
         conversion.is_failed_conversion,
         ends=True,
@@ -369,7 +369,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "a conversion in the middle of a round revokes nothing",
         "Uses the record's assignments as owned partitions, none where the round is not over.",
         "Uses the owned partitions of subscriptions, revokes what a cooperative round withheld; all members join.",
-        "No member gets a partition that another still reads (decision 22).",
+        "No member gets a partition that another still reads (decision 21).",
         "ConsumerGroupHeartbeat that joins a classic group within a round, then ConsumerGroupDescribe.",
         conversion.is_unfinished_conversion,
         ends=True,
@@ -387,7 +387,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "the record of a group that was converted back",
         "Stores each member's target as its assignment, some member as leader, and the epoch before the exit.",
         "Stores each member's granted partitions, no leader until the new round is over, and the epoch after the exit.",
-        "A SyncGroup after a failover assigns nothing that another member still owns (decision 22).",
+        "A SyncGroup after a failover assigns nothing that another member still owns (decision 21).",
         "DescribeGroups after the last native member has left: assignments and leader.",
         conversion.is_downgraded,
         ends=True,
@@ -435,7 +435,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "the last native member that becomes classic converts its group",
         "Keeps the group if it joins as a classic member by its id; in the place of a static one, without a leader.",
         "Makes it a classic group, led by the new member, without assigning where nothing has changed (KIP-814).",
-        "The specified downgrade does not depend on how the last native member left (decision 22).",
+        "The specified downgrade does not depend on how the last native member left (decision 21).",
         (
             "JoinGroup under the id or instance of the only native member of a group: ListGroups, and the "
             "leader in the answer."
@@ -476,7 +476,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "a member that a conversion has overtaken joins again",
         "Answers a classic member with an epoch from before the conversion with ILLEGAL_GENERATION.",
         "Answers REBALANCE_IN_PROGRESS, and takes its commit while the round of the conversion runs.",
-        "On ILLEGAL_GENERATION a client gives up all its partitions as lost (decision 22).",
+        "On ILLEGAL_GENERATION a client gives up all its partitions as lost (decision 21).",
         (
             "Heartbeat or OffsetCommit of a classic member with the generation of before a conversion: 27 (or "
             "0) instead of 22."

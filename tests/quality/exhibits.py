@@ -444,7 +444,7 @@ EXHIBITS = (
     ),
     Exhibit(
         name="kohort-closing",
-        link="docs/decisions/0066-closing-during-a-rebalance-revokes-and-commits.md",
+        link="docs/decisions/0012-callbacks-lose-deleted-topics-survive-exceptions-and-commit-at-close.md",
         title="A cooperative member that is closed in a round commits nothing",
         story=(
             "A consumer that was closed cleanly while a cooperative round ran committed nothing and logged nothing, in "

@@ -3,7 +3,7 @@
 Where all members subscribe alike, loads differ by one at most, in time proportional to members and partitions. Where
 they do not, no chain of moves could make the loads more even, where Kafka's stops after some sweeps. Members that are
 alike form a class, partitions that the same classes may be given a kind, and `shares` computes how many of each kind
-each class gets. Unlike Kafka's it honours racks (docs/decisions/0025): after balance and before stickiness, and only
+each class gets. Unlike Kafka's it honours racks (docs/decisions/0014): after balance and before stickiness, and only
 where members' racks distinguish replicas. Ties go by member id and topic id.
 """
 
