@@ -10,7 +10,8 @@ from tests.lockstep.cases import Difference
 from tests.lockstep.differences import PARTS, TABLE
 from tests.lockstep.transactions import TRANSACTIONS
 
-from kohort.node.configuration.broker_settings import BROKER, COMPATIBLE, value_text
+from kohort.model.setting import value_text
+from kohort.node.configuration.broker_settings import BROKER, COMPATIBLE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "lockstep.md"

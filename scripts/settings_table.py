@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kohort.node.configuration.broker_settings import BROKER, GROUP, LISTENER, TOPIC, Setting, value_text
+from kohort.model.setting import Setting, value_text
+from kohort.node.configuration.broker_settings import BROKER, GROUP, LISTENER, TOPIC
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 

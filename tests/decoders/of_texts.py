@@ -17,13 +17,14 @@ from kohort.broker.json_web_tokens import JsonWebKeys
 from kohort.cli.acls import operations, principal
 from kohort.cli.group_state.group_events import parsed
 from kohort.cli.terminal.record_lines import NotARecord, json_line
-from kohort.client.config_file import read_properties
 from kohort.gateway.core.policies import PolicyError
-from kohort.gateway.gateway_settings import SettingsError, read_settings
+from kohort.gateway.gateway_settings import read_settings
 from kohort.gateway.instance_links import LinkRefused, _read_greeting
 from kohort.gateway.order_topic import UnreadableOrder, read_order
 from kohort.model.errors import KafkaError
+from kohort.model.setting import SettingsError
 from kohort.net.sasl import Sasl, authenticate
+from kohort.net.settings_files import read_properties
 from kohort.node.authentication.logins import BearerLogin, ClaimRules, LoginFailed, PlainLogin, ScramLogin
 from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import listeners_of
@@ -60,7 +61,7 @@ def settings(content: bytes) -> None:
     """Read settings of brokers, listeners, logins and gateways."""
     with suppress(UnicodeDecodeError):
         text = content.decode()
-        with suppress(ValueError):  # ConfigError is one
+        with suppress(ValueError):  # SettingsError is one
             listeners_of(Config(read_properties(text)))
         with suppress(ValueError):
             PrincipalMapping(text).name("CN=ann,OU=unit,O=org")

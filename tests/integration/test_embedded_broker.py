@@ -15,8 +15,8 @@ import pytest
 
 from kohort import Admin, Consumer, Producer, TopicPartition, assignor, sync
 from kohort.assign import GroupSpec
+from kohort.model.setting import SettingsError
 from kohort.net.event_loop import new_event_loop
-from kohort.node.configuration.config import ConfigError
 from kohort.testing import EmbeddedBroker
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, new_event_loop]
@@ -162,11 +162,11 @@ def test_a_broker_that_is_started_again_has_the_assignors_that_it_was_given(tmp_
 @pytest.mark.parametrize(
     ("settings", "kind", "text"),
     [
-        ({"num_partition": 3}, TypeError, "unknown setting 'num.partition'; did you mean 'num.partitions'?"),
+        ({"num_partition": 3}, TypeError, "the broker has no setting 'num.partition'; did you mean 'num.partitions'?"),
         ({"num.partition": 3}, TypeError, "did you mean 'num.partitions'?"),
-        ({"xyzzy": 3}, TypeError, "unknown setting 'xyzzy'"),
-        ({"num_partitions": "three"}, ConfigError, "num.partitions"),
-        ({"num_partitions": None}, ConfigError, "num.partitions"),
+        ({"xyzzy": 3}, TypeError, "has no setting 'xyzzy'"),
+        ({"num_partitions": "three"}, SettingsError, "num.partitions"),
+        ({"num_partitions": None}, SettingsError, "num.partitions"),
         ({"port": "9092"}, TypeError, "port='9092' is no whole number"),
         ({"assignors": "uniform"}, TypeError, "assignors='uniform' is a str"),
     ],

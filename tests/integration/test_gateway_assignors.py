@@ -15,7 +15,8 @@ from kohort import Admin, Consumer, TopicPartition
 from kohort.assign import Assignor, CooperativeStickyAssignor, GroupSpec, RangeAssignor, StickyAssignor
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.gateway.gateway_server import GatewayServer
-from kohort.gateway.gateway_settings import AssignorRow, SettingsError
+from kohort.gateway.gateway_settings import AssignorRow
+from kohort.model.setting import SettingsError
 
 GROUP, PARTITIONS = "billing", 4
 HERE = "tests.integration.test_gateway_assignors"

@@ -19,7 +19,8 @@ from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Consumer
 from kohort.gateway import instance_links
 from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
-from kohort.gateway.gateway_settings import GatewaySettings, Mode, SettingsError
+from kohort.gateway.gateway_settings import GatewaySettings, Mode
+from kohort.model.setting import SettingsError
 
 PARKING = PolicyTable((Policy(groups="*", treatment=Treatment.PARK),))
 

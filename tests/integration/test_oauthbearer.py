@@ -16,7 +16,7 @@ import pytest
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Sasl
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.configuration.config import ConfigError
+from kohort.model.setting import SettingsError
 
 jwt = pytest.importorskip("jwt")
 ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
@@ -102,7 +102,7 @@ def test_a_file_without_keys_is_refused_at_the_start(tmp_path: Path, text: str |
     path = tmp_path / "empty.json"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(ConfigError, match=reason):
+    with pytest.raises(SettingsError, match=reason):
         secured(path.as_uri()).start()
 
 

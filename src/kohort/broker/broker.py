@@ -16,10 +16,11 @@ from kohort.broker.disk_watch import DiskWatch
 from kohort.broker.os_disk import OsDisk
 from kohort.broker.preparation import prepare
 from kohort.broker.server_assignors import load_assignors
+from kohort.model.setting import SettingsError
 from kohort.net.listener_tls import listener_tls
 from kohort.net.renewed_context import CertificateError
 from kohort.net.server import Clock, Server
-from kohort.node.configuration.config import Config, ConfigError
+from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import Address, Listener, endpoint, listeners_of
 from kohort.node.node import Node
 
@@ -74,7 +75,7 @@ class Broker:
     async def start(self) -> None:
         """Replay the data directory and listen.
 
-        Raises StorageError, also when another broker has it, OSError, and ConfigError for certificates.
+        Raises StorageError, also when another broker has it, OSError, and SettingsError for certificates.
         """
         clock = Clock()
         self._disk.lock()
@@ -126,7 +127,7 @@ class Broker:
         try:
             tls = listener_tls(listener) if listener.has_tls else None
         except CertificateError as error:
-            raise ConfigError(str(error)) from None
+            raise SettingsError(str(error)) from None
         host = listener.address[0]
         port = await server.bind(listener, tls)
         if listener.advertised == listener.address:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.extras import install_command
-from kohort.node.configuration.config import ConfigError
+from kohort.model.setting import SettingsError
 
 try:
     from cryptography import x509
@@ -26,14 +26,14 @@ _VALID = timedelta(days=7)
 
 
 def new_key() -> Any:
-    """Return a private key on the curve P-256. Raises ConfigError where the package is not installed."""
+    """Return a private key on the curve P-256. Raises SettingsError where the package is not installed."""
     if x509 is None:
-        raise ConfigError(f"certificates for tests need a package: {install_command('security')}")
+        raise SettingsError(f"certificates for tests need a package: {install_command('security')}")
     return ec.generate_private_key(ec.SECP256R1())
 
 
 class Authority:
-    """An authority of its own, whose certificate is the file `certificate`. Raises ConfigError."""
+    """An authority of its own, whose certificate is the file `certificate`. Raises SettingsError."""
 
     def __init__(self, directory: Path, name: str = "kohort test authority") -> None:
         self._directory = directory

@@ -18,8 +18,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.broker import Broker
+from kohort.model.setting import value_text
 from kohort.net.event_loop import new_event_loop
-from kohort.node.configuration.config import ConfigError, find_broker_setting
+from kohort.node.configuration.config import find_broker_setting
 
 if TYPE_CHECKING:
     from kohort.broker.secured_listener import ClientSettings, SecuredListener
@@ -34,7 +35,7 @@ class EmbeddedBroker:
     version of Apache Kafka. With `security_protocol`, and `sasl_mechanism` and `users` for SASL, its listener has
     certificates and users of its own; `client_settings`, `java_properties` and `librdkafka_settings` are for clients.
     Its methods block for milliseconds and work inside a running event loop too. Raises TypeError for a setting that
-    does not exist, ConfigError for a value that it cannot have.
+    does not exist, SettingsError for a value that it cannot have.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class EmbeddedBroker:
         users: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
-        self._settings = {_name(name): _text(value) for name, value in settings.items()}
+        self._settings = {_name(name): value_text(value) or "" for name, value in settings.items()}
         self._secured: SecuredListener | None = None
         if security_protocol is not None:
             self._secure(security_protocol, sasl_mechanism, users, host)
@@ -59,10 +60,7 @@ class EmbeddedBroker:
         if compatible is not None:
             self._settings["kohort.compatible"] = compatible
         for name in self._settings:
-            try:
-                find_broker_setting(name)
-            except ConfigError as unknown:
-                raise TypeError(f"EmbeddedBroker: {unknown}") from None
+            find_broker_setting(name)
         if isinstance(port, bool) or not isinstance(port, int):
             raise TypeError(f"EmbeddedBroker: port={port!r} is no whole number")
         if isinstance(assignors, str):
@@ -141,7 +139,7 @@ class EmbeddedBroker:
             raise
         # Where it listens is kept for the next start.
         self._port = self.broker.address[1]
-        self._settings["listeners"] = _text(self.broker.config.listeners)
+        self._settings["listeners"] = value_text(self.broker.config.listeners) or ""
         return self
 
     def stop(self) -> None:
@@ -212,9 +210,3 @@ def _remove(data_dir: str, process: int) -> None:
 def _name(argument: str) -> str:
     """Return the setting that an argument names: with underscores for dots, or as it is where it has dots."""
     return argument if "." in argument else argument.replace("_", ".")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from kohort.extras import install_command
-from kohort.node.configuration.config import ConfigError
+from kohort.model.setting import SettingsError
 
 try:
     import jwt
@@ -41,14 +41,14 @@ RETRY_S = 10.0
 
 
 class JsonWebKeys:
-    """The keys of one issuer. Raises ConfigError where they cannot be read from a file, or no library is installed."""
+    """The keys of one issuer. Raises SettingsError for a file that cannot be read, and where a library is missing."""
 
     def __init__(self, url: str, refresh_ms: int) -> None:
         if jwt is None:
-            raise ConfigError(f"OAUTHBEARER needs a library for tokens: {install_command('security')}")
+            raise SettingsError(f"OAUTHBEARER needs a library for tokens: {install_command('security')}")
         parts = urlsplit(url)
         if parts.scheme not in ("file", "http", "https"):
-            raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: expected https://… or file:///PATH")
+            raise SettingsError(f"sasl.oauthbearer.jwks.endpoint.url={url}: expected https://… or file:///PATH")
         self._url = url
         self._path = url2pathname(parts.path) if parts.scheme == "file" else None
         self._refresh_s = refresh_ms / 1000
@@ -60,7 +60,7 @@ class JsonWebKeys:
             try:
                 self._read()
             except (OSError, ValueError) as error:
-                raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={url}: {_why(error)}") from None
+                raise SettingsError(f"sasl.oauthbearer.jwks.endpoint.url={url}: {_why(error)}") from None
 
     def claims(self, token: str) -> Mapping[str, Any]:
         """Return the claims of a token. Raises ValueError where its signature is not that of a known key."""

@@ -35,7 +35,7 @@ class ClientSettings(TypedDict, total=False):
 
 
 class SecuredListener:
-    """One listener; its files are in `directory`. Raises TypeError, and ConfigError without the extra [security]."""
+    """One listener; its files are in `directory`. Raises TypeError, and SettingsError without the extra [security]."""
 
     def __init__(
         self,

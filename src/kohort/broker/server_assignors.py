@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from kohort.assign.server.catalog import BUILT_IN, KAFKAS_CLASSES, as_server_assignor, server_assignors
 from kohort.assign.server.spec import ServerAssignor
-from kohort.node.configuration.config import ConfigError
+from kohort.model.setting import SettingsError
 
 ENTRY_POINTS = "kohort.server_assignors"
 
@@ -19,14 +19,14 @@ ENTRY_POINTS = "kohort.server_assignors"
 def load_assignors(names: Iterable[str], own: Iterable[object] = ()) -> dict[str, ServerAssignor]:
     """Return assignors by the names that members ask for, the default first: `names`, then a program's own.
 
-    `own` holds names too, or assignors and functions themselves. Raises ConfigError with advice.
+    `own` holds names too, or assignors and functions themselves. Raises SettingsError with advice.
     """
     found: dict[str, ServerAssignor] = {}
     source: dict[str, object] = {}
     for each in (*names, *own):
         assignor = _named(each) if isinstance(each, str) else _usable(each, getattr(each, "__name__", repr(each)))
         if source.setdefault(assignor.name, each) != each:
-            raise ConfigError(
+            raise SettingsError(
                 f"two assignors are named {assignor.name!r}: {source[assignor.name]} and {each}; members ask for one by"
                 " its name, so give yours another"
             )
@@ -49,17 +49,19 @@ def _from_module(place: str) -> ServerAssignor:
     except ModuleNotFoundError as error:
         missing = error.name or module_name
         if not (module_name == missing or module_name.startswith(f"{missing}.")):
-            raise ConfigError(f"cannot load the assignor {place}: it imports {missing}, which is not there") from error
-        raise ConfigError(
+            raise SettingsError(
+                f"cannot load the assignor {place}: it imports {missing}, which is not there"
+            ) from error
+        raise SettingsError(
             f"cannot load the assignor {place}: there is no module {missing}; install its package, or put its folder on"
             " PYTHONPATH"
         ) from error
     except Exception as error:
-        raise ConfigError(f"cannot load the assignor {place}: importing it raised {_reason(error)}") from error
+        raise SettingsError(f"cannot load the assignor {place}: importing it raised {_reason(error)}") from error
     for part in attribute.split("."):
         if not hasattr(found, part):
             names = ", ".join(sorted(name for name in vars(found) if not name.startswith("_"))) or "nothing"
-            raise ConfigError(f"cannot load the assignor {place}: there is no {attribute!r} in it; it has {names}")
+            raise SettingsError(f"cannot load the assignor {place}: there is no {attribute!r} in it; it has {names}")
         found = getattr(found, part)
     return _usable(found, place)
 
@@ -69,14 +71,14 @@ def _from_entry_point(name: str) -> ServerAssignor:
 
     points = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name not in points:
-        raise ConfigError(
+        raise SettingsError(
             f"there is no server-side assignor {name!r}. Built in: {', '.join(BUILT_IN)}. By installed packages (entry"
             f" points {ENTRY_POINTS}): {', '.join(sorted(points)) or 'none'}. Name your own as MODULE:FUNCTION"
         )
     try:
         found = points[name].load()
     except Exception as error:
-        raise ConfigError(f"cannot load the assignor {name} ({points[name].value}): {_reason(error)}") from error
+        raise SettingsError(f"cannot load the assignor {name} ({points[name].value}): {_reason(error)}") from error
     return _usable(found, name)
 
 
@@ -84,7 +86,7 @@ def _usable(found: object, place: str) -> ServerAssignor:
     try:
         return as_server_assignor(found)
     except Exception as error:
-        raise ConfigError(f"cannot use {place} as an assignor: {_reason(error)}") from error
+        raise SettingsError(f"cannot use {place} as an assignor: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

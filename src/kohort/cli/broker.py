@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kohort.cli.terminal.options import add_json, number, setting, verb
 
@@ -70,13 +70,13 @@ def run(args: argparse.Namespace) -> int:
 
     from kohort.broker.broker import Broker
     from kohort.broker.descriptors import raise_limit
+    from kohort.model.setting import SettingsError
     from kohort.net.event_loop import run as run_loop
-    from kohort.node.configuration.config import ConfigError
 
     level = logging.ERROR if args.quiet else logging.INFO
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        settings = read_settings(args.config) if args.config is not None else {}
+        settings = _of_file(args.config) if args.config is not None else {}
         settings.update(_given(args.set))
         if args.assignor:
             sys.path.insert(0, "")  # as `python -m` does; a console script starts without it
@@ -89,13 +89,13 @@ def run(args: argparse.Namespace) -> int:
             assignors=args.assignor,
             compatible=args.compatible,
         )
-    except ConfigError as error:
+    except SettingsError as error:
         print(f"kohort broker: {error}", file=sys.stderr)
         return 2
     raise_limit()
     try:
         run_loop(_serve(broker, args.json))
-    except ConfigError as error:
+    except SettingsError as error:
         print(f"kohort broker: {error}", file=sys.stderr)
         return 2
     except OSError as error:
@@ -104,14 +104,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _of_file(path: Path) -> dict[str, str]:
+    """Return the settings of a .properties or .toml file. Raises SettingsError."""
+    from kohort.net.settings_files import read_file, texts_of
+
+    is_toml = path.suffix == ".toml"
+    settings = read_file(path, is_toml=is_toml)
+    return texts_of(settings) if is_toml else settings
+
+
 def _given(options: list[tuple[str, str]]) -> dict[str, str]:
-    """Return the settings of the command line. Raises ConfigError."""
-    from kohort.node.configuration.broker_settings import Kind
+    """Return the settings of the command line. Raises SettingsError."""
+    from kohort.model.setting import Kind
+    from kohort.net.settings_files import with_variables
     from kohort.node.configuration.config import find_broker_setting
 
     settings = {}
     for name, text in options:
-        settings[name] = value = _with_variables(name, text)
+        settings[name] = value = with_variables(text, name)
         if value == text and find_broker_setting(name).kind is Kind.PASSWORD:
             print(
                 f"kohort broker: warning: every user of this machine can read {name} in the list of processes: set it"
@@ -119,16 +129,6 @@ def _given(options: list[tuple[str, str]]) -> dict[str, str]:
                 file=sys.stderr,
             )
     return settings
-
-
-def _with_variables(name: str, text: str) -> str:
-    from kohort.client.config_file import with_variables
-    from kohort.node.configuration.config import ConfigError
-
-    try:
-        return with_variables(text)
-    except ValueError as error:
-        raise ConfigError(f"{name}: {error}") from None
 
 
 async def _serve(broker: Broker, is_json: bool) -> None:
@@ -175,41 +175,3 @@ def _reason(error: OSError, broker: Broker, directory: str) -> str:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return f"{host} is not an address of this machine"
     return str(error)
-
-
-def read_settings(path: Path) -> dict[str, str]:
-    """Return the settings of a .properties or .toml file. Raises ConfigError."""
-    import tomllib
-
-    from kohort.node.configuration.config import ConfigError
-
-    try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".toml":
-            return {name: _with_variables(name, value) for name, value in _flat("", tomllib.loads(text))}
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    settings: dict[str, str] = {}
-    for at, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        name, separator, value = line.partition("=" if "=" in line else ":")
-        if not separator:
-            raise ConfigError(f"{path}:{at}: expected KEY=VALUE, found {line!r}")
-        settings[name.strip()] = _with_variables(name.strip(), value.strip())
-    return settings
-
-
-def _flat(prefix: str, table: dict[str, Any]) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
-    for name, value in table.items():
-        if isinstance(value, dict):
-            pairs += _flat(f"{prefix}{name}.", value)
-        elif isinstance(value, bool):
-            pairs.append((prefix + name, str(value).lower()))
-        else:
-            pairs.append((prefix + name, ",".join(map(str, value)) if isinstance(value, list) else str(value)))
-    return pairs

@@ -8,13 +8,13 @@ other settings are left to the program. `${env:NAME}` stands for an environment 
 from __future__ import annotations
 
 import os
-import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
 from kohort.net.sasl import Sasl
+from kohort.net.settings_files import read_properties
 from kohort.wire.jaas import jaas_options
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -61,32 +61,6 @@ def config_from(path: str | os.PathLike[str]) -> Reach:
         return reach(read_properties(Path(path).read_text(encoding="utf-8")))
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
-
-
-def read_properties(text: str) -> dict[str, str]:
-    """Return the lines `name=value`; a line that ends with a backslash goes on in the next. Raises ValueError."""
-    found: dict[str, str] = {}
-    for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        name, equals, value = line.partition("=")
-        if not equals:
-            raise ValueError(f"{line.split()[0]!r}… is no line of the form name=value")
-        found[name.strip()] = with_variables(value.strip())
-    return found
-
-
-def with_variables(value: str) -> str:
-    """Return a value with `${env:NAME}` replaced by the environment variable. Raises ValueError where there is none."""
-    return re.sub(r"\$\{env:(\w+)\}", _variable, value)
-
-
-def _variable(mark: re.Match[str]) -> str:
-    value = os.environ.get(mark[1])
-    if value is None:
-        raise ValueError(f"the environment variable {mark[1]} is not set")
-    return value
 
 
 def reach(properties: Mapping[str, str]) -> Reach:

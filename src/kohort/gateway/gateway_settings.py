@@ -20,6 +20,7 @@ from kohort.gateway.core.fallbacks import FALLBACK_MS
 from kohort.gateway.core.policies import PolicyError, PolicyTable, read_policies
 from kohort.gateway.core.read_budget import MAX_REQUEST_BYTES
 from kohort.gateway.core.rewriting.node_addresses import NODE_ID_MARK
+from kohort.model.setting import SettingsError
 from kohort.net.sasl import Sasl
 
 
@@ -32,10 +33,6 @@ class Mode(StrEnum):
     """Brokers that hold only `__consumer_offsets` advertise the gateway."""
     REWRITE = "rewrite"
     """Brokers stay as they are, and the gateway replaces their addresses by its own."""
-
-
-class SettingsError(ValueError):
-    """A setting cannot be meant as it is; the text is one sentence."""
 
 
 class ClusterSecurity(TypedDict, total=False):

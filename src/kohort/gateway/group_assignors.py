@@ -21,10 +21,10 @@ from kohort.broker.server_assignors import load_assignors
 from kohort.client import Cluster
 from kohort.client.cluster.metadata import ClusterView
 from kohort.gateway.core.edge.assignor_runner import Done, Intended
-from kohort.gateway.gateway_settings import AssignorRow, SettingsError
+from kohort.gateway.gateway_settings import AssignorRow
 from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError
-from kohort.node.configuration.config import ConfigError
+from kohort.model.setting import SettingsError
 from kohort.wire.messages import MetadataRequest
 
 MOST_RUNNING = 64
@@ -131,7 +131,7 @@ class GroupAssignors:
 def _loaded(name: str) -> ServerAssignor:
     try:
         return next(iter(load_assignors([name]).values()))
-    except ConfigError as error:
+    except SettingsError as error:
         raise SettingsError(f"assignors: {error}") from error
 
 

@@ -14,8 +14,9 @@ from itertools import islice
 
 from kohort.client.cluster.metadata import PartitionView, TopicView
 from kohort.gateway.cluster_topology import OFFSETS_TOPIC, ClusterFacts, Endpoint, NodeListeners, matching
-from kohort.gateway.gateway_settings import SettingsError, check_advertised
+from kohort.gateway.gateway_settings import check_advertised
 from kohort.gateway.measure import PREFIX
+from kohort.model.setting import SettingsError
 
 LISTENER = "GATEWAY"
 """The name of the listeners that the plan adds."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 
-from kohort.gateway.gateway_settings import BrokerTls, ListenerTls, SettingsError
+from kohort.gateway.gateway_settings import BrokerTls, ListenerTls
+from kohort.model.setting import SettingsError
 from kohort.net.renewed_context import CertificateError, RenewedContext, load_authority, load_chain
 
 

@@ -14,10 +14,10 @@ from kohort.log.disk import Disk, StorageError
 from kohort.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from kohort.model.errors import KafkaError
 from kohort.model.ids import topic_id_text
+from kohort.model.setting import LONG_MAX, SettingsError, value_text
 from kohort.node.authentication.scram_credentials import ScramCredentials
 from kohort.node.authorization.acls import Acls
-from kohort.node.configuration.broker_settings import LONG_MAX, value_text
-from kohort.node.configuration.config import Config, ConfigError, GroupResourceConfig
+from kohort.node.configuration.config import Config, GroupResourceConfig
 from kohort.node.disk_health import DiskHealth
 from kohort.node.durability import Durability
 from kohort.node.metadata_log import Entry, MetadataLog
@@ -175,7 +175,7 @@ class BrokerState:
             case "broker_config":
                 try:
                     self._config.alter(entry["name"], entry["value"])
-                except ConfigError as error:
+                except SettingsError as error:
                     log.warning("a stored setting is no longer valid: %s", error)
             case "group_config":
                 self.group_configs.apply(entry)
@@ -234,7 +234,7 @@ class GroupConfigs:
         own = self._own.get(group_id) or GroupResourceConfig(self._broker)
         try:
             own.alter(name, text)
-        except ConfigError as error:
+        except SettingsError as error:
             log.warning("a stored setting of group %s is no longer valid: %s", group_id, error)
             return
         if not own.texts:

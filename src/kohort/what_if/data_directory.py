@@ -14,8 +14,9 @@ from kohort.group.migration.migration_plan import Limits, LiveGroup, LiveMember
 from kohort.log.memory_disk import MemoryDisk
 from kohort.model.id_partitions import each
 from kohort.model.ids import TopicPartition, group_partition
+from kohort.model.setting import value_text
 from kohort.node.broker_state import BrokerState
-from kohort.node.configuration.broker_settings import BROKER, value_text
+from kohort.node.configuration.broker_settings import BROKER
 from kohort.node.configuration.config import Config
 from kohort.node.durability import Durability
 from kohort.node.groups.coordinator import OFFSETS_TOPIC

@@ -41,9 +41,9 @@ from kohort.model.assignment import Assignment, Partitions, by_topic
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.setting import INT_MAX, SettingsError
 from kohort.model.subscription import Subscription
-from kohort.node.configuration.broker_settings import INT_MAX
-from kohort.node.configuration.config import Config, ConfigError
+from kohort.node.configuration.config import Config
 from kohort.node.groups.coordinator import OFFSETS_TOPIC
 from kohort.node.groups.topic_image import NodeTopics
 from kohort.node.node import Node
@@ -357,13 +357,13 @@ def broker_config(facts: Facts) -> Config:
     for kind in ("session.timeout", "heartbeat.interval", "assignment.interval"):
         settings[f"group.consumer.min.{kind}.ms"] = "0" if kind.startswith("assign") else "1"
         settings[f"group.consumer.max.{kind}.ms"] = str(INT_MAX)
-    with suppress(ConfigError):
+    with suppress(SettingsError):
         return Config(settings)
     taken: dict[str, str] = {}
     for name, text in settings.items():
         try:
             Config({**taken, name: text})
-        except ConfigError:
+        except SettingsError:
             continue
         taken[name] = text
     return Config(taken)

@@ -14,7 +14,7 @@ from kohort.assign.server.uniform import UniformAssignor
 from kohort.broker.broker import Broker
 from kohort.broker.server_assignors import ENTRY_POINTS, load_assignors
 from kohort.model.ids import TopicPartition
-from kohort.node.configuration.config import ConfigError
+from kohort.model.setting import SettingsError
 
 OWN = """
 from kohort import TopicPartition, assignor
@@ -86,7 +86,9 @@ def test_an_installed_package_is_asked_for_a_name_that_is_not_built_in(
     points = EntryPoints([EntryPoint("spread", f"{module}:decorated", ENTRY_POINTS)])
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points.select(group=group))
     assert list(load_assignors(["spread"])) == ["to-the-first"]
-    with pytest.raises(ConfigError, match=r"no server-side assignor 'spred'.*packages .*: spread\. .*MODULE:FUNCTION"):
+    with pytest.raises(
+        SettingsError, match=r"no server-side assignor 'spred'.*packages .*: spread\. .*MODULE:FUNCTION"
+    ):
         load_assignors(["spred"])
 
 
@@ -102,7 +104,7 @@ def test_an_installed_package_is_asked_for_a_name_that_is_not_built_in(
     ],
 )
 def test_what_cannot_be_used_is_refused_with_what_to_do(module: str, place: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message.replace("MODULE", module))):
+    with pytest.raises(SettingsError, match=re.escape(message.replace("MODULE", module))):
         load_assignors(["uniform"], [place.replace("MODULE", module)])
 
 
@@ -119,7 +121,7 @@ def test_a_module_that_cannot_be_imported_is_reported_with_the_reason(
     name = f"broken_{len(text)}"
     (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(SettingsError, match=message):
         load_assignors([f"{name}:fair"])
 
 

@@ -11,7 +11,8 @@ import pytest
 from kohort.cli.gateway.gateway_run import settings_from
 from kohort.cli.main import parser_for
 from kohort.cli.terminal.options import resolve_cluster
-from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, ListenerTls, SettingsError
+from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, ListenerTls
+from kohort.model.setting import SettingsError
 
 OF_THE_COMMAND = {"help", "bootstrap_server", "command_config", "config", "json", "quiet"}
 POLICIES = {"park", "observe", "off"}

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.client.config_file import config_from, reach, read_properties
+from kohort.client.config_file import config_from, reach
 from kohort.net.sasl import Sasl
+from kohort.net.settings_files import read_properties
 
 JAVA = """
 # as Kafka's tools take it

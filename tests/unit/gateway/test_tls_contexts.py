@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.gateway.gateway_settings import BrokerTls, ListenerTls, SettingsError
+from kohort.gateway.gateway_settings import BrokerTls, ListenerTls
 from kohort.gateway.tls_contexts import broker_context, listener_context
+from kohort.model.setting import SettingsError
 
 
 def test_files_that_hold_no_certificate_are_named(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import logging
 import pytest
 from tests.unit.node.desk import Desk
 
-from kohort.node.configuration.config import Config, ConfigError
+from kohort.model.setting import SettingsError
+from kohort.node.configuration.config import Config
 from kohort.node.connection_limit import ConnectionLimit
 
 
@@ -34,7 +35,7 @@ def test_a_changed_number_holds_for_new_connections() -> None:
 
 @pytest.mark.parametrize("text", ["192.0.2.1", "192.0.2.1:", "192.0.2.1:x", ":5", "a:1,b"])
 def test_an_override_without_a_number_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="expected ADDRESS:NUMBER, …"):
+    with pytest.raises(SettingsError, match="expected ADDRESS:NUMBER, …"):
         Config({"max.connections.per.ip.overrides": text})
 
 

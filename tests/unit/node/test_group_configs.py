@@ -10,8 +10,9 @@ from tests.unit.node.test_configs_apis import DELETE, SET, alter, describe, valu
 
 from kohort.group.coordinator_settings import GroupConfig
 from kohort.model.errors import ErrorCode
+from kohort.model.setting import SettingsError
 from kohort.node.configuration.broker_settings import GROUP
-from kohort.node.configuration.config import Config, ConfigError
+from kohort.node.configuration.config import Config
 from kohort.wire.messages import AlterConfigsRequest, ListConfigResourcesRequest
 
 GROUP_TYPE = 32
@@ -120,7 +121,7 @@ def test_groups_with_settings_are_listed_and_alter_configs_replaces_them() -> No
 def test_broker_whose_settings_of_groups_contradict_each_other_does_not_start(
     settings: dict[str, str], sentence: str
 ) -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(SettingsError) as refused:
         Config(settings)
     assert sentence in str(refused.value)
 

@@ -21,6 +21,7 @@ from kohort.cli.fleet.fleet_session import (
     Stages,
     guarded,
     opened,
+    properties_of,
     require_packages,
     tasks_of,
     writable,
@@ -216,16 +217,8 @@ def inputs_of(given: Sequence[str], properties: str | None) -> list[Input]:
     from kohort.fleet.inputs import WrongInput, parse_inputs
 
     path = properties or os.environ.get(CONFIG_VARIABLE)
-    settings: Mapping[str, str] = {}
-    if path:
-        from kohort.client.config_file import read_properties
-
-        try:
-            settings = read_properties(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise CommandFailed(f"{path}: {error}", USAGE) from None
     try:
-        return parse_inputs(given, settings)
+        return parse_inputs(given, properties_of(path or None))
     except (WrongInput, ValueError) as wrong:
         raise CommandFailed(str(wrong), USAGE) from None
 

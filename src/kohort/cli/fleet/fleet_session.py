@@ -60,7 +60,7 @@ def opened(args: argparse.Namespace, *, must_hold: bool) -> Tables:
     try:
         from kohort.fleet.tables import Tables
 
-        tables = Tables(args.tables, storage_options(args.storage_config), run=getattr(args, "of_run", None))
+        tables = Tables(args.tables, properties_of(args.storage_config), run=getattr(args, "of_run", None))
     except ImportError as missing:
         raise needs_packages(missing) from None
     if must_hold and not tables.run:
@@ -69,14 +69,14 @@ def opened(args: argparse.Namespace, *, must_hold: bool) -> Tables:
     return tables
 
 
-def storage_options(path: str | None) -> dict[str, str]:
-    """Return the options of an object store in a file of properties. Raises CommandFailed for one that is none."""
-    from kohort.client.config_file import read_properties
+def properties_of(path: str | None) -> dict[str, str]:
+    """Return the properties in a file, none without one. Raises CommandFailed for one that is none."""
+    from kohort.net.settings_files import read_file
 
     try:
-        return {} if path is None else dict(read_properties(Path(path).read_text(encoding="utf-8")))
+        return {} if path is None else read_file(Path(path), is_toml=False)
     except ValueError as error:
-        raise CommandFailed(f"{path}: {error}", USAGE) from None
+        raise CommandFailed(str(error), USAGE) from None
 
 
 def needs_packages(missing: ImportError) -> CommandFailed:

@@ -151,8 +151,8 @@ def run(args: argparse.Namespace) -> int:
     from kohort.gateway.cluster_topology import TopologyError
     from kohort.gateway.core.policies import PolicyError
     from kohort.gateway.gateway_server import ListenFailed
-    from kohort.gateway.gateway_settings import SettingsError
     from kohort.model.errors import KafkaError
+    from kohort.model.setting import SettingsError
     from kohort.net.event_loop import run as run_loop
 
     _log_to_stderr(is_json=args.json, is_quiet=args.quiet)
@@ -177,7 +177,8 @@ def run(args: argparse.Namespace) -> int:
 def settings_from(args: argparse.Namespace) -> GatewaySettings:
     """Return the settings of a command line and of the file that it names. Raises SettingsError, PolicyError."""
     from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
-    from kohort.gateway.gateway_settings import GatewaySettings, SettingsError, read_settings, read_settings_file
+    from kohort.gateway.gateway_settings import GatewaySettings, read_settings, read_settings_file
+    from kohort.model.setting import SettingsError
 
     settings: dict[str, Any] = read_settings_file(args.config) if args.config is not None else {}
     rows = tuple(Policy(groups=groups, treatment=Treatment(treatment)) for treatment, groups in args.policies or ())

@@ -14,10 +14,11 @@ from typing import Any
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
+from kohort.model.setting import value_text
 from kohort.node.apis.context import ApiContext
 from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
-from kohort.node.configuration.broker_settings import TOPIC, value_text
+from kohort.node.configuration.broker_settings import TOPIC
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import INTERNAL, Topic

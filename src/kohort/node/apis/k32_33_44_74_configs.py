@@ -15,22 +15,14 @@ from typing import Any, NamedTuple
 from kohort.log.disk import StorageError
 from kohort.model.acl import CLUSTER_NAME, ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.setting import Kind, Setting, SettingsError, Table, value_text
 from kohort.node.apis.context import ApiContext
 from kohort.node.authorization import api_checks
 from kohort.node.authorization.api_checks import Check
 from kohort.node.broker_state import group_config_entries
 from kohort.node.client_connection import Request
-from kohort.node.configuration.broker_settings import BROKER, GROUP, Kind, Setting, value_text
-from kohort.node.configuration.config import (
-    Config,
-    ConfigError,
-    GroupResourceConfig,
-    ResourceConfig,
-    Source,
-    TopicConfig,
-    find,
-    parse_value,
-)
+from kohort.node.configuration.broker_settings import BROKER, GROUP
+from kohort.node.configuration.config import Config, GroupResourceConfig, ResourceConfig, Source, TopicConfig
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.internal_topics import check_internal
@@ -57,7 +49,7 @@ class Resource(NamedTuple):
 
     kind: int
     name: str
-    table: Mapping[str, Setting[Any]]
+    table: Table
     config: Config | ResourceConfig
 
     @property
@@ -68,7 +60,7 @@ class Resource(NamedTuple):
         return {name: value_text(value) or "" for name, value in self.config.dynamic.items()}
 
     def check(self, changes: Changes) -> None:
-        """Raise ConfigError when the changes cannot all be made together."""
+        """Raise SettingsError when the changes cannot all be made together."""
         draft: Config | ResourceConfig
         if isinstance(self.config, Config):
             draft = Config({name: value_text(value) or "" for name, value in self.config.static.items()})
@@ -140,7 +132,7 @@ def _alter_each(
             resource.check(changes)
             if not message.validate_only:
                 resource.alter(context, changes, request.now_ms)
-        except ConfigError as error:
+        except SettingsError as error:
             result.error_code, result.error_message = ErrorCode.INVALID_CONFIG, str(error)
         except (KafkaError, StorageError) as error:
             set_error(result, error)
@@ -150,11 +142,11 @@ def _alter_each(
 
 
 def _checked_value(resource: Resource, name: str, value: str | None) -> str:
-    """Return a value that a setting may have. Raises ConfigError, KafkaError."""
-    setting = find(resource.table, name)
+    """Return a value that a setting may have. Raises SettingsError, KafkaError."""
+    setting = resource.table.find(name)
     if value is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for {name}.")
-    parse_value(setting, value)
+    setting.parse(value)
     return value
 
 
@@ -252,7 +244,7 @@ def _single_changes(resource: Resource, asked: IncrementalAlterConfigsRequest.Re
 
 
 def _new_value(resource: Resource, config: IncrementalAlterConfigsRequest.Resource.Config) -> str | None:
-    setting = find(resource.table, config.name)
+    setting = resource.table.find(config.name)
     if config.config_operation == DELETE:
         return None
     if config.config_operation == SET:

@@ -6,92 +6,31 @@ value comes from is not known here. The text of a setting that is accepted only 
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from enum import Enum
-from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, overload
+from typing import Any, Literal, get_args
 
-INT_MAX = (1 << 31) - 1
-LONG_MAX = (1 << 63) - 1
+from kohort.model.setting import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    INT_MAX,
+    LIST,
+    LONG,
+    LONG_MAX,
+    PASSWORD,
+    STRING,
+    Names,
+    Setting,
+    Value,
+    attributes,
+)
+
 DOUBLE_MAX = 1.7976931348623157e308
 HOUR_MS = 3_600_000
 KAFKA_4_3 = "kafka-4.3"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
-Names = tuple[str, ...]
 TimestampType = Literal["CreateTime", "LogAppendTime"]
-Value = str | int | float | bool | Names | None
-ValueT = TypeVar("ValueT", bound=Value)
 
-
-class Kind(Enum):
-    """The type of a setting: its name in sentences and its number in DescribeConfigs."""
-
-    BOOLEAN = ("a boolean (true or false)", 1)
-    STRING = ("a string", 2)
-    INT = ("an int", 3)
-    LONG = ("a long", 5)
-    DOUBLE = ("a number", 6)
-    LIST = ("a list (comma-separated)", 7)
-    PASSWORD = ("a password", 9)
-
-    def __init__(self, noun: str, code: int) -> None:
-        self.noun = noun
-        self.code = code
-
-
-class Configuration(Protocol):
-    """Values by Kafka's names of settings."""
-
-    def get(self, name: str) -> Any:
-        """Return the value in force of a setting."""
-
-
-@dataclass(eq=False)
-class Setting(Generic[ValueT]):
-    """One setting. As an attribute of a configuration it is the value in force there.
-
-    `choices` are its values, or the items that a list may have; any where there are none. `is_dynamic`: it can change
-    while the broker runs. `compatible` is another default, where `kohort.compatible` is `kafka-4.3`. `broker_names`, of
-    a topic's or a group's setting, are the broker's settings that give its default: the first that is set wins. Each
-    item of a list matches `pattern`, if there is one, which the beginning of the text explains.
-    """
-
-    kind: Kind
-    default: ValueT
-    doc: str
-    low: float | None = None
-    high: float | None = None
-    _: KW_ONLY
-    choices: Names = ()
-    is_dynamic: bool = False
-    compatible: ValueT | None = None
-    broker_names: Names = ()
-    pattern: str = ""
-    name: str = ""
-
-    def __set_name__(self, owner: type, attribute: str) -> None:
-        self.name = attribute.replace("_", ".")
-
-    @overload
-    def __get__(self, configuration: None, owner: type) -> Setting[ValueT]: ...
-    @overload
-    def __get__(self, configuration: Configuration, owner: type) -> ValueT: ...
-    def __get__(self, configuration: Configuration | None, owner: type) -> Any:
-        return self if configuration is None else configuration.get(self.name)
-
-
-def value_text(value: Value) -> str | None:
-    """Return a value as Kafka writes it in DescribeConfigs."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return str(value).upper().replace("E+", "E")  # 1.0E10, as Java writes it
-    return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-BOOLEAN, STRING, INT, LONG, DOUBLE, LIST, PASSWORD = Kind
 _STORED = "Accepted and stored for tools; has no effect on one broker."
 _CLEANUP = ("delete", "compact")
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -291,7 +230,8 @@ class BrokerSettings(ListenerSettings):
     max_connections_per_ip = _int(INT_MAX,
         "How many connections are open at once from one address; others are closed.", 0, is_dynamic=True)
     max_connections_per_ip_overrides = Setting[Names](LIST, (),
-        "ADDRESS:NUMBER,…: the same for single addresses.", is_dynamic=True, pattern=r".+:\d{1,9}")
+        "ADDRESS:NUMBER,…: the same for single addresses.", is_dynamic=True, pattern=r".+:\d{1,9}",
+        expected="ADDRESS:NUMBER, …")
     max_connection_creation_rate = _int(INT_MAX,
         "How many connections are accepted in a second; others wait.", 1, is_dynamic=True)
     fetch_max_bytes = _int(57_671_680, "The most that one Fetch answers, its first batch excepted.", 1024)
@@ -390,7 +330,7 @@ class BrokerSettings(ListenerSettings):
     offsets_topic_replication_factor = _int(1, "Replication factor of __consumer_offsets; one broker holds one.", 1, 1)
     kohort_offsets_load_ignore = Setting[Names](LIST, (),
         "PARTITION@OFFSET,…: records of __consumer_offsets to go on without where they cannot be read.",
-        pattern=r"\d+@\d+")
+        pattern=r"\d+@\d+", expected="PARTITION@OFFSET, …")
     transaction_state_log_num_partitions = _int(50, "Partitions of __transaction_state, when it is created.", 1)
     transaction_state_log_segment_bytes = _int(104_857_600, "Segment size of __transaction_state.", 1)
     transaction_state_log_replication_factor = _int(1,
@@ -453,15 +393,10 @@ class GroupSettings:
     consumer_session_timeout_ms: Setting[int] = _default_from(BrokerSettings.group_consumer_session_timeout_ms)
 
 
-def _by_name(definitions: type) -> dict[str, Setting[Any]]:
-    classes = definitions.__mro__
-    return {each.name: each for cls in classes for each in vars(cls).values() if isinstance(each, Setting)}
-
-
-LISTENER = _by_name(ListenerSettings)
-BROKER = _by_name(BrokerSettings)
-TOPIC = _by_name(TopicSettings)
-GROUP = _by_name(GroupSettings)
+LISTENER = attributes("a listener", ListenerSettings)
+BROKER = attributes("the broker", BrokerSettings)
+TOPIC = attributes("a topic", TopicSettings)
+GROUP = attributes("a group", GroupSettings)
 
 COMPATIBLE = {name: setting.compatible for name, setting in BROKER.items() if setting.compatible is not None}
 """The defaults where `kohort.compatible` names Apache Kafka 4.3, of the settings that have another one there."""

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from kohort.model.principal import Principal
+from kohort.model.setting import HIDDEN, Setting, SettingsError, Table, Value, refused
 from kohort.node.configuration.broker_settings import (
     BROKER,
     COMPATIBLE,
@@ -25,16 +26,9 @@ from kohort.node.configuration.broker_settings import (
     UNIT_MS,
     BrokerSettings,
     GroupSettings,
-    Kind,
     ListenerSettings,
-    Setting,
     TopicSettings,
-    Value,
 )
-
-
-class ConfigError(ValueError):
-    """A setting is unknown or its value is refused; the text is one sentence for the user."""
 
 
 class Source(IntEnum):
@@ -47,71 +41,17 @@ class Source(IntEnum):
     GROUP = 8
 
 
-def parse_value(setting: Setting[Any], text: str) -> Value:
-    """Return the value that `text` has for a setting. Raises ConfigError when it is ill-typed or out of bounds."""
-    text = text.strip()
-    match setting.kind:
-        case Kind.BOOLEAN:
-            if text.lower() not in ("true", "false"):
-                raise _refusal(setting, text)
-            return text.lower() == "true"
-        case Kind.INT | Kind.LONG | Kind.DOUBLE:
-            try:
-                number = float(text) if setting.kind is Kind.DOUBLE else int(text)
-            except ValueError:
-                raise _refusal(setting, text) from None
-            low, high = setting.low, setting.high
-            if number != number or (low is not None and number < low) or (high is not None and number > high):
-                raise _refusal(setting, text)
-            return number
-        case Kind.LIST:
-            items = tuple(item.strip() for item in text.split(",") if item.strip())
-            if setting.choices and not (items and set(items) <= set(setting.choices)):
-                raise _refusal(setting, text)
-            if setting.pattern and not all(re.fullmatch(setting.pattern, item, re.ASCII) for item in items):
-                raise _refusal(setting, text)
-            return items
-    for value in (text, text.lower()):
-        if not setting.choices or value in setting.choices:
-            return value
-    raise _refusal(setting, text)
-
-
-def _refusal(setting: Setting[Any], text: str) -> ConfigError:
-    expected = setting.kind.noun
-    if setting.pattern:
-        expected = f"{setting.doc.partition(',…')[0]}, …"
-    if setting.choices:
-        expected += f" of {', '.join(setting.choices)}" if setting.kind is Kind.LIST else ""
-        if setting.kind is Kind.STRING:
-            expected = f"one of {', '.join(setting.choices)}"
-    elif setting.low is not None and setting.high is not None:
-        expected += f" from {setting.low} to {setting.high}"
-    return ConfigError(f"invalid value {text!r} for {setting.name}: expected {expected}")
-
-
-def find(table: Mapping[str, Setting[Any]], name: str) -> Setting[Any]:
-    """Return the setting of that name. Raises ConfigError, with the nearest name, when there is none."""
-    setting = table.get(name)
-    if setting is not None:
-        return setting
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, table, 1, 0.5)
-    raise ConfigError(f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-
-
 OF_LISTENER = re.compile(rf"listener\.name\.([^.]+)\.((?:{'|'.join(MECHANISMS)})\.)?(.+)", re.IGNORECASE)
 """The name of a setting of one listener: the listener's, the mechanism's where it is given, the setting's."""
 
 
 def find_broker_setting(name: str) -> Setting[Any]:
-    """Return the setting of the broker, or of one of its listeners, by that name. Raises ConfigError."""
+    """Return the setting of the broker, or of one of its listeners, by that name. Raises SettingsError."""
     if of_listener := OF_LISTENER.fullmatch(name):
-        return find(LISTENER, of_listener[3])
+        return LISTENER.find(of_listener[3])
     if name == BrokerSettings.sasl_jaas_config.name:
-        raise ConfigError(f"{name} needs a listener and a mechanism: listener.name.LISTENER.plain.{name}")
-    return find(BROKER, name)
+        raise SettingsError(f"{name} needs a listener and a mechanism: listener.name.LISTENER.plain.{name}")
+    return BROKER.find(name)
 
 
 class Config(BrokerSettings):
@@ -119,7 +59,7 @@ class Config(BrokerSettings):
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
         self.static: dict[str, Value] = {
-            name: parse_value(find_broker_setting(name), text) for name, text in (static or {}).items()
+            name: find_broker_setting(name).parse(text) for name, text in (static or {}).items()
         }
         self.dynamic: dict[str, Value] = {}
         is_compatible = self.static.get("kohort.compatible") == KAFKA_4_3
@@ -143,21 +83,21 @@ class Config(BrokerSettings):
         return Source.STATIC_BROKER if name in self.static else Source.DEFAULT
 
     def alter(self, name: str, text: str | None) -> None:
-        """Set a dynamic setting, or with None return it to its lower layer. Raises ConfigError."""
-        setting = find(BROKER, name)
+        """Set a dynamic setting, or with None return it to its lower layer. Raises SettingsError."""
+        setting = BROKER.find(name)
         if not setting.is_dynamic:
-            raise ConfigError(f"{name} cannot be changed while the broker runs")
+            raise SettingsError(f"{name} cannot be changed while the broker runs")
         if text is None:
             self.dynamic.pop(name, None)
         else:
-            self.dynamic[name] = parse_value(setting, text)
+            self.dynamic[name] = setting.parse(text)
         self._refresh()
 
     def note_static(self, **texts: str) -> None:
         """Record what the process was started with by other means than settings, such as its listener."""
         for name, text in texts.items():
             name = name.replace("_", ".")
-            self.static[name] = parse_value(find(BROKER, name), text)
+            self.static[name] = BROKER.find(name).parse(text)
         self._refresh()
 
     def default_of(self, setting: Setting[Any]) -> Value:
@@ -193,14 +133,14 @@ class Config(BrokerSettings):
     def _check(self) -> None:
         low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
         if low > high:
-            raise ConfigError(f"group.min.session.timeout.ms ({low}) is above group.max.session.timeout.ms ({high})")
+            raise SettingsError(f"group.min.session.timeout.ms ({low}) is above group.max.session.timeout.ms ({high})")
         for name in GROUP:
             self.bounds_of(name)
         if "classic" not in self.group_coordinator_rebalance_protocols:
-            raise ConfigError("group.coordinator.rebalance.protocols must name classic, as in Kafka")
+            raise SettingsError("group.coordinator.rebalance.protocols must name classic, as in Kafka")
         session_ms, interval_ms = self.group_consumer_session_timeout_ms, self.group_consumer_heartbeat_interval_ms
         if session_ms <= interval_ms:
-            raise ConfigError(
+            raise SettingsError(
                 f"group.consumer.session.timeout.ms ({session_ms}) is not above "
                 f"group.consumer.heartbeat.interval.ms ({interval_ms})"
             )
@@ -212,15 +152,15 @@ class Config(BrokerSettings):
             try:
                 Principal.parse(name)
             except ValueError as error:
-                raise ConfigError(f"invalid value for super.users: {error}, separated by semicolons") from error
+                raise SettingsError(f"super.users: {error}, separated by semicolons") from error
 
     def bounds_of(self, name: str) -> tuple[int, int]:
-        """Return from where to where a group's own setting works. Raises ConfigError if the broker's is outside."""
+        """Return from where to where a group's own setting works. Raises SettingsError if the broker's is outside."""
         kind = name.removeprefix("consumer.")
         low_name, high_name, own_name = (f"group.consumer.{bound}{kind}" for bound in ("min.", "max.", ""))
         low, high, own = self.get(low_name), self.get(high_name), self.get(own_name)
         if not low <= own <= high:
-            raise ConfigError(f"{own_name} ({own}) is not between {low_name} ({low}) and {high_name} ({high})")
+            raise SettingsError(f"{own_name} ({own}) is not between {low_name} ({low}) and {high_name} ({high})")
         return low, high
 
 
@@ -229,7 +169,7 @@ def _users(setting: str, text: str | None) -> dict[str, str]:
     for item in filter(None, (text or "").split(",")):
         name, colon, password = item.partition(":")
         if not (name.strip() and colon):
-            raise ConfigError(f"invalid value for {setting}: expected NAME:PASSWORD, separated by commas")
+            raise refused(setting, HIDDEN, "NAME:PASSWORD, separated by commas")
         users[name.strip()] = password
     return users
 
@@ -261,7 +201,7 @@ class ListenerConfig(ListenerSettings):
 class ResourceConfig:
     """The settings of one topic or one group: its own where set, the broker's default elsewhere."""
 
-    table: Mapping[str, Setting[Any]]
+    table: Table
     own_source: Source
 
     def __init__(self, broker: Config, own: Mapping[str, str] | None = None) -> None:
@@ -272,13 +212,13 @@ class ResourceConfig:
             self.alter(name, text)
 
     def alter(self, name: str, text: str | None) -> None:
-        """Set one of the own settings, or with None remove it. Raises ConfigError."""
-        setting = find(self.table, name)
+        """Set one of the own settings, or with None remove it. Raises SettingsError."""
+        setting = self.table.find(name)
         if text is None:
             self.texts.pop(name, None)
             self._own.pop(name, None)
         else:
-            self._own[name] = parse_value(setting, text)
+            self._own[name] = setting.parse(text)
             self.texts[name] = text
 
     def get(self, name: str) -> Any:
@@ -314,8 +254,8 @@ class GroupResourceConfig(ResourceConfig, GroupSettings):
         return max(low, min(high, int(super().get(name))))
 
     def check(self) -> None:
-        """Raise ConfigError when the settings contradict each other."""
+        """Raise SettingsError when the settings contradict each other."""
         session_ms, interval_ms = self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms
         if session_ms <= interval_ms:
             text = f"consumer.session.timeout.ms ({session_ms}) is not above consumer.heartbeat.interval.ms"
-            raise ConfigError(f"{text} ({interval_ms})")
+            raise SettingsError(f"{text} ({interval_ms})")

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kohort.model.principal import ANONYMOUS, Principal
+from kohort.model.setting import SettingsError, listed, refused
 from kohort.node.configuration.broker_settings import MECHANISMS
-from kohort.node.configuration.config import OF_LISTENER, Config, ConfigError, ListenerConfig
+from kohort.node.configuration.config import OF_LISTENER, Config, ListenerConfig
 from kohort.node.configuration.principal_mapping import PrincipalMapping
 from kohort.wire.distinguished_names import subject
 from kohort.wire.jaas import jaas_options
@@ -96,13 +97,13 @@ def address_text(address: Address) -> str:
 
 
 def listeners_of(config: Config) -> tuple[Listener, ...]:
-    """Return the listeners that settings name, the first of them first. Raises ConfigError."""
+    """Return the listeners that settings name, the first of them first. Raises SettingsError."""
     bound = _endpoints("listeners", config.listeners)
     if not bound:
-        raise ConfigError("listeners is empty: expected NAME://HOST:PORT")
+        raise SettingsError("listeners is empty: expected NAME://HOST:PORT")
     advertised = _endpoints("advertised.listeners", config.advertised_listeners or (), default=next(iter(bound)))
     if strange := advertised.keys() - bound.keys():
-        raise ConfigError(f"advertised.listeners names {', '.join(sorted(strange))}, which listeners does not")
+        raise SettingsError(f"advertised.listeners names {', '.join(sorted(strange))}, which listeners does not")
     protocols = _protocols(config, bound)
     _check_names(config, bound)
     found = []
@@ -111,7 +112,7 @@ def listeners_of(config: Config) -> tuple[Listener, ...]:
         try:
             mapping = PrincipalMapping(settings.ssl_principal_mapping_rules)
         except ValueError as error:
-            raise ConfigError(f"invalid value for ssl.principal.mapping.rules: {error}") from None
+            raise SettingsError(f"ssl.principal.mapping.rules: {error}") from None
         found.append(Listener(name, protocols[name], address, settings, advertised.get(name, address), mapping))
         _check_mechanisms(found[-1])
     return tuple(found)
@@ -122,10 +123,10 @@ def _endpoints(setting: str, texts: Iterable[str], default: str = "PLAINTEXT") -
     for text in texts:
         match = _ENDPOINT.fullmatch(text)
         if match is None or int(match[3]) > 65535:
-            raise ConfigError(f"invalid value {text!r} for {setting}: expected NAME://HOST:PORT, such as SSL://:9093")
+            raise refused(setting, text, "NAME://HOST:PORT, such as SSL://:9093")
         name = (match[1] or default).upper()
         if name in found:
-            raise ConfigError(f"{setting} names {name} twice: give one a name of its own, and its protocol in"
+            raise SettingsError(f"{setting} names {name} twice: give one a name of its own, and its protocol in"
                               " listener.security.protocol.map")  # fmt: skip
         found[name] = (match[2].strip("[]"), int(match[3]))
     return found
@@ -137,13 +138,10 @@ def _protocols(config: Config, names: Iterable[str]) -> dict[str, str]:
     for text in config.listener_security_protocol_map or ():
         name, _, protocol = text.upper().partition(":")
         if protocol not in PROTOCOLS:
-            raise ConfigError(
-                f"invalid value {text!r} for listener.security.protocol.map: expected NAME:PROTOCOL, with"
-                f" {', '.join(PROTOCOLS)}"
-            )
+            raise refused("listener.security.protocol.map", text, f"NAME:PROTOCOL, with {listed(PROTOCOLS)}")
         known[name] = protocol
     if strange := [name for name in names if name not in known]:
-        raise ConfigError(
+        raise SettingsError(
             f"listeners names {strange[0]}, which is no security protocol: add {strange[0]}:PROTOCOL to"
             f" listener.security.protocol.map, with {', '.join(PROTOCOLS)}"
         )
@@ -155,24 +153,24 @@ def _protocols(config: Config, names: Iterable[str]) -> dict[str, str]:
 
 
 def _check_mechanisms(listener: Listener) -> None:
-    """Raise ConfigError where a listener offers a mechanism by which no client can log in."""
+    """Raise SettingsError where a listener offers a mechanism by which no client can log in."""
     if "PLAIN" in listener.mechanisms and not listener.plain_users:
-        raise ConfigError(
+        raise SettingsError(
             f"listener {listener.name} offers PLAIN and has no users: set kohort.sasl.plain.users, or"
             f" listener.name.{listener.name.lower()}.plain.sasl.jaas.config"
         )
     if "OAUTHBEARER" in listener.mechanisms and listener.bearer.sasl_oauthbearer_jwks_endpoint_url is None:
-        raise ConfigError(
+        raise SettingsError(
             f"listener {listener.name} offers OAUTHBEARER and has no keys: set sasl.oauthbearer.jwks.endpoint.url"
         )
 
 
 def _check_names(config: Config, names: Iterable[str]) -> None:
-    """Raise ConfigError where a setting is meant for a listener that there is not."""
+    """Raise SettingsError where a setting is meant for a listener that there is not."""
     known = {name.lower() for name in names}
     for setting in config.static:
         if (own := OF_LISTENER.fullmatch(setting)) and own[1] not in known:
-            raise ConfigError(
+            raise SettingsError(
                 f"{setting} is for a listener {own[1]!r}, and there is none: listeners has"
                 f" {', '.join(sorted(known))} (in lower case)"
             )

@@ -6,7 +6,8 @@ retention, or with batches so small that no record of a group fits.
 
 from __future__ import annotations
 
-from kohort.node.configuration.config import ConfigError, TopicConfig
+from kohort.model.setting import SettingsError
+from kohort.node.configuration.config import TopicConfig
 
 COORDINATED = frozenset({"__consumer_offsets", "__transaction_state"})
 
@@ -18,17 +19,21 @@ _REFUSED = ("retention.ms", "retention.bytes", "message.timestamp.type")
 
 
 def check_internal(name: str, config: TopicConfig) -> None:
-    """Raise ConfigError where the settings of a topic would take away what its coordinator needs."""
+    """Raise SettingsError where the settings of a topic would take away what its coordinator needs."""
     if name not in COORDINATED:
         return
     if config.cleanup_policy != ("compact",):
         policy = ",".join(config.cleanup_policy)
-        raise ConfigError(f"cleanup.policy={policy} of {name} would delete the state of its coordinator: it is compact")
+        raise SettingsError(
+            f"cleanup.policy={policy} of {name} would delete the state of its coordinator: it is compact"
+        )
     for refused in _REFUSED:
         if refused in config.texts:
-            raise ConfigError(
+            raise SettingsError(
                 f"{refused} of {name} cannot be set: the topic is compacted, and keeps its coordinator's state"
             )
     for setting, least in (("max.message.bytes", SMALLEST_BATCH), ("segment.bytes", SMALLEST_SEGMENT)):
         if setting in config.texts and config.get(setting) < least:
-            raise ConfigError(f"{setting}={config.get(setting)} of {name} is less than its coordinator needs, {least}")
+            raise SettingsError(
+                f"{setting}={config.get(setting)} of {name} is less than its coordinator needs, {least}"
+            )

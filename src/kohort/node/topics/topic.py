@@ -11,7 +11,7 @@ from kohort.log.disk import Disk, StorageError
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import Appended, PartitionLog
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.configuration.broker_settings import LONG_MAX
+from kohort.model.setting import LONG_MAX
 from kohort.node.configuration.config import Config, TopicConfig
 from kohort.node.disk_health import DiskHealth
 from kohort.node.durability import Durability, Waiter

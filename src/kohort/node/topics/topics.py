@@ -17,7 +17,8 @@ from kohort.log import checkpoints
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
-from kohort.node.configuration.config import ConfigError, TopicConfig
+from kohort.model.setting import SettingsError
+from kohort.node.configuration.config import TopicConfig
 from kohort.node.metadata_log import DIRECTORY, Entry, MetadataLog
 from kohort.node.topics.topic import INTERNAL, Partition, Storage, Topic
 
@@ -109,7 +110,7 @@ class Topics:
             self.check_room(partitions)
         try:
             TopicConfig(self._config, configs)
-        except ConfigError as error:
+        except SettingsError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
     def create(

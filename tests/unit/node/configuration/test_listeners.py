@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.node.configuration.config import Config, ConfigError
+from kohort.model.setting import SettingsError
+from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import Listener, listeners_of
 
 
@@ -28,7 +29,7 @@ def test_a_listener_is_a_name_with_host_and_port(text: str, name: str, address: 
 
 @pytest.mark.parametrize("text", ["h", "h:port", "h:65536", "SSL://", "://h:1", "::1:9092"])
 def test_a_listener_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="expected NAME://HOST:PORT"):
+    with pytest.raises(SettingsError, match="expected NAME://HOST:PORT"):
         listeners(text)
 
 
@@ -49,7 +50,7 @@ def test_a_name_of_ones_own_has_the_protocol_that_the_map_gives_it() -> None:
         ({"listeners": "A://:1"}, "listeners names A, which is no security protocol"),
         ({"listeners": "SSL://:1,SSL://:2"}, "listeners names SSL twice"),
         ({"listeners": " "}, "listeners is empty"),
-        ({"listener.security.protocol.map": "A:TLS"}, "invalid value 'A:TLS' for listener.security.protocol.map"),
+        ({"listener.security.protocol.map": "A:TLS"}, "listener.security.protocol.map='A:TLS': expected NAME:PROTOCOL"),
         ({"advertised.listeners": "SSL://h:1"}, "advertised.listeners names SSL, which listeners does not"),
         ({"listener.name.sasl_ssl.ssl.client.auth": "none"}, "is for a listener 'sasl_ssl', and there is none"),
         ({"listener.name.plaintext.ssl.client.aut": "none"}, "did you mean 'ssl.client.auth'"),
@@ -59,7 +60,7 @@ def test_a_name_of_ones_own_has_the_protocol_that_the_map_gives_it() -> None:
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, str], reason: str) -> None:
-    with pytest.raises(ConfigError, match=reason):
+    with pytest.raises(SettingsError, match=reason):
         listeners_of(Config(settings))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.node.configuration.config import Config, ConfigError
+from kohort.model.setting import SettingsError
+from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import listeners_of
 from kohort.node.configuration.principal_mapping import PrincipalMapping
 
@@ -34,5 +35,5 @@ def test_a_name_without_a_rule_is_refused() -> None:
 
 @pytest.mark.parametrize("rules", ["RULE:a/b", "RULE:(/b/", "default", "RULE:a/b/X", "DEFAULT DEFAULT", "RULE:a/b/L x"])
 def test_rules_that_are_none_are_refused_at_the_start(rules: str) -> None:
-    with pytest.raises(ConfigError, match=r"invalid value for ssl\.principal\.mapping\.rules"):
+    with pytest.raises(SettingsError, match=r"ssl\.principal\.mapping\.rules"):
         listeners_of(Config({"ssl.principal.mapping.rules": rules}))

@@ -14,7 +14,8 @@ from kohort.log.memory_disk import MemoryFile
 from kohort.log.offsets_topic import record_of
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.node.configuration.config import Config, ConfigError
+from kohort.model.setting import SettingsError
+from kohort.node.configuration.config import Config
 from kohort.node.groups import offsets_partition
 from kohort.node.node import Node
 from kohort.wire.record_batches import Record, encode_batch
@@ -92,7 +93,7 @@ def test_record_that_cannot_follow_on_the_others_is_as_bad_as_one_that_cannot_be
 
 @pytest.mark.parametrize("places", ["3", "3@", "@4", "a@4", "3@-1", "3@4,5", "3@4@5"])
 def test_place_that_is_none_is_refused_at_the_start(places: str) -> None:
-    with pytest.raises(ConfigError, match="expected PARTITION@OFFSET"):
+    with pytest.raises(SettingsError, match="expected PARTITION@OFFSET"):
         Config({"kohort.offsets.load.ignore": places})
 
 

@@ -1,0 +1,345 @@
+"""One setting: its type, bounds, unit and text; how its value is read, and the one sentence that refuses another.
+
+A value comes as text (properties, environment, Spark options, AlterConfigs: `parse`) or as a value of Python (keywords,
+TOML: `check`). A setting is an attribute of a configuration with layers (`Setting` itself), or a field of a frozen
+dataclass (`setting`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
+from enum import Enum
+from inspect import iscoroutinefunction
+from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, overload
+
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+
+Names = tuple[str, ...]
+Value = str | int | float | bool | Names | None
+ValueT = TypeVar("ValueT")
+
+_UNITS = {"ms": "milliseconds", "bytes": "bytes", "seconds": "seconds", "minutes": "minutes", "hours": "hours"}
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(rf"(\d{{1,15}})\s*({'|'.join(_UNITS_MS)})?")
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_LONGEST_SHOWN = 80
+_MANY = 40
+_LONGEST_TEXT = 2**15 - 1
+"""The longest text in bytes that Kafka's messages carry."""
+
+
+class SettingsError(ValueError):
+    """A setting is unknown or its value is refused; the text is one sentence for the user."""
+
+
+class WrongSetting(SettingsError, TypeError):
+    """There is no such setting, or its value is of another type: of Python's errors this is a TypeError."""
+
+
+class Kind(Enum):
+    """The type of a setting: its name in sentences, and its number in DescribeConfigs if Kafka has it."""
+
+    BOOLEAN = ("true or false", 1)
+    STRING = ("a str", 2)
+    INT = ("a whole number", 3)
+    LONG = ("a whole number", 5)
+    DOUBLE = ("a number", 6)
+    LIST = ("a list", 7)
+    PASSWORD = ("a str", 9)
+    DURATION = ("a time such as 500ms, 10s, 15m or 2h", 0)
+    FUNCTION = ("a function", 0)
+    OBJECT = ("an object", 0)
+
+    def __init__(self, noun: str, code: int) -> None:
+        self.noun = noun
+        self.code = code
+
+
+BOOLEAN, STRING, INT, LONG, DOUBLE, LIST, PASSWORD, DURATION, FUNCTION, OBJECT = Kind
+_OF_TYPE = {bool: BOOLEAN, int: INT, float: DOUBLE, str: STRING, tuple: LIST}
+
+
+class Configuration(Protocol):
+    """Values by the names of settings."""
+
+    def get(self, name: str) -> Any:
+        """Return the value in force of a setting."""
+
+
+@dataclass(eq=False)
+class Setting(Generic[ValueT]):
+    """One setting. As an attribute of a configuration it is the value in force there.
+
+    `choices` are its values, or the items that a list may have; any where there are none. Each item of a list matches
+    `pattern`, if there is one. `expected` is what a refusal names in place of the type. `is_dynamic`: it can change
+    while the broker runs. `compatible` is another default, where `kohort.compatible` is `kafka-4.3`. `broker_names`, of
+    a topic's or a group's setting, are the broker's settings that give its default: the first that is set wins.
+    `others` are more names under which it is read. An OBJECT is of type `cls`.
+    """
+
+    kind: Kind
+    default: ValueT
+    doc: str
+    low: float | None = None
+    high: float | None = None
+    _: KW_ONLY
+    choices: tuple[Any, ...] = ()
+    expected: str = ""
+    is_dynamic: bool = False
+    compatible: ValueT | None = None
+    broker_names: Names = ()
+    pattern: str = ""
+    cls: type | None = None
+    others: Names = ()
+    name: str = ""
+    attribute: str = ""
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.name = attribute.replace("_", ".")
+
+    @overload
+    def __get__(self, configuration: None, owner: type) -> Setting[ValueT]: ...
+    @overload
+    def __get__(self, configuration: Configuration, owner: type) -> ValueT: ...
+    def __get__(self, configuration: Configuration | None, owner: type) -> Any:
+        return self if configuration is None else configuration.get(self.name)
+
+    @property
+    def unit(self) -> str:
+        """The unit of a number, which is the last word of its name; empty where it has none."""
+        return _UNITS.get(re.split(r"[._]", self.name)[-1], "") if self.kind in (INT, LONG, DOUBLE) else ""
+
+    def parse(self, text: str) -> Any:
+        """Return the value that a text stands for. Raises SettingsError."""
+        text = text.strip()
+        match self.kind:
+            case Kind.BOOLEAN if text.lower() in ("true", "false"):
+                return text.lower() == "true"
+            case Kind.INT | Kind.LONG if _WHOLE_NUMBER.fullmatch(text) and self._is_within(int(text)):
+                return int(text)
+            case Kind.DOUBLE if (number := _number(text)) is not None and self._is_within(number):
+                return number
+            case Kind.DURATION if found := _DURATION.fullmatch(text.lower()):
+                return int(found[1]) * _UNITS_MS[found[2] or "ms"]
+            case Kind.LIST:
+                items = tuple(item.strip() for item in text.split(",") if item.strip())
+                if self._are_items(items):
+                    return items
+            case Kind.STRING | Kind.PASSWORD:
+                words = {str(word).lower(): word for word in self.choices}
+                if not words or text.lower() in words:
+                    return words.get(text.lower(), text)
+        raise refused(self.name, self._shown(text), self.what)
+
+    def check(self, value: Any) -> Any:
+        """Return a value of Python, or the one that it stands for. Raises SettingsError, WrongSetting."""
+        if value is None and self.default is None:
+            return None
+        if not self._is_of_type(value):
+            raise of_type(self.name, value, self.what, is_secret=self.kind is PASSWORD)
+        match self.kind:
+            case Kind.INT | Kind.LONG | Kind.DURATION:
+                value = value.__index__()
+                is_possible = self._is_within(value)
+            case Kind.DOUBLE:
+                is_possible = self._is_within(value)
+            case Kind.LIST:
+                value = tuple(value)
+                is_possible = self._are_items(value)
+            case _:  # True equals 1, and is no choice where 1 is one
+                is_possible = not self.choices or any(
+                    value == word and type(value) is type(word) for word in self.choices
+                )
+        if not is_possible:
+            raise refused(self.name, self._shown(value), self.what)
+        if self.kind in (STRING, PASSWORD) and isinstance(value, str):
+            check_length(self.name, value)
+        return value
+
+    def _is_of_type(self, value: object) -> bool:
+        match self.kind:
+            case Kind.INT | Kind.LONG | Kind.DURATION:
+                return isinstance(value, SupportsIndex) and not isinstance(value, bool)
+            case Kind.DOUBLE:
+                return isinstance(value, int | float) and not isinstance(value, bool)
+            case Kind.STRING | Kind.PASSWORD:
+                return isinstance(value, str) or bool(self.choices)
+            case Kind.LIST:
+                return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+            case Kind.FUNCTION:
+                if iscoroutinefunction(value):
+                    raise WrongSetting(f"{self.name}={value!r} is async: expected a plain function")
+                return callable(value)
+            case Kind.OBJECT:
+                return self.cls is None or isinstance(value, self.cls)
+        return isinstance(value, bool)
+
+    def _is_within(self, number: float) -> bool:
+        return number == number and not (
+            (self.low is not None and number < self.low) or (self.high is not None and number > self.high)
+        )
+
+    def _are_items(self, items: Names) -> bool:
+        if self.choices and not (items and set(items) <= set(self.choices)):
+            return False
+        return not self.pattern or all(re.fullmatch(self.pattern, item, re.ASCII) for item in items)
+
+    def _shown(self, value: object) -> object:
+        return HIDDEN if self.kind is PASSWORD else value
+
+    @property
+    def what(self) -> str:
+        """The values that it takes, as the object of "expected"."""
+        if self.expected:
+            return self.expected
+        if self.choices:
+            words = [each if isinstance(each, str) else repr(each) for each in self.choices]
+            return f"a list of {', '.join(words)}" if self.kind is LIST else listed(words)
+        unit = f" of {self.unit}" if self.unit else ""
+        bounds = "" if self.low is None else f" from {self.low}" + (" on" if self.high is None else f" to {self.high}")
+        return self.kind.noun + unit + bounds
+
+
+def refused(name: str, value: object, expected: str) -> SettingsError:
+    """Return the error of a value that a setting or an argument cannot have."""
+    return SettingsError(f"{name}={_text(value)}: expected {expected}")
+
+
+def of_type(name: str, value: object, expected: str, *, is_secret: bool = False) -> WrongSetting:
+    """Return the error of a value of another type; a secret one is not shown."""
+    noun = type(value).__name__
+    kind = "" if value is None else f" is {'an' if noun[0] in 'aeioAEIO' else 'a'} {noun}"
+    return WrongSetting(f"{name}={_text(HIDDEN if is_secret else value)}{kind}: expected {expected}")
+
+
+class _Hidden:
+    def __repr__(self) -> str:
+        return "…"
+
+
+HIDDEN = _Hidden()
+"""Stands in a sentence for a value that must not be shown."""
+
+
+def _text(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def check_length(name: str, text: str) -> None:
+    """Refuse a text that Kafka cannot carry. Raises SettingsError."""
+    if len(text.encode(errors="replace")) > _LONGEST_TEXT:
+        raise SettingsError(f"{name} is longer than {_LONGEST_TEXT} bytes: {text[:40]!r}…")
+    if not text.isascii() and text.encode(errors="ignore").decode() != text:
+        raise SettingsError(f"{name}={text!r} holds half of a surrogate pair, which UTF-8 cannot carry")
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return words as a list in a sentence: a, b or c."""
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def value_text(value: Value) -> str | None:
+    """Return a value as Kafka writes it in DescribeConfigs and in properties."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(value).upper().replace("E+", "E")  # 1.0E10, as Java writes it
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+# -- tables of settings
+
+
+class Table(dict[str, Setting[Any]]):
+    """Settings by name, in their order; `owner`, such as "the broker", begins the sentence about an unknown one."""
+
+    def __init__(self, owner: str, settings: Iterable[Setting[Any]]) -> None:
+        super().__init__((each.name, each) for each in settings)
+        self.owner = owner
+
+    def find(self, name: str) -> Setting[Any]:
+        """Return the setting of that name. Raises WrongSetting, with the nearest name, when there is none."""
+        found = self.get(name)
+        if found is None:
+            raise unknown(self.owner, name, self)
+        return found
+
+
+def unknown(
+    owner: str, name: str, known: Iterable[str], *, noun: str = "setting", advice: str = "", spelling: str = ""
+) -> WrongSetting:
+    """Return the error of a name that is no setting's, with the nearest one, or else `advice`, or all names."""
+    from difflib import get_close_matches
+
+    by_lower = {each.lower(): each for each in sorted(known)}
+    if near := get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75):
+        end = f"; did you mean {by_lower[near[0]]!r}?"
+    else:
+        names = f"there are {', '.join(by_lower.values())}" if len(by_lower) < _MANY else "its names are Kafka's"
+        end = f": {advice or names}"
+    return WrongSetting(f"{owner} has no {noun} {(spelling or name)!r}{end}")
+
+
+def attributes(owner: str, definitions: type) -> Table:
+    """Return the settings that a class and its bases have as attributes."""
+    classes = definitions.__mro__
+    return Table(owner, (each for cls in classes for each in vars(cls).values() if isinstance(each, Setting)))
+
+
+# -- settings as fields of dataclasses
+
+
+def setting(
+    default: Any,
+    doc: str,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    kind: Kind | None = None,
+    **more: Any,
+) -> Any:
+    """Return the field of a dataclass that is a setting, MISSING as its default if it has none.
+
+    Its type is that of the default if `kind` does not name one; `more` are arguments of `Setting`.
+    """
+    kind = kind or _OF_TYPE[type(default)]
+    if kind in (INT, LONG, DOUBLE) and high is None:
+        high = LONG_MAX if kind is LONG else INT_MAX
+    made = Setting(kind, None if default is MISSING else default, doc, low, high, **more)
+    return field(default=default, metadata={"setting": made})
+
+
+def settings_of(config: Any) -> Mapping[str, Setting[Any]]:
+    """Return the settings of a dataclass, by the names of their fields."""
+    found = {}
+    for each in fields(config):
+        if (made := each.metadata.get("setting")) is not None:
+            made.name = made.name or each.name
+            found[each.name] = made
+    return found
+
+
+def check_fields(config: Any) -> None:
+    """Check every setting of a dataclass's instance. Raises SettingsError, WrongSetting."""
+    for name, each in settings_of(type(config)).items():
+        each.check(getattr(config, name))
+
+
+def fill(config: Callable[..., ValueT], value_of: Callable[[str], Any], **more: Any) -> ValueT:
+    """Return a dataclass whose settings have the values of another configuration, by name."""
+    known = settings_of(config)
+    return config(**{name: value_of(each.name) for name, each in known.items()}, **more)
