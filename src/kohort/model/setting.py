@@ -51,6 +51,7 @@ class Kind(Enum):
     PASSWORD = ("a str", 9)
     DURATION = ("a time such as 500ms, 10s, 15m or 2h", 0)
     FUNCTION = ("a function", 0)
+    ADDRESS = ("HOST:PORT, such as kafka-1.example:9092", 0)
     OBJECT = ("an object", 0)
 
     def __init__(self, noun: str, code: int) -> None:
@@ -58,7 +59,7 @@ class Kind(Enum):
         self.code = code
 
 
-BOOLEAN, STRING, INT, LONG, DOUBLE, LIST, PASSWORD, DURATION, FUNCTION, OBJECT = Kind
+BOOLEAN, STRING, INT, LONG, DOUBLE, LIST, PASSWORD, DURATION, FUNCTION, ADDRESS, OBJECT = Kind
 _OF_TYPE = {bool: BOOLEAN, int: INT, float: DOUBLE, str: STRING, tuple: LIST}
 
 
@@ -77,7 +78,7 @@ class Setting(Generic[ValueT]):
     `pattern`, if there is one. `expected` is what a refusal names in place of the type. `is_dynamic`: it can change
     while the broker runs. `compatible` is another default, where `kohort.compatible` is `kafka-4.3`. `broker_names`, of
     a topic's or a group's setting, are the broker's settings that give its default: the first that is set wins.
-    `others` are more names under which it is read. An OBJECT is of type `cls`.
+    `others` are more names under which it is read. An OBJECT is of type `cls`; `reader` makes it of what a file has.
     """
 
     kind: Kind
@@ -93,9 +94,9 @@ class Setting(Generic[ValueT]):
     broker_names: Names = ()
     pattern: str = ""
     cls: type | None = None
+    reader: Callable[[Any], Any] | None = None
     others: Names = ()
     name: str = ""
-    attribute: str = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.name = attribute.replace("_", ".")
@@ -128,11 +129,20 @@ class Setting(Generic[ValueT]):
                 items = tuple(item.strip() for item in text.split(",") if item.strip())
                 if self._are_items(items):
                     return items
+            case Kind.ADDRESS:
+                return address(self.name, text)
             case Kind.STRING | Kind.PASSWORD:
                 words = {str(word).lower(): word for word in self.choices}
                 if not words or text.lower() in words:
                     return words.get(text.lower(), text)
         raise refused(self.name, self._shown(text), self.what)
+
+    def read(self, value: Any) -> Any:
+        """Return the value that one of a file of TOML stands for. Raises SettingsError, WrongSetting."""
+        if self.reader is not None:
+            return self.reader(value)
+        is_text = isinstance(value, str) and (self.choices or self.kind in (LIST, ADDRESS, DURATION))
+        return self.parse(value) if is_text else self.check(value)
 
     def check(self, value: Any) -> Any:
         """Return a value of Python, or the one that it stands for. Raises SettingsError, WrongSetting."""
@@ -173,6 +183,8 @@ class Setting(Generic[ValueT]):
                 if iscoroutinefunction(value):
                     raise WrongSetting(f"{self.name}={value!r} is async: expected a plain function")
                 return callable(value)
+            case Kind.ADDRESS:
+                return isinstance(value, tuple)
             case Kind.OBJECT:
                 return self.cls is None or isinstance(value, self.cls)
         return isinstance(value, bool)
@@ -227,6 +239,15 @@ HIDDEN = _Hidden()
 def _text(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+
+
+def address(name: str, text: str) -> tuple[str, int]:
+    """Return host and port of HOST:PORT, IPv6 in brackets. Raises SettingsError by the setting's name."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
+        raise refused(name, text, ADDRESS.noun)
+    return host, int(port)
 
 
 def _number(text: str) -> float | None:
@@ -314,12 +335,14 @@ def setting(
 ) -> Any:
     """Return the field of a dataclass that is a setting, MISSING as its default if it has none.
 
-    Its type is that of the default if `kind` does not name one; `more` are arguments of `Setting`.
+    Its type is that of the default, or OBJECT, if `kind` does not name one; `more` are arguments of `Setting`.
     """
-    kind = kind or _OF_TYPE[type(default)]
+    kind = kind or _OF_TYPE.get(type(default), OBJECT)
     if kind in (INT, LONG, DOUBLE) and high is None:
         high = LONG_MAX if kind is LONG else INT_MAX
     made = Setting(kind, None if default is MISSING else default, doc, low, high, **more)
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata={"setting": made})
     return field(default=default, metadata={"setting": made})
 
 
@@ -337,6 +360,30 @@ def check_fields(config: Any) -> None:
     """Check every setting of a dataclass's instance. Raises SettingsError, WrongSetting."""
     for name, each in settings_of(type(config)).items():
         each.check(getattr(config, name))
+
+
+def read_table(owner: str, config: Any, table: object, *, noun: str = "setting") -> dict[str, Any]:
+    """Return a table of TOML as arguments of a dataclass. Raises SettingsError, WrongSetting."""
+    if not isinstance(table, Mapping):
+        raise WrongSetting(f"{owner} is no table: write [{owner}] above its settings")
+    known = settings_of(config)
+    for name in table:
+        if name not in known:
+            raise unknown(owner, name, known, noun=noun)
+    return {name: known[name].read(value) for name, value in table.items()}
+
+
+def record(owner: str, config: Callable[..., ValueT]) -> Callable[[object], ValueT]:
+    """Return the reader of a setting that is a table of its own, such as `[listener_tls]`."""
+
+    def read(table: object) -> ValueT:
+        values = read_table(owner, config, table)
+        for each in fields(config):  # type: ignore[arg-type]
+            if each.default is MISSING and each.name not in values:
+                raise SettingsError(f"{owner} lacks {each.name}: {each.metadata['setting'].doc}")
+        return config(**values)
+
+    return read
 
 
 def fill(config: Callable[..., ValueT], value_of: Callable[[str], Any], **more: Any) -> ValueT:

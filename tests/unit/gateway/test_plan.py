@@ -118,7 +118,7 @@ def test_coordinators_that_cannot_be_are_refused(ids: tuple[int, ...], text: str
         coordinators_plan(cluster(), coordinators(*ids))
 
 
-@pytest.mark.parametrize(("name", "text"), [("x\ny", "is no host name"), ("g:9191", "give the host name alone")])
+@pytest.mark.parametrize(("name", "text"), [("x\ny", "expected a host name"), ("g:9191", "give the host name alone")])
 def test_a_name_that_cannot_be_advertised_is_refused(name: str, text: str) -> None:
     with pytest.raises(PlanError, match=text):
         Wishes(name)
