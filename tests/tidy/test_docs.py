@@ -6,9 +6,16 @@ import re
 from pathlib import PurePosixPath
 from posixpath import normpath
 
+from tests.tidy.test_words import prose_and_strings
 from tests.tidy.tree import Tree
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+NAMED = re.compile(r"(?<![\w./-])(?P<file>(?:[\w-]+/)*[\w-]+\.py)\b|[dD]ecisions?[/ ](?P<decision>\d+)")
+"""A file of Python, or a page of docs/decisions, in a docstring or comment."""
+
+OF_USERS = {"conftest.py"}
+"""Files of users that docstrings name."""
+
 STARTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 
 
@@ -67,6 +74,26 @@ def test_every_path_in_a_document_exists(tree: Tree) -> None:
         if not any(file == named or file.endswith("/" + named) for file in tree.files)
     ]
     assert not offences, "moved or renamed? name the new place:\n" + "\n".join(offences)
+
+
+def test_every_file_that_a_docstring_or_comment_names_exists(tree: Tree) -> None:
+    """A path begins at the module's folder, at one around it, or at src/kohort; a decision has a page of its number."""
+    pages = {int(PurePosixPath(path).name[:4]) for path in tree.under("docs/decisions/0", suffix=".md")}
+    offences = []
+    for path in tree.under("src/"):
+        folders = [*PurePosixPath(path).parents, PurePosixPath("src/kohort")]
+        if not NAMED.search(tree.text(path)):
+            continue
+        for line, is_prose, text in prose_and_strings(tree.text(path)):
+            for match in NAMED.finditer(text) if is_prose else ():
+                is_there = (
+                    int(match["decision"]) in pages
+                    if match["decision"]
+                    else match["file"] in OF_USERS or any(str(each / match["file"]) in tree.files for each in folders)
+                )
+                if not is_there:
+                    offences.append(f"{path}:{line + text[: match.start()].count(chr(10))}: {match.group()}")
+    assert not offences, "moved, renamed or merged? name the new place:\n" + "\n".join(offences)
 
 
 def test_the_maps_of_the_code_name_paths_from_the_root(tree: Tree) -> None:

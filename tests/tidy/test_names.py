@@ -100,3 +100,53 @@ def test_units_come_last(tree: Tree) -> None:
         if kind in {"argument", "variable"} and re.match(r"(ms|seconds|bytes)_[a-z]+$", name)
     ]
     assert not offences, "\n".join(offences)
+
+
+DEFINED_TWICE = {
+    "AGAIN_MS",
+    "DAY_MS",
+    "FAST_MS",
+    "FORGET_MS",
+    "HOUR_MS",
+    "MARGIN_MS",
+    "POLL_MS",
+    "QUIET_MS",
+    "START_TIMEOUT_MS",
+    "TIMEOUT_MS",
+    "UNKNOWN_MS",
+    "WINDOW_MS",
+    "_FIRST_WAIT_MS",
+    "_LARGEST_MS",
+    "_UNITS_MS",
+    "_WAIT_MS",
+}
+"""Times that have one name and two meanings, for now. A name leaves the list with its second definition."""
+
+
+def times(tree: Tree) -> dict[str, list[str]]:
+    """Return where each constant in milliseconds is defined, by name."""
+    found: dict[str, list[str]] = {}
+    for path, module in tree.modules("src/"):
+        for statement in module.body:
+            if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+                continue
+            for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                for node in ast.walk(target):
+                    if isinstance(node, ast.Name) and node.id.isupper() and node.id.endswith("_MS"):
+                        found.setdefault(node.id, []).append(f"{path}:{node.lineno}")
+    return found
+
+
+def test_a_time_in_milliseconds_has_one_definition(tree: Tree) -> None:
+    offences = [
+        f"{name}: {', '.join(places)}"
+        for name, places in sorted(times(tree).items())
+        if len(places) > 1 and name not in DEFINED_TWICE
+    ]
+    assert not offences, "import it, or name what it is the time of:\n" + "\n".join(offences)
+
+
+def test_times_that_are_listed_as_defined_twice_are(tree: Tree) -> None:
+    found = times(tree)
+    stale = sorted(name for name in DEFINED_TWICE if len(found.get(name, ())) < 2)
+    assert not stale, f"take them out of DEFINED_TWICE: {', '.join(stale)}"

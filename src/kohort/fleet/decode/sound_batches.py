@@ -54,7 +54,7 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Batches (rows of `batches.py`) and the bytes in which their records lie, none of them compressed."""
+    """Batches (rows of `batch_scanner.py`) and the bytes in which their records lie, none of them compressed."""
 
     source: Any
     batches: Any

@@ -16,8 +16,8 @@ gathers, every member has been answered with all that it was assigned, and none 
 A static member that comes back to a stable group is a rebalance without a round. A group that ends up empty has
 rebalanced to no member. A deleted group is forgotten: what bears its name afterwards starts anew.
 
-WHAT IT COSTS. `ownership.py` has the rule: from the JoinGroup in which a member no longer claims a partition (or its
-departure) to the SyncGroup answer that gives it to a member.
+WHAT IT COSTS. `partition_ownership.py` has the rule: from the JoinGroup in which a member no longer claims a partition
+(or its departure) to the SyncGroup answer that gives it to a member.
 
 DOUBTS. A member stops reading a little before we learn it: its callbacks run before its JoinGroup. Members that cannot
 say what they own (subscriptions of version 0, protocols of others) are taken for eager ones: they claim nothing.

@@ -1,6 +1,6 @@
 """The course of one group: who is in it, who owns what, and the rebalance that runs, as far as the events show.
 
-Only `explain.py` writes here. The essay there says what a rebalance is, `ownership.py` what it costs.
+Only `explain.py` writes here. The essay there says what a rebalance is, `partition_ownership.py` what it costs.
 """
 
 from __future__ import annotations

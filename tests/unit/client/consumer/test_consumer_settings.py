@@ -7,6 +7,7 @@ import re
 import pytest
 
 from kohort import Consumer, CooperativeStickyAssignor, SubscriptionPattern
+from kohort.client.consumer.consumer_settings import ConsumerConfig
 
 AT = {"bootstrap_servers": "127.0.0.1:1", "group_id": "g"}
 
@@ -27,14 +28,15 @@ def test_a_setting_of_the_protocol_that_is_not_spoken_is_refused(settings: dict[
 
 
 def test_auto_takes_the_settings_of_both() -> None:
-    Consumer(
-        "t",
+    assignors = [CooperativeStickyAssignor()]
+    config = ConsumerConfig(
         **AT,
         group_protocol="auto",
         group_remote_assignor="range",
         session_timeout_ms=10_000,
-        assignors=[CooperativeStickyAssignor()],
+        assignors=assignors,
     )
+    assert (config.group_remote_assignor, config.session_timeout_ms, config.assignors) == ("range", 10_000, assignors)
 
 
 @pytest.mark.parametrize("settings", [{"group_protocol": "classic"}, {"group_protocol": "consumer", "group_id": None}])

@@ -18,7 +18,10 @@ def test_a_seed_gives_one_plan() -> None:
 
 def test_every_broker_setting_that_is_drawn_is_one_that_brokers_take() -> None:
     for seed in SEEDS:
-        Config(dict(draw_plan(seed).settings))
+        settings = dict(draw_plan(seed).settings)
+        config = Config(settings)
+        numbers = {name: float(text) for name, text in settings.items() if text.replace(".", "").isdigit()}
+        assert {name: config.get(name) for name in numbers} == numbers
 
 
 def test_every_kind_of_step_and_member_is_drawn() -> None:

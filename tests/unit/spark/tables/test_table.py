@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from kohort.client.errors import CommitFailed
@@ -15,11 +17,16 @@ def step(expected: int | None, stop: int, topic_id: str | None = None) -> Step:
     return Step(None if expected is None else Position(expected), Position(stop, topic_id))
 
 
-def test_steps_follow_what_the_table_has() -> None:
-    check_steps("t", "g", {P: Position(10)}, {P: step(10, 25), Q: step(None, 3)})
-    check_steps(
-        "t", "g", {P: Position(10, "9w3YQ1aBR0")}, {P: step(10, 25, "9w3YQ1aBR0mzUq2vXk7Wlg"), Q: step(None, 3)}
-    )
+@pytest.mark.parametrize(
+    ("found", "topic_id"), [(Position(10), None), (Position(10, "9w3YQ1aBR0"), "9w3YQ1aBR0mzUq2vXk7Wlg")]
+)
+def test_steps_follow_what_the_table_has(found: Position, topic_id: str | None) -> None:
+    taken = []
+    for expected in (None, *range(25)):
+        with suppress(Fenced):
+            check_steps("t", "g", {P: found}, {P: step(expected, 25, topic_id), Q: step(None, 3)})
+            taken.append(expected)
+    assert taken == [10]
 
 
 @pytest.mark.parametrize(
