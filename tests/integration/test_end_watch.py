@@ -32,6 +32,9 @@ def test_an_appended_record_ends_a_long_poll(kohort_broker: EmbeddedBroker) -> N
             await produce(bootstrap, name, 1)
             async with asyncio.timeout(PATIENCE_MS / 1000):
                 await changed.wait()
+            assert watch.found == {TopicPartition(name, 0): 6}
+            watch.forget()
+            assert watch.found == {}
             await watch.stop()
 
     run(scenario, kohort_broker.bootstrap_servers, "t")
@@ -40,8 +43,11 @@ def test_an_appended_record_ends_a_long_poll(kohort_broker: EmbeddedBroker) -> N
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_ID])
 def test_one_fetch_asks_a_broker_for_all_ends_and_any_answer_is_reported(code: ErrorCode) -> None:
     def answer(_: FetchRequest) -> FetchResponse:
-        partition = FetchResponse.Response.Partition(partition_index=0, error_code=code)
-        return FetchResponse(responses=[FetchResponse.Response(topic_id=TOPIC_ID, partitions=[partition])])
+        partitions = [
+            FetchResponse.Response.Partition(partition_index=0, error_code=code, high_watermark=7),
+            FetchResponse.Response.Partition(partition_index=1, high_watermark=0),
+        ]
+        return FetchResponse(responses=[FetchResponse.Response(topic_id=TOPIC_ID, partitions=partitions)])
 
     async def main() -> None:
         changed = asyncio.Event()
@@ -53,6 +59,7 @@ def test_one_fetch_asks_a_broker_for_all_ends_and_any_answer_is_reported(code: E
             async with asyncio.timeout(PATIENCE_MS / 1000):
                 await changed.wait()
             (asked,) = broker.requests(FetchRequest)
+            assert watch.found == ({**ENDS, TopicPartition("t", 0): 7} if code is ErrorCode.NONE else {})
             assert [(each.partition, each.fetch_offset) for each in asked.topics[0].partitions] == [(0, 5), (1, 0)]
             changed.clear()
             watch.watch(ENDS)

@@ -1,18 +1,20 @@
 """Long polls at the ends of partitions: a broker answers a Fetch when records are appended, or after half a second.
 
-What is fetched is not used: rows are read by round. It runs in one event loop, so nothing here needs a lock.
+Of an answer only the ends are used: rows are read by round. It runs in one event loop, so nothing here needs a lock.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
+from kohort.client.cluster.offset_specs import READ_COMMITTED
 from kohort.model.errors import KafkaError
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
-from kohort.wire.messages import FetchRequest
+from kohort.wire.messages import FetchRequest, FetchResponse
 
 LONGEST_S = 0.5
 """How long a broker may delay the answer to a Fetch."""
@@ -29,6 +31,19 @@ class EndWatch:
         self._isolation = isolation
         self._changed = changed
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._found: dict[TopicPartition, int] | None = {}
+
+    @property
+    def found(self) -> Mapping[TopicPartition, int]:
+        """The ends of watched partitions, as of the last answers; none where one was an error, or not by topics' ids.
+
+        An answer that has not come yet says that nothing was appended.
+        """
+        return self._found or {}
+
+    def forget(self) -> None:
+        """Drop what was found: ends were looked up since."""
+        self._found = {}
 
     def watch(self, ends: Mapping[TopicPartition, int]) -> None:
         """Fetch at these ends. Where a Fetch is open, its partitions are watched until it is answered."""
@@ -40,6 +55,8 @@ class EndWatch:
             if leader.node_id not in self._tasks:
                 task = asyncio.create_task(self._wait(leader, places), name=f"kohort ends at {leader.node_id}")
                 self._tasks[leader.node_id] = task
+                if self._found is not None:
+                    self._found |= places
 
     async def stop(self) -> None:
         """Await no more answers."""
@@ -65,11 +82,26 @@ class EndWatch:
         try:
             highest = None if has_ids else _NEWEST_BY_NAME
             response = await self._cluster.call(leader, request, highest=highest, lane="fetch")
-            codes = [each.error_code for topic in response.responses for each in topic.partitions]
-            is_wrong = any([response.error_code, *codes])
+            answers = [each for topic in response.responses for each in topic.partitions]
+            is_wrong = any([response.error_code, *(each.error_code for each in answers)])
         except KafkaError:
             is_wrong = True
         if is_wrong:  # the next look-up raises what it is; a broker may answer the same at once
+            self._found = None
             await asyncio.sleep(_BACKOFF_S)
+        elif self._found is not None:
+            found = self._ends_in(response, topics.values())
+            self._found = self._found | found if len(found) == len(ends) else None
         del self._tasks[leader.node_id]
         self._changed()
+
+    def _ends_in(self, response: FetchResponse, asked: Iterable[FetchRequest.Topic]) -> dict[TopicPartition, int]:
+        """Return the ends in an answer; none of topics without ids, which another topic may have the name of."""
+        names = {each.topic_id: each.topic for each in asked if each.topic_id != NO_TOPIC_ID}
+        end_of = attrgetter("last_stable_offset" if self._isolation == READ_COMMITTED else "high_watermark")
+        return {
+            TopicPartition(names[topic.topic_id], each.partition_index): end_of(each)
+            for topic in response.responses
+            if topic.topic_id in names
+            for each in topic.partitions
+        }

@@ -100,6 +100,19 @@ class OwnedPartitions:
         others = {name for name, known in self._topic_ids.items() if now(name) not in (known, NO_TOPIC_ID)}
         return frozenset(each for each in self._positions if each.topic in others)
 
+    def found(self, ends: Mapping[TopicPartition, int]) -> Available:
+        """Return what `available` would, without a look-up, where these are the ends of all partitions; else nothing.
+
+        `ends` are from answers of leaders to requests by topics' ids: these topics are still there.
+        """
+        is_known = self.partitions <= self._positions.keys() & ends.keys()
+        if not is_known or self._deleted or self.recreated:
+            return {}
+        if any(ends[each] < self._positions[each] for each in self.partitions):
+            return {}
+        self._ends = {each: ends[each] for each in self.partitions}
+        return self._readable(self._ends)
+
     # Look-ups in the cluster
 
     async def available(self, member: Membership) -> Available:
@@ -126,9 +139,7 @@ class OwnedPartitions:
             self._positions |= found
             self._topic_ids |= {topic: found_id for topic, found_id in ids.items() if found_id != NO_TOPIC_ID}
         self._ends = ends
-        if self.targets is not None:
-            ends = {partition: min(end, self.targets.get(partition, 0)) for partition, end in ends.items()}
-        return {each: (self._positions[each], end) for each, end in ends.items() if each in self._positions}
+        return self._readable(ends)
 
     async def refresh_topic_ids(self) -> None:
         """Fetch the topics' ids: offsets alone do not show that a topic was recreated."""
@@ -164,6 +175,12 @@ class OwnedPartitions:
         if short and self._isolation != READ_UNCOMMITTED:  # an open transaction is no loss
             ends = await list_ends(self._cluster, short, LATEST, gone=set())
         return {each: at for each, at in short.items() if at > ends.get(each, at)}
+
+    def _readable(self, ends: Mapping[TopicPartition, int]) -> Available:
+        """Return positions and ends up to the targets."""
+        if self.targets is not None:
+            ends = {partition: min(end, self.targets.get(partition, 0)) for partition, end in ends.items()}
+        return {each: (self._positions[each], end) for each, end in ends.items() if each in self._positions}
 
     def _mark_deleted(self, partitions: Partitions) -> None:
         """Leave out partitions that do not exist until the group revokes them, or until the topic exists again."""

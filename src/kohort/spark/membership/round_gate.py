@@ -225,12 +225,17 @@ class RoundGate:
             await self.owned.report_deleted()
             changes = self.owned.changes
             if self.owned.partitions - self.barrier.revoking:
-                available = await self._available()
+                available = self.owned.found(self._ends.found)
+                is_found = bool(available)
+                if not is_found:
+                    available = await self._available()
+                    self._ends.forget()
                 if changes != self.owned.changes:
                     continue
                 staying = {each: places for each, places in available.items() if each not in self.barrier.revoking}
                 if ranges := await planner(staying):
-                    await self.owned.refresh_topic_ids()
+                    if not is_found:
+                        await self.owned.refresh_topic_ids()
                     recreated = self.owned.recreated
                     if changes != self.owned.changes or any(each.partition in recreated for each in ranges):
                         continue

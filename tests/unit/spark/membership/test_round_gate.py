@@ -76,6 +76,22 @@ def test_a_partition_that_ends_before_what_was_read_of_it_is_looked_up_again(
     asyncio.run(scenario())
 
 
+def test_ends_of_all_partitions_that_a_fetch_has_shown_are_not_looked_up() -> None:
+    async def scenario() -> None:
+        owned = gate_of(MemberSettings("127.0.0.1:1", "g", ("flights",))).owned
+        owned.add(frozenset({HERS, LOST}))
+        assert owned.found({HERS: 5, LOST: 9}) == {}, "where reading starts is not known"
+        owned.advance({HERS: 0, LOST: 7})
+        assert owned.found({HERS: 5}) == {}
+        assert owned.found({HERS: 5, LOST: 6}) == {}, "a partition that ends before what was read of it"
+        assert owned.found({HERS: 5, LOST: 9}) == {HERS: (0, 5), LOST: (7, 9)}
+        assert owned.lag == {HERS: 5, LOST: 2}
+        owned.targets = {HERS: 3}
+        assert owned.found({HERS: 5, LOST: 9}) == {HERS: (0, 3), LOST: (7, 0)}
+
+    asyncio.run(scenario())
+
+
 def test_a_commit_that_waits_for_a_rebalance_is_retried_when_the_revocation_waits_for_its_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
