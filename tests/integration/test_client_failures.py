@@ -199,7 +199,7 @@ def test_a_topic_that_a_producer_makes_anew_is_warned_of(
             await (await producer.send("t", b"2", partition=0))
 
     run(scenario, broker.bootstrap_servers, "t")
-    assert "topic 't' was deleted and exists again, with another id and 1 partitions" in caplog.text
+    assert "topic 't' was deleted and exists again, with another id and 1 partition:" in caplog.text
 
 
 def test_the_end_of_a_partition_that_does_not_exist_is_an_error_that_names_it(broker: EmbeddedBroker) -> None:

@@ -8,7 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from interop.brokers import BROKERS, Broker
@@ -26,6 +26,9 @@ from tests.interop.lanes import Lanes, Stage, is_lane, order
 from tests.interop.topics import coordinate_on, create_topic
 
 from interop import jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SHORT_SESSIONS = {  # so that a killed member is missed sooner, and members on Apache Kafka learn sooner
     "group.min.session.timeout.ms": "1000",
@@ -276,6 +279,19 @@ def spark_cluster() -> Iterator[SparkCluster]:
     cluster = SparkCluster().start()
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """One Spark session for a file."""
+    pytest.importorskip("pyspark")
+    pytest.importorskip("pyarrow")
+    from kohort.spark import build
+
+    session = build("kohort interop", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from tests.spark.cluster import Topic
 from tests.spark.lake import KINDS, lake_table
 
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.spark import GroupStream, build, exactly_once
+from kohort.spark import GroupStream, exactly_once
 from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.source.data_source import register
 from kohort.spark.tables import DeltaLakeTable, IcebergTable, PostgresTable, Table
@@ -42,14 +42,6 @@ ROOT = Path(__file__).parents[2]
 LAYERS = ("bronze", "silver", "gold")
 Rows = Callable[["DataFrame"], "DataFrame"] | None
 KEYS = ["tenant", "code"]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """One Spark session for this file."""
-    session = build("kohort interop", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    yield session
-    session.stop()
 
 
 @pytest.fixture

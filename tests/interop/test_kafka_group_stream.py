@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,18 +17,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.spark]
 Rows = Counter[tuple[int, int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """One Spark session for this file."""
-    pytest.importorskip("pyspark")
-    pytest.importorskip("pyarrow")
-    from kohort.spark import build
-
-    session = build("kohort interop")
-    yield session
-    session.stop()
 
 
 def expected(written: Written) -> Rows:

@@ -31,7 +31,7 @@ from tests.spark.cluster import Topic
 from tests.spark.lake import KINDS, lake_table
 
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.spark import GroupStream, TransactionalTopic, build, exactly_once
+from kohort.spark import GroupStream, TransactionalTopic, exactly_once
 from kohort.spark.source.data_source import register
 from kohort.testing import SchemaRegistry
 from kohort.wire.record_batches import Record
@@ -64,14 +64,6 @@ VALUES: list[dict[str, Any] | None] = [
 HEADERS: list[tuple[tuple[str, bytes | None], ...]] = [
     *((), (("a", None),), (("a", b""), ("a", b"\x00")), (("", b"1"), ("é", None)), (("gone", b""),)),
 ]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """One Spark session for this file."""
-    session = build("kohort interop", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")

@@ -33,18 +33,6 @@ P, Q = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """One Spark session for this file."""
-    pytest.importorskip("pyspark")
-    pytest.importorskip("pyarrow")
-    from kohort.spark import build
-
-    session = build("kohort interop", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
     """One server for this file."""
     with Postgres() as running:

@@ -26,7 +26,7 @@ from tests.spark.lake import rows_in as rows_of_files
 from tests.spark.queries import Bills, rows_of, run, stop_after
 
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.spark import TransactionalTopic, build, exactly_once
+from kohort.spark import TransactionalTopic, exactly_once
 from kohort.spark.tables import PostgresTable
 from kohort.wire.record_batches import Record
 
@@ -99,14 +99,6 @@ class TargetTopic:
                 ended += 1
         consumer.close()
         return found
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = build("kohort interop", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")

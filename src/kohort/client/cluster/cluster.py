@@ -368,9 +368,9 @@ class Cluster:
                 continue
             if self._topic_ids.setdefault(name, topic.topic_id) != topic.topic_id:
                 self._topic_ids[name] = topic.topic_id
-                text = "topic %r was deleted and exists again, with another id and %d partitions: a broker makes topics"
+                text = "topic %r was deleted and exists again, with another id and %d partition%s: a broker makes topics"
                 text += " that a producer names, unless it has allow_auto_create_topics=False"
-                log.warning(text, name, len(topic.partitions))
+                log.warning(text, name, count := len(topic.partitions), "" if count == 1 else "s")
 
     async def _find_names(self) -> None:
         """Request topics by id: a request that names any id is answered for ids alone (KIP-516)."""
