@@ -201,7 +201,7 @@ def test_jobs_that_store_at_once_take_each_step_once(spark: SparkSession, postgr
     assert stored == sorted(taken) == list(range(5))
 
 
-def test_a_server_that_crashes_in_a_round_has_all_of_it_or_nothing(
+def test_a_round_is_written_again_after_its_server_crashed_and_ends_with_a_sentence_if_it_always_does(
     spark: SparkSession, table: PostgresTable, postgres: Postgres
 ) -> None:
     from kohort.spark.tables import TableBroken
@@ -209,22 +209,45 @@ def test_a_server_that_crashes_in_a_round_has_all_of_it_or_nothing(
     table.append(spark.range(10), "g", {P: step(None, 10)})
 
     class Crashing:
-        """A frame that is read just as the server dies and comes back."""
+        """A frame that is read just as the server dies and comes back, so often."""
 
         schema = spark.range(1).schema
 
+        def __init__(self, crashes: int) -> None:
+            self.crashes = crashes
+
         def __getattr__(self, name: str) -> Any:
-            postgres.crash()
-            postgres.start()
+            if self.crashes:
+                self.crashes -= 1
+                postgres.crash()
+                postgres.start()
             return getattr(spark.range(10, 20), name)
 
     with pytest.raises(
         TableBroken, match=rf"{table.name}.* of group g, flights-0 from 10 to 20: .*start the job again"
     ):
-        table.append(Crashing(), "g", {P: step(10, 20)})
+        table.append(Crashing(100), "g", {P: step(10, 20)})
     assert stored(table, "g", [P]) == {P: 10}
     assert rows_in(postgres, table) == 10
+    table.append(Crashing(1), "g", {P: step(10, 20)})
+    assert stored(table, "g", [P]) == {P: 20}
+    assert rows_in(postgres, table) == 20
+
+
+def test_sessions_that_an_administrator_ends_between_rounds_end_no_job(
+    spark: SparkSession, table: PostgresTable, postgres: Postgres
+) -> None:
+    def end_sessions() -> None:
+        query(postgres, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+
+    table.append(spark.range(10), "g", {P: step(None, 10)})
+    end_sessions()
+    assert stored(table, "g", [P]) == {P: 10}
+    end_sessions()
     table.append(spark.range(10, 20), "g", {P: step(10, 20)})
+    end_sessions()
+    table.set_offsets("g", {P: 30})
+    assert stored(table, "g", [P]) == {P: 30}
     assert rows_in(postgres, table) == 20
 
 

@@ -368,7 +368,9 @@ class Cluster:
                 continue
             if self._topic_ids.setdefault(name, topic.topic_id) != topic.topic_id:
                 self._topic_ids[name] = topic.topic_id
-                text = "topic %r was deleted and exists again, with another id and %d partition%s: a broker makes topics"
+                text = (
+                    "topic %r was deleted and exists again, with another id and %d partition%s: a broker makes topics"
+                )
                 text += " that a producer names, unless it has allow_auto_create_topics=False"
                 log.warning(text, name, count := len(topic.partitions), "" if count == 1 else "s")
 

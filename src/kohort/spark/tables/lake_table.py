@@ -32,6 +32,7 @@ from kohort.spark.tables.changes.row_change import BadChange, Change
 from kohort.spark.tables.changes.versions import changed_versions, following, not_ended
 from kohort.spark.tables.table import (
     DELETIONS,
+    PAUSES_S,
     Fenced,
     Position,
     Positions,
@@ -60,7 +61,7 @@ ROWS_ON_DRIVER = 20_000
 CONFLICT_SECONDS = 60.0
 """How long commits are tried again that race those of others, and `TRIES` times at least."""
 
-TRIES = 3
+TRIES = 1 + len(PAUSES_S)
 """How often a storage is tried that fails, and a change of columns that others change at the same time."""
 
 
@@ -246,13 +247,14 @@ class LakeTable(ABC):
 
     def _looked_up(self, look: Callable[[], T]) -> T:
         """Return what a look at the table returns; after a fault of the storage or the catalog it is tried again."""
-        for _ in range(TRIES - 1):
+        for pause_s in PAUSES_S:
             try:
                 return look()
             except (Fenced, TableBroken, self._conflict):
                 raise
             except Exception as error:
                 log.warning("%r is looked up again: %s", self, reason_of(error))
+                time.sleep(pause_s)
         return look()
 
     def _require(self) -> None:
@@ -333,13 +335,13 @@ class LakeTable(ABC):
         """Write rows into files that are in no version yet. What the frame's own computation raises is raised as is."""
         if isinstance(frame, pa.Table) or most_rows(steps) <= self._rows_on_driver:
             batches = batches_of(frame)
-            for left in reversed(range(TRIES)):
+            for pause_s in PAUSES_S:
                 try:
                     return _written(plan, repr(self), batches)
                 except TableBroken as error:
-                    if not left:
-                        raise
                     log.warning("%s; they are written again", error)
+                    time.sleep(pause_s)
+            return _written(plan, repr(self), batches)
         with broken_in_tasks():
             written = in_tasks(frame, partial(_written, plan, repr(self)))
         return list(chain.from_iterable(written))
@@ -372,17 +374,17 @@ class LakeTable(ABC):
                     failures += 1
                     if failures == TRIES:
                         raise
+                    time.sleep(PAUSES_S[failures - 1])
                 else:
                     conflicts += 1  # one attempt of a large merge may take longer than all are to take
                     if conflicts >= TRIES and time.monotonic() > deadline:
                         raise TimeoutError(f"others committed first for {CONFLICT_SECONDS:g} s: {error}") from error
-                time.sleep(random.uniform(0, 0.1))
+                    time.sleep(random.uniform(0, 0.1))
 
     def _is_taken(self, mark: str, before: Any, failure: Exception) -> bool:
         """Whether a commit that was reported as failed is in the table. Raises `failure` where that is not known."""
         try:
-            self._refresh()
-            return self._has(mark, before)
+            return self._looked_up(lambda: self._refresh() and self._has(mark, before))
         except TableBroken:
             raise
         except Exception as error:

@@ -12,10 +12,10 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -40,6 +40,7 @@ from kohort.spark.tables.postgres_connection import (
 from kohort.spark.tables.postgres_merge import statements
 from kohort.spark.tables.table import (
     DELETIONS,
+    PAUSES_S,
     Position,
     Positions,
     Step,
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ROWS_ON_DRIVER = 20_000
 """Rounds of up to this many offsets go through the application: below it, that is faster than a job's tasks."""
@@ -115,18 +118,23 @@ class PostgresTable:
 
         Raises TableBroken.
         """
-        with self._in_a_sentence(f"cannot be read for group {group}"), self._connected() as connection:
-            return self._found(connection, group, partitions)
+        asked = tuple(partitions)
+        with self._in_a_sentence(f"cannot be read for group {group}"):
+            return self._tried(lambda connection: self._found(connection, group, asked))
 
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Move partitions to these offsets without adding rows; jobs of the group read on there.
 
         Raises TableBroken.
         """
-        refused = self._in_a_sentence(f"did not confirm the offsets of group {group}")
-        with refused, self._connected() as connection, connection.transaction():
-            self._locked(connection, group, offsets)
-            self._move_to(connection, group, positions_at(offsets))
+
+        def move(connection: Connection) -> None:
+            with connection.transaction():
+                self._locked(connection, group, offsets)
+                self._move_to(connection, group, positions_at(offsets))
+
+        with self._in_a_sentence(f"did not confirm the offsets of group {group}"):
+            self._tried(move)
 
     @property
     def rows_in_arrow(self) -> int:
@@ -136,13 +144,15 @@ class PostgresTable:
     def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
         columns = columns_of(spark_columns_of(frame.schema))
-        refused = self._in_a_sentence(f"did not confirm the rows of group {group}, {spans_in(steps)}")
-        with refused, self._connected() as connection:
-            check_steps(repr(self), group, self._found(connection, group, steps), steps)  # before rows travel
+        is_small = isinstance(frame, pa.Table) or most_rows(steps) <= self._rows_on_driver
+        append = self._append_from_driver if is_small else self._append_from_tasks
+
+        def add(connection: Connection) -> None:
             self._make(connection, columns)
-            is_small = isinstance(frame, pa.Table) or most_rows(steps) <= self._rows_on_driver
-            append = self._append_from_driver if is_small else self._append_from_tasks
             append(connection, frame, group, steps)
+
+        with self._in_a_sentence(f"did not confirm the rows of group {group}, {spans_in(steps)}"):
+            self._take(group, steps, add)
 
     def merge(self, frame: DataFrame | pa.Table, group: str, steps: Steps, change: Change) -> None:
         """Change rows by key and take the steps, all or nothing.
@@ -159,23 +169,24 @@ class PostgresTable:
             (order,) = (each for each in columns if each.name == change.order[0])
             columns += (order._replace(name=FROM), order._replace(name=TO), Column(CURRENT, "boolean"))
         changes = change.collect(frame)
-        names = changes.column_names
-        refused = self._in_a_sentence(f"did not confirm the changes of group {group}, {spans_in(steps)}")
-        with refused, self._connected() as connection:
-            check_steps(repr(self), group, self._found(connection, group, steps), steps)
+        names = [each for each in changes.column_names if each != DELETED]
+        is_unordered = any(changes[each].null_count for each in change.order)
+
+        def change_rows(connection: Connection) -> None:
             self._make(connection, columns, change.matches)
             if change.order:
                 self._make_deletions(connection, (*change.keys, *change.order))
-            self._make_round(connection, tuple(names))
-            with self._transaction(connection, group, steps):
-                copy_in(connection, _ROUND, names, map(to_csv, changes.to_batches()))
+            self._make_round(connection, tuple(changes.column_names))
+            with connection.transaction():
+                copy_in(connection, _ROUND, changes.column_names, map(to_csv, changes.to_batches()))
                 self._step(connection, group, steps)
                 # Two merges of one key would both insert it. Offsets are locked first, by rows that are added too.
                 connection.execute(f"LOCK TABLE {self._table} IN SHARE ROW EXCLUSIVE MODE")
-                is_unordered = any(changes[each].null_count for each in change.order)
-                names.remove(DELETED)
                 for each in statements(change, names, self._table, _ROUND, self._deletions, is_unordered=is_unordered):
                     connection.execute(each)
+
+        with self._in_a_sentence(f"did not confirm the changes of group {group}, {spans_in(steps)}"):
+            self._take(group, steps, change_rows)
 
     def vacuum(self, *, older_than_s: float = VACUUM_AFTER_S) -> int:
         """Drop staging tables that dead writers left, and return how many; a slow writer's round is written again.
@@ -198,7 +209,7 @@ class PostgresTable:
     ) -> None:
         rows, names = batches_of(frame), tuple(frame.schema.names)
         self._make_round(connection, names)
-        with self._transaction(connection, group, steps):
+        with connection.transaction():
             # Into a table of this session: the offsets are not locked while rows travel.
             copy_in(connection, _ROUND, names, map(to_csv, rows))
             self._step(connection, group, steps)
@@ -226,7 +237,7 @@ class PostgresTable:
             try:
                 with broken_in_tasks():
                     written = dict(in_tasks(frame, partial(_staged, self._conninfo, staging, names)))
-                with self._transaction(connection, group, steps):
+                with connection.transaction():
                     self._step(connection, group, steps)
                     self._move(connection, staging, names, written)
             except gone:
@@ -389,20 +400,38 @@ class PostgresTable:
         check_steps(repr(self), group, self._locked(connection, group, steps), steps)
         self._move_to(connection, group, {each: step.stop for each, step in steps.items()})
 
-    @contextmanager
-    def _transaction(self, connection: Connection, group: str, steps: Steps) -> Iterator[None]:
-        """Take the steps in a transaction; if the connection is lost at its end, look whether the table has them."""
-        try:
-            with connection.transaction():
-                yield
-        except lost_connection():
-            if is_open(connection) or not self._was_taken(group, steps):
-                raise
-            log.warning("group %s: the connection was lost, and the table has the round", group)
+    def _take(self, group: str, steps: Steps, write: Callable[[Connection], None]) -> None:
+        """Take steps by `write`, in a transaction of its own; it is called again unless the table has them."""
+        is_again = False
 
-    def _was_taken(self, group: str, steps: Steps) -> bool:
+        def attempt(connection: Connection) -> None:
+            nonlocal is_again
+            if is_again and self._has_taken(connection, group, steps):
+                log.warning("group %s: %r has the round whose connection was lost", group, self)
+                return
+            is_again = True
+            check_steps(repr(self), group, self._found(connection, group, steps), steps)  # before rows travel
+            write(connection)
+
+        self._tried(attempt)
+
+    def _tried(self, use: Callable[[Connection], T]) -> T:
+        """Return what a use of the connection returns; where that is lost, it is tried again on another one."""
+        for pause_s in PAUSES_S:
+            try:
+                with self._connected() as connection:
+                    return use(connection)
+            except lost_connection() as error:
+                if is_open(self._connection):
+                    raise
+                log.warning("%r: a connection was lost, and what it was for is tried again: %s", self, error)
+                time.sleep(pause_s)
+        with self._connected() as connection:
+            return use(connection)
+
+    def _has_taken(self, connection: Connection, group: str, steps: Steps) -> bool:
         """Return whether the table has taken the steps, or steps beyond; waits for an unfinished transaction."""
-        with self._connected() as connection, connection.transaction():
+        with connection.transaction():
             return are_taken(self._found(connection, group, steps, locked=True), steps)
 
 

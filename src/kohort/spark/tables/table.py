@@ -152,6 +152,10 @@ def most_rows(steps: Mapping[TopicPartition, Step]) -> float:
     return sum(step.stop.offset - (step.expected.offset if step.expected else 0) for step in steps.values())
 
 
+PAUSES_S = (0.2, 1.5)
+"""Seconds before storage or a server that failed is tried again: one may be cut off, or start at this moment."""
+
+
 def are_taken(found: Mapping[TopicPartition, Position], steps: Mapping[TopicPartition, Step]) -> bool:
     """Whether a table has the rows of all steps, after an attempt whose outcome is not known.
 
