@@ -42,7 +42,8 @@ user data in assignments, and members that are caught in a conversion.
 
 One scripted assignor assigns the partitions on both sides, so that targets can be compared exactly; the real assignors
 are compared separately. Lists are compared without their order: ListGroups and the members in ConsumerGroupDescribe
-come in that of hash maps from Kafka, in that of their ids from us.
+come in that of hash maps from Kafka, in that of their ids from us. The version of a resolved expression, a number that
+each side chooses for itself, is not compared.
 
 *Ends*: from that point the two sides have different states, so the rest of that run is not compared.
 """

@@ -8,7 +8,7 @@ from kohort.group.commands import LEAVE_STATIC_EPOCH, ConsumerHeartbeat, Join
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.group_timers import target_timer
-from kohort.log.consumer_records import GROUP, REGEX, TARGET, part_key
+from kohort.log.consumer_records import GROUP, TARGET
 from kohort.model.errors import ErrorCode
 
 
@@ -26,6 +26,8 @@ def is_overdue(case: Case) -> bool:
     epochs = [case.pair.stored(side, GROUP, case.group_id).get("epoch", 1) for side in (0, 1)]
     targets = [case.pair.stored(side, TARGET, case.group_id).get("epoch", 1) for side in (0, 1)]
     is_behind = [target < max(epochs) for target in targets]
+    if is_after_target(case):
+        return True
     if case.kind == "answer":
         # What SyncGroup grants is what the newest target leaves of what the member has.
         is_granted = case.what == "sync" and isinstance(case.group, ConsumerGroup)
@@ -34,6 +36,15 @@ def is_overdue(case: Case) -> bool:
         not case.group.members or target_timer(case.group_id) in case.pair.ours.timers
     )
     return is_behind == [True, False] or (is_behind[1] and is_late)
+
+
+def is_after_target(case: Case) -> bool:
+    """Whether Kafka's target knows the sender's expression, which bumped no epoch, and ours of that epoch does not."""
+    command = case.pair.command
+    if case.what != "MemberTarget" or not isinstance(command, ConsumerHeartbeat):
+        return False
+    epochs = [case.pair.stored(side, TARGET, case.group_id).get("epoch") for side in (0, 1)]
+    return bool(command.subscribed_topic_regex) and epochs[0] == epochs[1]
 
 
 def is_same_step(case: Case) -> bool:
@@ -99,6 +110,8 @@ def is_patient(case: Case) -> bool:
 
 def is_seen_at_once(case: Case) -> bool:
     theirs, ours = case.fields()
+    if case.what == "Regex" and same_but(case, "timestamp_ms"):
+        return bool(ours["timestamp_ms"] < theirs["timestamp_ms"])
     command = case.pair.command
     is_topics = isinstance(command, tuple) and command[0] == "topics"
     is_awaited = is_topics or case.group_id in case.pair.nudged
@@ -107,53 +120,6 @@ def is_seen_at_once(case: Case) -> bool:
         and case.kind == "record"
         and case.what == "ConsumerGroup"
         and theirs.get("epoch", 1) + 1 == ours["epoch"]
-    )
-
-
-def is_resolving(case: Case) -> bool:
-    """Kafka resolves an expression in the background, ours with the heartbeat that brings it."""
-    group, command = case.group, case.pair.command
-    if not isinstance(group, ConsumerGroup) or not group.regex_subscribers:
-        return False
-    if case.what == "Regex" and case.theirs and case.ours:
-        return same_but(case, "version", "timestamp_ms")
-    is_missing = any(
-        part_key(REGEX, case.group_id, regex) not in case.pair.state[0] for regex in group.regex_subscribers if regex
-    )
-    is_running = bool(case.pair.theirs.tasks) or command == ("tasks",) or case.group_id in case.pair.nudged
-    return is_missing or is_running
-
-
-def is_unresolved(case: Case) -> bool:
-    is_waiting = bool(case.pair.theirs.tasks) or case.group_id in case.pair.nudged
-    return not is_waiting and not (case.what == "Regex" and bool(case.theirs) and bool(case.ours))
-
-
-def is_of_other_epoch(case: Case) -> bool:
-    """Whether two records of a group with expressions differ in epochs alone: the resolution had one of its own."""
-    if case.kind != "record" or not getattr(case.group, "regex_subscribers", None):
-        return False
-    if case.what == "Target":
-        return same_but(case, "epoch", "timestamp_ms")
-    theirs, ours = (
-        [held[:2] for name in ("assigned", "pending") for held in side.get(name, ())] for side in case.fields()
-    )
-    return case.what == "Assignment" and same_but(case, "assigned", "pending") and theirs == ours
-
-
-def is_sent_later(case: Case) -> bool:
-    if is_of_other_epoch(case):
-        return True
-    if not is_answer(case, "consumer") or len(case.theirs or ()) != 5:
-        return False
-    member = getattr(case.group, "members", {}).get(case.command.member_id)
-    return (
-        member is not None
-        and bool(case.group.regex_subscribers)
-        and (
-            (case.ours[0] == ErrorCode.FENCED_MEMBER_EPOCH and case.command.member_epoch == member.epoch - 1)
-            or (case.theirs[:4] == case.ours[:4] and case.ours[4] is None and case.theirs[4] == ids_of(member.assigned))
-        )
     )
 
 

@@ -12,8 +12,6 @@ from tests.lockstep import consumer_rules as consumer
 from tests.lockstep import conversion_rules as conversion
 from tests.lockstep.cases import Difference
 
-from kohort.model.errors import ErrorCode
-
 CONSUMER: tuple[Difference, ...] = (
     Difference(
         "an empty target is no record",
@@ -30,7 +28,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Members that must act are answered at once (decision 19).",
         "ConsumerGroupDescribe after a member has left, before a Heartbeat of another.",
         consumer.is_overdue,
-        ends=lambda case: case.kind == "answer",
+        ends=lambda case: case.kind == "answer" or consumer.is_after_target(case),
     ),
     Difference(
         "changes of topics take effect at once",
@@ -40,24 +38,6 @@ CONSUMER: tuple[Difference, ...] = (
         "ConsumerGroupDescribe after CreatePartitions, before a Heartbeat of a member.",
         consumer.is_seen_at_once,
         ends=lambda case: case.group_id not in case.pair.nudged or bool(case.group.regex_subscribers),
-    ),
-    Difference(
-        "expressions are resolved with the heartbeat that contains them",
-        "Resolves it in the background, ten seconds apart at least, and assigns in a heartbeat after that.",
-        "Resolves it at once, and answers with its topics' partitions.",
-        "A member need not wait for its second heartbeat (decision 19).",
-        "ConsumerGroupHeartbeat that joins with an expression: epoch and assignment in its answer.",
-        consumer.is_resolving,
-        ends=consumer.is_unresolved,
-    ),
-    Difference(
-        "the assignment of an expression is sent once",
-        "Sends the assignment in the response to the heartbeat after the resolution.",
-        "Has sent it with the response to the heartbeat that contains the expression.",
-        "It follows from the one before, and so do the epochs that only Kafka gave, before the first and in records.",
-        "The second ConsumerGroupHeartbeat after one with an expression: epoch and assignment in its answer.",
-        consumer.is_sent_later,
-        ends=lambda case: case.kind == "record" or case.ours[0] != ErrorCode.NONE,
     ),
     Difference(
         "an instance may rejoin a full group",

@@ -257,25 +257,19 @@ class Play:
         )
         if kind == "leave":
             client.lose()
-        if self.pair.theirs.tasks:
-            nudger = self._nudger(client.group, client)
-            self.pair.nudged = set() if nudger is None else {self.group_id(client.group)}
-            self.pair.run_tasks()
-            self.pair.nudged = set()
-            self._nudge(client.group, client)
 
-    def _nudge(self, group: int, first: Client | None = None) -> None:
+    def _nudge(self, group: int) -> None:
         """Have a native member of a group send a heartbeat, so that Kafka does what it leaves for one."""
-        client = self._nudger(group, first)
+        client = self._nudger(group)
         if client is not None:
             group_id = self.group_id(group)
             self._send(client, requests.consumer(group_id, client.client_id, client.member_id, client.epochs, {}, None))
 
-    def _nudger(self, group: int, first: Client | None = None) -> Client | None:
-        """Return a client whose heartbeat is taken, the first one if it is, None when there is none."""
+    def _nudger(self, group: int) -> Client | None:
+        """Return a client whose heartbeat is taken, None when there is none."""
         held = self.pair.ours.shard.groups.get(self.group_id(group))
         if isinstance(held, ConsumerGroup):
-            for client in [*([] if first is None else [first]), *self.clients]:
+            for client in self.clients:
                 member = held.members.get(client.member_id) if client.group == group and client.is_native else None
                 if member is not None and member.classic is None and 0 < member.epoch == client.epochs[OURS]:
                     return client

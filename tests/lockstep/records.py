@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from kohort.group.events import GroupStored, HardEvent, OffsetCommitted
+from kohort.group.events import GroupStored, HardEvent, OffsetCommitted, RegexStored
 from kohort.log.offsets_topic import Replay
 from kohort.wire.record_batches import Record
 
@@ -35,6 +35,8 @@ def value_of(event: HardEvent) -> Value:
     if isinstance(event, OffsetCommitted):
         return (kind, *event[:-1])
     values = {each.name: getattr(event, each.name) for each in fields(event) if each.name != "cause"}
+    if isinstance(event, RegexStored):
+        values["version"] = 0  # Kafka's is the offset of the cluster's metadata, ours a count
     if isinstance(event, GroupStored):
         values["members"] = tuple(sorted(event.members))
     return (kind, *values.items())

@@ -254,6 +254,13 @@ class TopicChanged(GroupCommand):
 
 
 @dataclass(slots=True)
+class ResolveExpressions(GroupCommand):
+    """Resolve all expressions of a consumer group, after the response to the heartbeat that asked for it."""
+
+    cause: Cause
+
+
+@dataclass(slots=True)
 class ReconcileJoin(GroupCommand):
     """Move a classic member, whose JoinGroup has been checked and stored, towards its target, and answer or keep it.
 

@@ -40,6 +40,7 @@ from kohort.group.commands import (
     PrepareClassic,
     Reconcile,
     ReconcileJoin,
+    ResolveExpressions,
     Sync,
     TargetMeasured,
     TimerFired,
@@ -221,7 +222,7 @@ def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Eff
         case TimerFired() if isinstance(group, ConsumerGroup):
             # To evict a member from a consumer group is a record; a silent one is so a little later as well.
             return (Arm(command.timer, now_ms + consumer.TARGET_RETRY_MS),)
-        case AssignTarget() | TopicChanged() | PrepareClassic() | DowngradeIfDue():
+        case AssignTarget() | TopicChanged() | ResolveExpressions() | PrepareClassic() | DowngradeIfDue():
             return consumer.retry_later(command.group_id, now_ms)
         case _:
             result = ERROR_RESULTS.get(type(command))
@@ -279,6 +280,7 @@ _DECISIONS: dict[type, _Decision] = {
     Reconcile: _by_type(consumer=consumer_answer.decide_reconcile),
     TargetMeasured: _by_type(consumer=consumer.decide_measured),
     TopicChanged: _by_type(consumer=consumer.decide_topic_changed),
+    ResolveExpressions: _by_type(consumer=consumer.decide_resolve),
     ReconcileJoin: _by_type(consumer=consumer_classic_join.decide_reconcile),
     PrepareClassic: _by_type(consumer=consumer_classic.decide_prepare),
     DowngradeIfDue: _by_type(consumer=conversion.decide_downgrade),

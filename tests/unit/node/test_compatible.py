@@ -96,6 +96,17 @@ def test_no_topic_and_no_field_of_ours_is_seen() -> None:
     assert {topic.name for topic in desk.node.topics} == {"orders", "__consumer_offsets"}
 
 
+def test_expression_is_resolved_after_the_response_to_the_heartbeat_that_contains_it() -> None:
+    desk = compatible_desk()
+    native = NativeMember(desk, "n", subscribed_topic_names=[], subscribed_topic_regex="ord.*")
+    joined = native.join()
+    assert (joined.member_epoch, joined.assignment.topic_partitions) == (1, [])
+    desk.advance(1_000)
+    assigned = native.ack()
+    assert assigned.member_epoch == 2
+    assert [topic.partitions for topic in assigned.assignment.topic_partitions] == [[0, 1, 2]]
+
+
 def test_targets_are_an_assignment_interval_apart() -> None:
     desk = compatible_desk()
     native = NativeMember(desk, "n")

@@ -20,7 +20,7 @@ from kohort.group.consumer.classic_members import (
 )
 from kohort.group.consumer.exit import delete_member, disarm, take_over
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
-from kohort.group.consumer.join import store_member
+from kohort.group.consumer.join import late_resolution, store_member
 from kohort.group.consumer.reconcile import Step, reconcile, stored_step
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
@@ -128,6 +128,7 @@ def _enter(
     record = classic_record(group.group_id, member_id, command, subscription, cause)
     yield from store_member(group, member, record, cause, settings)
     yield from _follow(group, replace(command, member_id=member_id), cause, was_native=was_native)
+    yield from late_resolution(group, member, "", now_ms, settings)
 
 
 def _follow(group: ConsumerGroup, command: Join, cause: Cause, *, was_native: bool) -> Effects:
@@ -161,6 +162,7 @@ def _replace(
     yield from store_member(group, old, record, cause, settings)
     yield from take_over(group, old, member_id, cause)
     yield from _follow(group, replace(command, member_id=member_id), cause, was_native=old.classic is None)
+    yield from late_resolution(group, old, "", now_ms, settings)
 
 
 # -- the answer

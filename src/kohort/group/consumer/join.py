@@ -12,10 +12,18 @@ is let in again (kafka#23542), and a native member takes the place of the classi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
 
-from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, AssignTarget, ConsumerHeartbeat, Reconcile
+from kohort.group.commands import (
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    AssignTarget,
+    ConsumerHeartbeat,
+    Reconcile,
+    ResolveExpressions,
+)
 from kohort.group.consumer.classic_members import release
 from kohort.group.consumer.exit import delete_member, take_over
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_hash, regex_topics
@@ -36,6 +44,9 @@ from kohort.group.results import ConsumerHeartbeatResult, refused
 from kohort.model.cause import Cause, CauseKind, HeartbeatReason
 from kohort.model.errors import ErrorCode
 from kohort.model.subscription import topic_difference
+
+RESOLUTION_INTERVAL_MS = 10_000
+"""The time between resolutions of a group's expressions, unless each is resolved at once, is longer (as in Kafka)."""
 
 
 def decide_join(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:
@@ -85,10 +96,13 @@ def subscribe(
     if not command.is_counted:
         timeout_ms = settings.config_of(group_id).session_timeout_ms
         yield Arm(session_timer(group_id, member_id), cause.at_ms + timeout_ms)
-    if change is not None:
-        yield Then(AssignTarget(group_id, change))
-    has_changed = change is not None and change.kind is CauseKind.SUBSCRIPTION_CHANGED
+    if change is not None or not settings.resolves_at_once:  # a target may be due that no epoch of this one calls for
+        yield Then(AssignTarget(group_id, change or cause))
+    has_changed = record.subscribed_topic_names != before.subscribed_topic_names or (
+        record.subscribed_topic_regex != before.subscribed_topic_regex
+    )
     yield Then(Reconcile(group_id, member_id, command, is_full(command), has_changed))
+    yield from late_resolution(group, before, record.subscribed_topic_regex, cause.at_ms, settings)
 
 
 def store_member(
@@ -150,12 +164,13 @@ def change_of(
     group: ConsumerGroup, before: ConsumerMember, record: ConsumerMemberStored, settings: GroupSettings, cause: Cause
 ) -> Cause | None:
     """Return why the group's epoch must go on, or None. The detail of `cause` is what the sender gave as its reason."""
-    if not before.is_stored:
+    is_late = is_resolved_late(group, record.subscribed_topic_regex, settings)
+    if not before.is_stored and (record.subscribed_topic_names or not is_late):
         return cause
     if record.subscribed_topic_names != before.subscribed_topic_names:
         detail = topic_difference(before.subscribed_topic_names, record.subscribed_topic_names)
         return replace(cause, kind=CauseKind.SUBSCRIPTION_CHANGED, detail=detail)
-    if record.subscribed_topic_regex != before.subscribed_topic_regex:
+    if record.subscribed_topic_regex != before.subscribed_topic_regex and not is_late:
         return replace(cause, kind=CauseKind.SUBSCRIPTION_CHANGED, detail=record.subscribed_topic_regex)
     if record.server_assignor != before.server_assignor:
         votes = group.assignors.copy()
@@ -170,12 +185,34 @@ def change_of(
     return None
 
 
+def is_resolved_late(group: ConsumerGroup, regex: str, settings: GroupSettings) -> bool:
+    """Whether an expression is new to the group and is left to `late_resolution`."""
+    return bool(regex) and regex not in group.regexes and not settings.resolves_at_once
+
+
+def late_resolution(
+    group: ConsumerGroup, before: ConsumerMember, regex: str, now_ms: int, settings: GroupSettings
+) -> Effects:
+    """Have all expressions resolved after the response if one is not yet, as Kafka does with any member's heartbeat.
+
+    `regex` is the sender's own after the heartbeat. The group is compared with what it had resolved before that.
+    """
+    if settings.resolves_at_once:
+        return
+    subscribed = group.regex_subscribers - Counter([before.subscribed_topic_regex]) + Counter([regex])
+    del subscribed[""]
+    is_open = regex not in ("", *group.regex_subscribers) or len(subscribed) != len(group.regexes)
+    last = next(iter(group.regexes.values()), None)
+    if subscribed and is_open and (last is None or now_ms > last.timestamp_ms + RESOLUTION_INTERVAL_MS):
+        yield Then(ResolveExpressions(group.group_id, Cause(CauseKind.REGEX_RESOLVED, now_ms, detail=regex)))
+
+
 def regex_effects(
     group: ConsumerGroup, before: ConsumerMember, record: ConsumerMemberStored, cause: Cause, settings: GroupSettings
 ) -> Effects:
     """Resolve an expression that is new to the group, and forget one that no member uses any more."""
     regex = record.subscribed_topic_regex
-    if regex and regex not in group.regexes:
+    if regex and regex not in group.regexes and settings.resolves_at_once:
         topics = tuple(sorted(settings.image.matching(regex, group.group_id) or ()))
         resolved = replace(cause, kind=CauseKind.REGEX_RESOLVED)
         yield Append(RegexStored(group.group_id, regex, topics, 0, cause.at_ms, resolved))
@@ -201,7 +238,7 @@ def hash_after(
     found = (set(group.subscribers) - gone) | names
     for regex in regexes:
         found.update(regex_topics(group, regex))
-    if new:
+    if new and not is_resolved_late(group, new, settings):
         is_known = new in group.regexes
         found.update(regex_topics(group, new) if is_known else settings.image.matching(new, group.group_id) or ())
     return metadata_hash(found, settings.image)

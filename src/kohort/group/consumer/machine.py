@@ -68,6 +68,7 @@ from kohort.group.commands import (
     Loaded,
     PrepareClassic,
     Reconcile,
+    ResolveExpressions,
     TargetMeasured,
     TimerFired,
     TopicChanged,
@@ -91,6 +92,7 @@ from kohort.group.consumer.join import (
     epoch_refusal,
     is_full,
     is_leaving,
+    late_resolution,
     regex_refusal,
     request_refusal,
     subscribe,
@@ -132,6 +134,7 @@ def decide_heartbeat(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: i
         and member.classic is None
         and command.member_id not in group.unsettled
         and not group.is_dead
+        and (settings.resolves_at_once or not group.regex_subscribers)
     ):
         config = settings.config_of(group.group_id)
         result = ConsumerHeartbeatResult(
@@ -201,6 +204,7 @@ def _go_on(
         yield Arm(member.session, now_ms + session_timeout_ms(member, settings, group.group_id))
     step = Reconcile(group.group_id, member.member_id, command, is_full(command))
     yield from decide_reconcile(group, step, now_ms, settings)
+    yield from late_resolution(group, member, member.subscribed_topic_regex, now_ms, settings)
 
 
 def decide_timer(group: ConsumerGroup, command: TimerFired, now_ms: int, settings: GroupSettings) -> Effects:
@@ -232,6 +236,12 @@ def decide_topic_changed(group: ConsumerGroup, command: TopicChanged, now_ms: in
         yield from _refresh(group, cause, settings)
 
 
+def decide_resolve(group: ConsumerGroup, command: ResolveExpressions, _: int, settings: GroupSettings) -> Effects:
+    """Resolve the expressions that a heartbeat has left unresolved, and all others with them."""
+    if not group.is_dead:
+        yield from _refresh(group, command.cause, settings, is_late=True)
+
+
 def _catch_up(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Effects:
     """Do what was put off, or could not be stored: tidy up, look at the topics, compute the target."""
     cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
@@ -251,17 +261,23 @@ def _catch_up(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Eff
             yield Then(AssignTarget(group.group_id, group.epoch_cause or cause))
 
 
-def _refresh(group: ConsumerGroup, cause: Cause, settings: GroupSettings) -> Effects:
-    """Resolve the expressions again, and take the epoch on if what the group subscribes to is not what it was."""
+def _refresh(group: ConsumerGroup, cause: Cause, settings: GroupSettings, *, is_late: bool = False) -> Effects:
+    """Resolve the expressions again, and take the epoch on if what the group subscribes to is not what it was.
+
+    Unless they are resolved at once, a new one is resolved when it `is_late`, and those before it are stored again.
+    """
     has_changed = False
     names = set(group.subscribers)
     for regex in sorted(group.regex_subscribers):
         stored = group.regexes.get(regex)
+        if stored is None and not settings.resolves_at_once and not is_late:
+            continue
         found = settings.image.matching(regex, group.group_id) if settings.image.regex_error(regex) is None else ()
         topics = frozenset(regex_topics(group, regex) if found is None else found)
         names |= topics
-        if stored is None or topics != set(stored.topics):
-            has_changed = True
+        is_other = topics != set(stored.topics) if stored is not None else bool(topics) or not is_late
+        has_changed |= is_other
+        if is_other or is_late:
             resolved = Cause(CauseKind.REGEX_RESOLVED, cause.at_ms, detail=cause.detail)
             version = 0 if stored is None else stored.version + 1
             yield Append(RegexStored(group.group_id, regex, tuple(sorted(topics)), version, cause.at_ms, resolved))

@@ -1,18 +1,24 @@
-"""Subscriptions by regular expression: resolved at once, kept up to date, forgotten with their last subscriber."""
+"""Subscriptions by regular expression: resolved at once, kept up to date, forgotten with their last subscriber.
+
+Where they are not resolved at once (Apache Kafka 4.3), that follows a response, ten seconds after the last at least.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from tests.unit.group.consumer_world import ConsumerWorld, parts
 
 from kohort.group.events import RegexDeleted, RegexStored
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
+from kohort.model.subscription import Subscription
 
 FOOS = {"subscribed_topic_names": None, "subscribed_topic_regex": "foo.*"}
 
 
-def with_regex(*member_ids: str) -> ConsumerWorld:
-    world = ConsumerWorld()
+def with_regex(*member_ids: str, **settings: Any) -> ConsumerWorld:
+    world = ConsumerWorld(**settings)
     for member_id in member_ids:
         world.enters(member_id, **FOOS)
     return world
@@ -129,3 +135,83 @@ def test_static_member_that_comes_back_keeps_the_expression() -> None:
     assert result.assignment == parts("foo-0,1,2,3,4,5")
     assert not regex_records(world, before)
     assert world.consumer_group().epoch == 2
+
+
+# -- not at once
+
+
+def late(*member_ids: str) -> ConsumerWorld:
+    return with_regex(*member_ids, resolves_at_once=False)
+
+
+def test_late_expression_joins_at_the_epoch_of_the_group_and_is_assigned_with_the_next_heartbeat() -> None:
+    world = ConsumerWorld(resolves_at_once=False)
+    joined = world.enters("A", **FOOS)
+    assert (joined.member_epoch, joined.assignment) == (1, ())
+    assert world.consumer_group().epoch == 2
+    (record,) = regex_records(world)
+    assert isinstance(record, RegexStored)
+    assert record.topics == ("foo",)
+    beaten = world.beats("A", "")
+    assert (beaten.member_epoch, beaten.assignment) == (2, parts("foo-0,1,2,3,4,5"))
+
+
+def test_late_expression_that_matches_nothing_bumps_no_epoch() -> None:
+    world = ConsumerWorld(resolves_at_once=False)
+    world.enters("A", subscribed_topic_names=None, subscribed_topic_regex="nothing")
+    assert world.consumer_group().regexes["nothing"].topics == ()
+    assert world.consumer_group().epoch == 1
+
+
+def test_known_expression_bumps_the_epoch_of_a_late_group_too() -> None:
+    world = late("A")
+    joined = world.enters("B", **FOOS)
+    assert (joined.member_epoch, world.consumer_group().epoch) == (3, 3)
+
+
+def test_late_expressions_are_resolved_with_the_first_heartbeat_ten_seconds_after_the_last_ones() -> None:
+    world = late("A")
+    world.beats("A", "")
+    world.advance(10_000)
+    assert world.enters("B", subscribed_topic_names=None, subscribed_topic_regex="bar").assignment == ()
+    world.beats("A")
+    assert world.consumer_group().regexes.keys() == {"foo.*"}
+    world.advance(1)
+    before = len(world.log)
+    world.beats("A")
+    assert [record.regex for record in regex_records(world, before)] == ["bar", "foo.*"]
+    assert world.beats("B", "").assignment == parts("bar-0,1,2")
+
+
+def test_member_of_a_late_group_revokes_what_its_next_expression_may_not_match() -> None:
+    world = late("A")
+    world.beats("A", "")
+    result = world.beats("A", subscribed_topic_regex="bar")
+    assert (result.member_epoch, result.assignment) == (2, ())
+    assert not world.consumer_group().regexes
+    world.beats("A", "")  # there is no last resolution any more
+    assert world.beats("A", "").assignment == parts("bar-0,1,2")
+
+
+def test_new_topic_reaches_a_late_group_at_once_but_for_expressions_that_are_not_resolved() -> None:
+    world = late("A")
+    world.beats("A", "")
+    world.enters("B", subscribed_topic_names=None, subscribed_topic_regex="foo2")
+    world.topic_changes("foo2", 1)
+    assert world.consumer_group().regexes.keys() == {"foo.*"}
+    assert world.consumer_group().regexes["foo.*"].topics == ("foo", "foo2")
+
+
+def test_names_beside_a_late_expression_are_assigned_at_once() -> None:
+    world = ConsumerWorld(resolves_at_once=False)
+    assert world.enters("A", "bar", subscribed_topic_regex="foo.*").assignment == parts("bar-0,1,2")
+    assert world.beats("A", "bar-0,1,2").assignment == parts("foo-0,1,2,3,4,5 bar-0,1,2")
+
+
+def test_classic_member_has_the_expressions_of_others_resolved() -> None:
+    world = ConsumerWorld(resolves_at_once=False, subscription_of=lambda _: Subscription(("foo",)))
+    world.enters("A", **FOOS)
+    world.enters("B", subscribed_topic_names=None, subscribed_topic_regex="bar")
+    world.advance(10_001)
+    world.join(member_id="C")
+    assert world.consumer_group().regexes.keys() == {"foo.*", "bar"}
