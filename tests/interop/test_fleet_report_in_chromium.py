@@ -19,7 +19,7 @@ PHONE: dict[str, Any] = {"width": 390, "height": 844, "is_phone": True}
 DESK: dict[str, Any] = {"width": 1280, "height": 900}
 
 UNDRAWN = """[...document.querySelectorAll("[data-plot]")].filter((plot) => {
-  const strips = [...plot.querySelectorAll("svg.strip")];
+  const strips = [...plot.querySelectorAll("svg.strip, svg.owned")];
   return !strips.length || !strips.every((svg) => svg.getBoundingClientRect().width > 40)
     || !strips.some((svg) => [...svg.querySelectorAll("rect")].some((rect) => {
       const box = rect.getBoundingClientRect();
@@ -131,7 +131,7 @@ def test_a_plot_is_read_with_the_arrow_keys(shown: Chromium) -> None:
     second = shown.value("document.querySelector('[data-reading=heat]').textContent")
     assert "rebalance" in first
     assert first != second
-    shown.value("document.querySelector('[data-spans]').focus()")
+    shown.value("document.querySelector('svg.owned').focus()")
     assert "00:00:00 to " in shown.value("document.querySelector('[data-reading=timeline-0]').textContent")
 
 

@@ -337,7 +337,6 @@ def test_a_round_of_large_rows_ends_early_and_the_rest_follows(spark, topic):
 
 
 def test_a_closed_stream_has_its_progress_and_a_report_of_its_ownership_and_lag(spark, topic, tmp_path):
-    pytest.importorskip("matplotlib")
     topic.fill(90)
     path = tmp_path / "report.html"
     with stream_of(spark, topic, max_rows_per_round=30, report=path) as stream:
@@ -351,7 +350,6 @@ def test_a_closed_stream_has_its_progress_and_a_report_of_its_ownership_and_lag(
 
 
 def test_a_report_that_cannot_be_written_is_a_warning_and_the_member_has_left(spark, topic, tmp_path, caplog):
-    pytest.importorskip("matplotlib")
     with stream_of(spark, topic, report=tmp_path / "missing" / "report.html") as stream:
         stream.run(lambda *_: None, until=is_caught_up, timeout_s=60)
     assert "no report" in caplog.text

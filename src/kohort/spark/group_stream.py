@@ -139,8 +139,6 @@ class GroupStream:
             raise ValueError("a GroupStream reads topics by name, at least one, or those that match a pattern")
         if max_rows_per_round < 1:
             raise ValueError(f"max_rows_per_round is {max_rows_per_round}: a round reads at least one row")
-        if report is not None:
-            import kohort.spark.report.stream_report  # noqa: F401  # reports a missing matplotlib before anything is read
         self.metrics = StreamMetrics()
         self._spark = spark
         self._most_rows = max_rows_per_round
@@ -227,7 +225,7 @@ class GroupStream:
     def write_report(self, path: str | Path) -> None:
         """Write an HTML file with the stream's figures and a plot of ownership, lag and rate since it was made.
 
-        Other threads may call it. Raises ImportError without matplotlib, OSError.
+        Other threads may call it. Raises OSError.
         """
         from kohort.spark.report.stream_report import stream_report
 

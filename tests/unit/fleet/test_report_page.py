@@ -23,7 +23,6 @@ INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u
 RAW = re.compile(r"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL)
 TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)((?:\s+[\w-]+(?:=\"[^\"<>]*\")?)*)\s*(/?)>")
 ATTRIBUTE = re.compile(r"([\w-]+)(?:=\"([^\"]*)\")?")
-VOID = {"meta", "link", "input", "rect"}
 
 
 class Reader:
@@ -47,7 +46,7 @@ class Reader:
                 continue
             self.elements.append(name)
             self.attributes += [(key, unescape(value)) for key, value in ATTRIBUTE.findall(attributes)]
-            if name not in VOID and not is_whole:
+            if not is_whole:
                 opened.append(name)
         assert opened == []
         assert text[reached:].strip() == ""

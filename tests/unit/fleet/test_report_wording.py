@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.fleet.reports import HOSTILE, report
 
-from kohort.fleet.report.markup import Markup, joined, script_json, tag
+from kohort.drawing.markup import Markup, joined, script_json, tag
+from kohort.drawing.shown_text import NAME_LENGTH, duration, hour, listed, moment, rule_title, shown_name
 from kohort.fleet.report.summary import headline, points
-from kohort.fleet.report.wording import NAME_LENGTH, duration, hour, listed, moment, rule_title, shown_name
 
 
 @pytest.mark.parametrize("name", HOSTILE)

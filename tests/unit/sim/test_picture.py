@@ -55,14 +55,14 @@ def two_members() -> Drawn:
 
 def test_each_span_of_ownership_is_a_bar_that_says_whose_it_is() -> None:
     texts = two_members().texts()
-    assert texts.count("m1 from 1.000 s to 3.000 s") == 2
-    assert texts.count("m2 from 5.000 s to 10.000 s") == 1
+    assert texts.count("m1 (g): 1.000 s to 3.000 s, 2 s") == 2
+    assert texts.count("m2 (g): 5.000 s to 10.000 s, 5 s") == 1
 
 
 def test_members_partitions_faults_and_the_healing_are_named() -> None:
     texts = two_members().texts()
-    assert {"a <world>", "m1 (g)", "m2 (g)", "t-0", "t-1", "healed", "group g"} <= set(texts)
-    assert "1  3.000 s  kill m1 down_us=5" in texts
+    assert {"a <world>", "m1 (g)", "m2 (g)", "t-0", "t-1", "group g"} <= set(texts)
+    assert {"1  3.000 s  kill m1 down_us=5", "2  9.000 s  healed"} <= set(texts)
 
 
 def test_a_world_in_which_nothing_happened_has_a_picture_too() -> None:

@@ -30,7 +30,7 @@ from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import CONFIG_VARIABLE, add_json, number, setting, verb
 from kohort.cli.terminal.record_lines import iso_time
-from kohort.fleet.report.wording import counted
+from kohort.drawing.shown_text import counted
 
 if TYPE_CHECKING:
     from kohort.fleet.generator import Score, Truth
@@ -352,7 +352,7 @@ def run_findings(args: argparse.Namespace) -> int:
 
 def put_findings(rows: Iterable[Mapping[str, Any]], *, has_evidence: bool) -> None:
     """Print findings: a line each, below it the advice, and the evidence with --evidence."""
-    from kohort.fleet.report.wording import shown_name, shown_sentence
+    from kohort.drawing.shown_text import shown_name, shown_sentence
 
     for row in rows:
         output.put(f"{row['severity']:8}  {row['finding']}  {shown_name(row['group'])} ({shown_name(row['source'])})")
@@ -463,8 +463,8 @@ def run_demo(args: argparse.Namespace) -> int:
 
 def put_demo(report: FleetReport, scores: Sequence[Score]) -> None:
     """Print the findings and their precision and recall."""
+    from kohort.drawing.shown_text import shown_name
     from kohort.fleet.report.summary import headline, points
-    from kohort.fleet.report.wording import shown_name
 
     output.put(headline(report))
     for point in points(report)[0]:

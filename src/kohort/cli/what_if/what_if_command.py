@@ -34,7 +34,7 @@ kohort what-if readers --add 2 --callback-ms 300 --produce-rate 5000 --json | jq
 """
 
 METADATA_MS = 300_000
-PLOTS = (".svg", ".png")
+PLOT = ".svg"
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -72,9 +72,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     add_times(parser)
     parser.add_argument("--data-dir", metavar="DIR", type=Path, help="read a broker's data directory, not a cluster")
-    parser.add_argument(
-        "--plot", metavar="FILE", type=plot_file, help="draw the unread partitions over time, as .svg or .png"
-    )
+    parser.add_argument("--plot", metavar="FILE", type=plot_file, help="draw the unread partitions over time, as .svg")
     add_json(parser)
     add_cluster(parser)
 
@@ -138,8 +136,8 @@ def callback_ms(text: str) -> tuple[float, float]:
 def plot_file(text: str) -> Path:
     """Return the file of a plot."""
     path = Path(text)
-    if path.suffix.lower() not in PLOTS:
-        raise ArgumentTypeError(f"{text!r} is no plot: its name must end in {' or '.join(PLOTS)}")
+    if path.suffix.lower() != PLOT:
+        raise ArgumentTypeError(f"{text!r} is no plot: its name must end in {PLOT}")
     if not path.absolute().parent.is_dir():
         raise ArgumentTypeError(f"there is no directory {path.parent} for {path.name}")
     return path

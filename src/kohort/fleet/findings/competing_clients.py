@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kohort.drawing.shown_text import counted
 from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, are_close, duration_text
 from kohort.fleet.findings.thresholds import Thresholds
-from kohort.fleet.report.wording import counted
 from kohort.fleet.schema import HOUR_MS, Evidence
 
 FLAPPING, ZOMBIES, REWOUND = "flapping_instance", "zombie_commits", "rewound_offsets"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kohort.drawing.shown_text import counted
 from kohort.fleet.findings.facts import Facts, Finding, duration_text
 from kohort.fleet.findings.thresholds import Thresholds
-from kohort.fleet.report.wording import counted
 
 ABANDONED, EXPIRING = "abandoned_group", "offsets_expiring"
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kohort.drawing.shown_text import counted
 from kohort.fleet.findings.facts import Facts, Finding
 from kohort.fleet.findings.thresholds import Thresholds
-from kohort.fleet.report.wording import counted
 
 SKEWED, IDLE = "skewed_assignment", "idle_members"
 KINDS = ("classic", "consumer")

@@ -28,7 +28,6 @@
   };
   const when = (ms, parts) => new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...parts }).format(ms);
   const hour = (ms) => when(ms, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false });
-  const clock = (ms) => when(ms, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
   const signs = { critical: "▲", warning: "◆", info: "●" };
   const badge = (severity) =>
     make("span", { class: `badge ${severity}` }, make("span", { "aria-hidden": "true" }, signs[severity] || "●"), ` ${severity}`);
@@ -87,30 +86,13 @@
     if (svg.dataset.cells === "fleet") cells(svg, "all groups", (at) => figures.fleet[at]);
     else if (row) cells(svg, row[0], (at) => row[1][at] || 0);
   }
-  for (const svg of document.querySelectorAll("[data-spans]")) {
-    const [plot, line] = svg.dataset.spans.split(".").map(Number);
-    const { from, until, members, rows, empty } = figures.timelines[plot];
-    const [partition, spans] = rows[line];
-    const had = [...spans.map(([member, begin, end]) => [begin, end, bdi(members[member])])];
-    for (const [begin, end] of empty) had.push([begin, end, "the group had no members"]);
-    had.sort((a, b) => a[0] - b[0]);
-    const nobody = make("b", {}, "no owner");
-    const pieces = [];
-    let reached = 0;
-    for (const [begin, end, owner] of had) {
-      if (begin > reached) pieces.push([reached, begin, nobody]);
-      pieces.push([begin, end, owner]);
-      reached = Math.max(reached, end);
-    }
-    if (reached < until - from) pieces.push([reached, until - from, nobody]);
-    const scale = 1000 / (until - from);
-    const stops = pieces.map(([begin, end]) => [begin * scale, Math.max((end - begin) * scale, 1)]);
-    const place = (share) => pieces.findIndex(([begin, end]) => share * (until - from) >= begin && share * (until - from) < end);
-    readable(svg, stops, place, (at) => {
-      const [begin, end, owner] = pieces[at];
-      const span = `${clock(from + begin)} to ${clock(from + end)}, ${duration((end - begin) / 1000)}: `;
-      return [bdi(partition), ` ${span}`, owner];
-    });
+  for (const svg of document.querySelectorAll("svg.owned")) {
+    svg.setAttribute("tabindex", 0);
+    const pieces = [...svg.querySelectorAll("rect")].filter((rect) => rect.querySelector("title")).map((rect) => ({
+      x: Number(rect.getAttribute("x")), width: Number(rect.getAttribute("width")), text: rect.textContent,
+    })).sort((a, b) => a.x - b.x);
+    const place = (share) => pieces.findLastIndex(({ x, width }) => share * 1000 >= x && share * 1000 < x + width);
+    readable(svg, pieces.map(({ x, width }) => [x, width]), place, (at) => [bdi(svg.dataset.lane), " ", bdi(pieces[at].text)]);
   }
 
   // -- groups

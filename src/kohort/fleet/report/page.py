@@ -12,11 +12,9 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any
 
-from kohort.fleet.report import plots
-from kohort.fleet.report.fleet_report import Finding, FleetReport, GroupKey, GroupLine, RuleFindings
-from kohort.fleet.report.markup import Content, Markup, script_json, tag
-from kohort.fleet.report.summary import WORDS, Point, headline, lead, points
-from kohort.fleet.report.wording import (
+from kohort.drawing.html_page import page_style, table
+from kohort.drawing.markup import Content, Markup, script_json, tag
+from kohort.drawing.shown_text import (
     counted,
     duration,
     hour,
@@ -27,6 +25,9 @@ from kohort.fleet.report.wording import (
     shown_sentence,
     visible,
 )
+from kohort.fleet.report import plots
+from kohort.fleet.report.fleet_report import Finding, FleetReport, GroupKey, GroupLine, RuleFindings
+from kohort.fleet.report.summary import WORDS, Point, headline, lead, points
 
 TITLE = "What your fleet does"
 
@@ -82,7 +83,7 @@ def _head(report: FleetReport, script: Markup) -> Markup:
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
         tag("title", f"{TITLE}: {headline(report)}"),
-        tag("style", Markup(_resource("page.css"))),
+        tag("style", Markup(page_style() + _resource("page.css"))),
     )
 
 
@@ -170,7 +171,7 @@ def _about(report: FleetReport) -> Markup:
     if read.quarantined:
         bad = "; ".join(f"{count:,} × {visible(reason)[:200]}" for reason, count in read.quarantined)
         notes.append(f"Records that could not be read, each with its place in the quarantine table: {bad}.")
-    shown = plots.table(("record type", "records"), kinds, frozenset({1})) if kinds else None
+    shown = table(("record type", "records"), kinds, ("records",)) if kinds else None
     return section("about", "About", tag("ul", [tag("li", each) for each in notes]), shown)
 
 
@@ -283,7 +284,7 @@ def _evidence(finding: Finding) -> Markup | None:
         [f"{each.partition}:{each.offset}", moment(each.at_ms), tag("bdi", shown_sentence(each.what), dir="ltr")]
         for each in finding.evidence
     ]
-    shown = plots.table(("place", "time", "event"), rows, frozenset({0}))
+    shown = table(("place", "time", "event"), rows, ("place",))
     left = f"and {finding.evidence_left_out:,} more" if finding.evidence_left_out else None
     count = len(finding.evidence) + finding.evidence_left_out
     return tag("details", tag("summary", f"Evidence: {counted(count, 'record')}"), shown, note(left))
@@ -343,7 +344,7 @@ def migration(report: FleetReport, named: Names) -> Markup:
         rows.append([shown_sentence(reason.example), shown_sentence(reason.advice), f"{reason.groups:,}", which])
     left = f"{counted(ready.reasons_left_out, 'rarer reason')} left out." if ready.reasons_left_out else None
     headings = ("for example", "what to do", "groups", "which")
-    shown = [tag("h3", "What is in the way"), plots.table(headings, rows, frozenset({2}))] if rows else []
+    shown = [tag("h3", "What is in the way"), table(headings, rows, ("groups",))] if rows else []
     return section(
         "migration",
         "Ready for the new protocol?",

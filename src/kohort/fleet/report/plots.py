@@ -1,4 +1,4 @@
-"""The plots of a report, as inline SVG strips between HTML labels.
+"""The plots of a report, as inline SVG strips between HTML labels; its timelines are ownership drawings.
 
 A strip stretches to the available width while its labels keep their size, so that no plot is wider than its page. Each
 plot has a table with the same figures. The content of a strip is also listed as JSON for the page's script, which shows
@@ -7,27 +7,28 @@ it under the pointer or the arrow keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from kohort.drawing.html_page import table
+from kohort.drawing.markup import Content, Markup, joined, tag
+from kohort.drawing.ownership_drawing import Lane, LaneGroup, OwnedSpan, OwnershipDrawing, inline_svg
+from kohort.drawing.shown_text import clock, counted, day, duration, hour, shown_name
+from kohort.drawing.time_axis import TimeAxis
 from kohort.fleet.report.fleet_report import (
     Columns,
     FleetReport,
     GroupKey,
     HeatRow,
     Readiness,
-    Span,
     Timeline,
     TimelineRow,
 )
-from kohort.fleet.report.markup import Content, Markup, joined, tag
-from kohort.fleet.report.wording import counted, day, duration, hour, moment, shown_name
 from kohort.fleet.schema import DAY_MS, HOUR_MS
 
 STEPS = (1, 2, 5, 10, 30)
 """From how many rebalances on a cell of the heat map has the next colour: the same in every report."""
 
-COLOURS_OF_MEMBERS = 8
 CELLS_OF_A_TABLE = 12
 GAPS_OF_A_TABLE = 8
 
@@ -52,20 +53,7 @@ def strip(width: float, *content: Content, kind: str, label: str, **attributes: 
     )
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[Content]], numeric: frozenset[int] = frozenset()) -> Markup:
-    """Return a table; the columns in `numeric` are right-aligned."""
-    kinds = ["n" if place in numeric else None for place in range(len(headings))]
-    head = tag("tr", [tag("th", name, class_=kind, scope="col") for name, kind in zip(headings, kinds, strict=True)])
-    body = [
-        tag("tr", [tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)])
-        for row in rows
-    ]  # fmt: skip
-    return tag("div", tag("table", tag("thead", head), tag("tbody", body)), class_="scrolls", tabindex=0)
-
-
-def as_table(
-    headings: Sequence[str], rows: Sequence[Sequence[Content]], numeric: frozenset[int] = frozenset()
-) -> Markup:
+def as_table(headings: Sequence[str], rows: Sequence[Sequence[Content]], numeric: Collection[str] = ()) -> Markup:
     """Return a table that opens under its plot."""
     return tag("details", tag("summary", "The same as a table"), table(headings, rows, numeric), class_="as-table")
 
@@ -131,7 +119,7 @@ def heat_map(report: FleetReport, named: Named) -> Markup:
             tag("div", fleet_bars(report), lanes, columns_axis(report.columns), class_="plot heat", data_plot="heat"),
             legend,
             _reading("heat"),
-            as_table(("group", "rebalances", "most of them"), rows, frozenset({1})),
+            as_table(("group", "rebalances", "most of them"), rows, ("rebalances",)),
         ]
     )
 
@@ -193,7 +181,7 @@ def ranking(report: FleetReport, named: Named) -> Markup:
     return joined(
         [
             tag("div", lanes, class_="plot ranking", data_plot="ranking"),
-            as_table(("group", "unowned partition-seconds"), rows, frozenset({1})),
+            as_table(("group", "unowned partition-seconds"), rows, ("unowned partition-seconds",)),
         ]
     )
 
@@ -203,20 +191,11 @@ def ranking(report: FleetReport, named: Named) -> Markup:
 
 def timeline(place: int, of: Timeline, named: Named) -> Markup:
     """Return the owners of a group's partitions in its worst hour."""
-    members = members_of(of)
-    lanes = [_timeline_lane(of, row, members, f"{place}.{at}") for at, row in enumerate(of.rows)]
-    legend = [_key(f"m{at}", shown_name(name)) for at, name in enumerate(members[:COLOURS_OF_MEMBERS])]
-    legend.append(_key("gap", "no owner"))
-    if of.empty:
-        legend.append(_key("empty", "the group had no members"))
-    if len(members) > COLOURS_OF_MEMBERS:
-        legend.append(tag("span", f"and {len(members) - COLOURS_OF_MEMBERS:,} more members, in the same colours again"))
-    heading = tag("h3", named(of.key), tag("small", f"{hour(of.from_ms)} to {_clock(of.until_ms)[:5]} UTC"))
+    heading = tag("h3", named(of.key), tag("small", f"{hour(of.from_ms)} to {clock(of.until_ms)[:5]} UTC"))
     return tag(
         "article",
         heading,
-        tag("div", lanes, time_axis(of.from_ms, of.until_ms, _clock), class_="plot", data_plot=f"timeline-{place}"),
-        tag("p", legend, class_="legend"),
+        tag("div", inline_svg(_ownership(of)), class_="plot", data_plot=f"timeline-{place}"),
         tag("p", _left_out(of), class_="note") if _left_out(of) else None,
         _reading(f"timeline-{place}"),
         as_table(
@@ -225,6 +204,12 @@ def timeline(place: int, of: Timeline, named: Named) -> Markup:
         class_="timeline",
         id=f"timeline-{place}",
     )
+
+
+def _ownership(of: Timeline) -> OwnershipDrawing:
+    lanes = [Lane(row.partition, [OwnedSpan(*span) for span in row.spans], gaps(of, row), of.empty) for row in of.rows]
+    title = f"Who owned each partition of {shown_name(of.key.group)}"
+    return OwnershipDrawing(title, TimeAxis(of.from_ms, of.until_ms, True), members_of(of), [LaneGroup("", lanes)])
 
 
 def members_of(of: Timeline) -> list[str]:
@@ -247,32 +232,12 @@ def gaps(of: Timeline, row: TimelineRow) -> list[tuple[int, int]]:
     return found
 
 
-def _timeline_lane(of: Timeline, row: TimelineRow, members: Sequence[str], mark: str) -> Markup:
-    def x(at_ms: int) -> float:
-        return _WIDE * (at_ms - of.from_ms) / (of.until_ms - of.from_ms)
-
-    def bar(span: Span) -> Markup:
-        colour = members.index(span.member) % COLOURS_OF_MEMBERS
-        return _rect(x(span.from_ms), 0, max(x(span.until_ms) - x(span.from_ms) - 0.8, 0.8), _TALL, f"m{colour}")
-
-    unowned = gaps(of, row)
-    # A gap of a second would be a tenth of a pixel of an hour: it is drawn wide enough to be seen.
-    drawn = [_rect(x(start), 0, x(end) - x(start), _TALL, "empty") for start, end in of.empty]
-    drawn += [bar(span) for span in row.spans]
-    drawn += [_rect(x(start), 0, max(x(end) - x(start), 2), _TALL, "gap") for start, end in unowned]
-    total_s = sum(end - start for start, end in unowned) / 1000
-    owners = len({span.member for span in row.spans})
-    text = f"{shown_name(row.partition)}: {counted(owners, 'owner')}, {duration(total_s)} without one"
-    svg = strip(_WIDE, drawn, kind="spans", label=text, tabindex=0, data_spans=mark)
-    return _lane(tag("bdi", shown_name(row.partition)), svg)
-
-
 def _owner_cells(of: Timeline, row: TimelineRow) -> list[Content]:
-    owners = [f"{_clock(span.from_ms)} {shown_name(span.member)}" for span in row.spans[:CELLS_OF_A_TABLE]]
+    owners = [f"{clock(span.from_ms)} {shown_name(span.member)}" for span in row.spans[:CELLS_OF_A_TABLE]]
     if len(row.spans) > len(owners):
         owners.append(f"and {len(row.spans) - len(owners):,} more")
     unowned = gaps(of, row)
-    without = [f"{_clock(start)} for {duration((end - start) / 1000)}" for start, end in unowned[:GAPS_OF_A_TABLE]]
+    without = [f"{clock(start)} for {duration((end - start) / 1000)}" for start, end in unowned[:GAPS_OF_A_TABLE]]
     if len(unowned) > len(without):
         without.append(f"and {len(unowned) - len(without):,} more times")
     return [tag("bdi", shown_name(row.partition)), "; ".join(owners) or "–", "; ".join(without) or "–"]
@@ -285,10 +250,6 @@ def _left_out(of: Timeline) -> str:
     if of.spans_left_out:
         text.append(f"{counted(of.spans_left_out, 'later change')} of owner")
     return f"Not drawn: {' and '.join(text)}." if text else ""
-
-
-def _clock(at_ms: int) -> str:
-    return moment(at_ms).rsplit(" ", 1)[-1]
 
 
 # -- readiness
@@ -316,7 +277,7 @@ def readiness_bar(of: Readiness) -> Markup:
         [
             tag("div", strip(_WIDE, drawn, kind="stacked", label=text), class_="plot", data_plot="readiness"),
             tag("p", legend, class_="legend"),
-            as_table(("groups that", "groups", "share"), rows, frozenset({1, 2})),
+            as_table(("groups that", "groups", "share"), rows, ("groups", "share")),
         ]
     )
 
@@ -330,25 +291,6 @@ def plotted(report: FleetReport) -> dict[str, Any]:
         "heat": [
             [shown_name(row.key.group), {place: count for place, count in enumerate(row.rebalances) if count}]
             for row in report.heat
-        ],
-        "timelines": [_plotted_timeline(each) for each in report.timelines],
-    }
-
-
-def _plotted_timeline(of: Timeline) -> dict[str, Any]:
-    members = members_of(of)
-    place = {name: at for at, name in enumerate(members)}
-    return {
-        "from": of.from_ms,
-        "until": of.until_ms,
-        "empty": [[start - of.from_ms, end - of.from_ms] for start, end in of.empty],
-        "members": [shown_name(name) for name in members],
-        "rows": [
-            [
-                shown_name(row.partition),
-                [[place[span.member], span.from_ms - of.from_ms, span.until_ms - of.from_ms] for span in row.spans],
-            ]
-            for row in of.rows
         ],
     }
 

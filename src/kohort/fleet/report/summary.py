@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from math import isfinite
 from typing import Any
 
+from kohort.drawing.shown_text import counted, duration, rule_title, shown_sentence
 from kohort.fleet.report.fleet_report import NOT_READY, READY, FleetReport, GroupKey, RuleFindings, severity_rank
-from kohort.fleet.report.wording import counted, duration, rule_title, shown_sentence
 
 POINTS = 7
 """Findings listed in the summary; the others are in the section of findings."""

@@ -1,4 +1,4 @@
 """HTML reports of jobs in a group: who owned each partition and how far the group was behind, over time.
 
-`html_page` and `timeline_plot` also serve the demo.
+`kohort.drawing` draws them.
 """

@@ -1,4 +1,4 @@
-"""HTML that is safe by construction: every text is escaped when it becomes Markup, and only Markup enters a page."""
+"""HTML and SVG, safe by construction: a text is escaped when it becomes Markup, and only Markup enters a page."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from html import escape
 from typing import Any
 
 VOID = frozenset({"meta", "link", "input", "br", "hr", "rect", "line", "path", "circle"})
-"""Elements without content."""
+"""Elements that may have no content."""
 
 _OF_SCRIPTS = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is HTML or SVG already."""
 
     __slots__ = ()
 
 
-Content = str | Iterable["Content"] | None
-"""What an element may hold: text, which is escaped; Markup, which is not; or several of these."""
+Content = str | int | float | Iterable["Content"] | None
+"""What an element may hold: text, which is escaped; Markup, which is not; a number; or several of these."""
 
 
 def tag(name: str, /, *content: Content, **attributes: str | int | float | bool | None) -> Markup:
@@ -31,8 +31,8 @@ def tag(name: str, /, *content: Content, **attributes: str | int | float | bool 
             continue
         attribute = key.rstrip("_").replace("_", "-")
         written.append(attribute if value is True else f'{attribute}="{escape(str(value))}"')
-    opened = f"<{' '.join(written)}>"
-    return Markup(opened) if name in VOID else Markup(f"{opened}{joined(content)}</{name}>")
+    opened = " ".join(written)
+    return Markup(f"<{opened}/>") if name in VOID and not content else Markup(f"<{opened}>{joined(content)}</{name}>")
 
 
 def joined(content: Content) -> Markup:
@@ -41,8 +41,8 @@ def joined(content: Content) -> Markup:
         return Markup("")
     if isinstance(content, Markup):
         return content
-    if isinstance(content, str):
-        return Markup(escape(content))
+    if isinstance(content, str | int | float):
+        return Markup(escape(str(content)))
     return Markup("".join(joined(each) for each in content))
 
 

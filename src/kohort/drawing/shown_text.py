@@ -1,4 +1,4 @@
-"""Text of a report: escaped names, times in UTC, durations and counts.
+"""Text of drawings and reports: escaped names, times in UTC, durations and counts.
 
 A group's name is any string that a client sent: ten thousand characters, control characters, or marks that reverse the
 direction of text. Shown names have such characters as codes, and are cut in the middle.
@@ -85,6 +85,11 @@ def hour(at_ms: int) -> str:
 def day(at_ms: int) -> str:
     """Return a time as "3 Nov"."""
     return _in_utc(at_ms, "%b")
+
+
+def clock(at_ms: int) -> str:
+    """Return a time as "14:05:09"; in milliseconds where it is outside of the calendar."""
+    return _in_utc(at_ms, "%b %H:%M:%S").split(" ", 2)[-1]
 
 
 def _in_utc(at_ms: int, rest: str) -> str:
