@@ -10,11 +10,9 @@ import logging
 from collections import Counter
 
 from kohort.node.configuration.config import Config
+from kohort.node.rate_limited_log import RateLimitedLog
 
 log = logging.getLogger("kohort.node")
-
-QUIET_MS = 60_000
-"""How long the same limit is not logged again."""
 
 
 class ConnectionCounts:
@@ -52,7 +50,7 @@ class ConnectionLimit:
         self._open_files = 0
         self._refused: Counter[str] = Counter()
         """By the name of a limit."""
-        self._logged_ms: dict[str, int] = {}
+        self._warnings = RateLimitedLog()
         self._credit = 0.0
         """Connections that may be created at once."""
         self._credited_ms = 0
@@ -86,13 +84,8 @@ class ConnectionLimit:
 
     def _refuse(self, limit: str, reached: str, host: str, advice: str, now_ms: int) -> None:
         self._refused[limit] += 1
-        logged_ms = self._logged_ms.get(limit)
-        if logged_ms is None or now_ms - logged_ms >= QUIET_MS:
-            self._logged_ms[limit] = now_ms
-            log.warning(
-                "%s: closed the connection from %s, %d refused so far; new ones are taken when others end%s",
-                reached, host, self._refused[limit], advice,
-            )  # fmt: skip
+        text = "%s: closed the connection from %s, %d refused so far; new ones are taken when others end%s"
+        self._warnings.warning(limit, now_ms, text, reached, host, self._refused[limit], advice)
 
     def left(self, counts: ConnectionCounts) -> None:
         """Note that a connection has ended."""
@@ -114,10 +107,8 @@ class ConnectionLimit:
         self._credit = min(rate, self._credit + passed_ms * rate / 1000)
         if self._credit >= 1:
             return 0
-        logged_ms = self._logged_ms.get("rate")
-        if logged_ms is None or now_ms - logged_ms >= QUIET_MS:
-            self._logged_ms["rate"] = now_ms
-            log.warning("max.connection.creation.rate (%d a second) is reached: new connections wait", rate)
+        text = "max.connection.creation.rate (%d a second) is reached: new connections wait"
+        self._warnings.warning("rate", now_ms, text, rate)
         return int((1 - self._credit) * 1000 / rate) + 1
 
     def created(self) -> None:

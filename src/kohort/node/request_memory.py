@@ -8,14 +8,12 @@ let through whatever it holds, so that a large request always completes; if it s
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from kohort.node.client_connection import Connection
 from kohort.node.configuration.config import Config
+from kohort.node.rate_limited_log import RateLimitedLog
 from kohort.node.timers import NodeClock, Timers
-
-log = logging.getLogger("kohort.node")
 
 FREE_BYTES = 1 << 14
 """What each connection may hold in any case: most requests of groups are shorter."""
@@ -23,9 +21,6 @@ FREE_BYTES = 1 << 14
 STALL_MS = 10_000
 """After so long a connection that is let through must have received `PROGRESS_BYTES` more, if others wait."""
 PROGRESS_BYTES = 1 << 18
-
-QUIET_MS = 60_000
-"""How long the limit is not logged again."""
 
 _TIMER = "request memory"
 
@@ -54,7 +49,7 @@ class RequestMemory:
         """No waiting connection holds less."""
         self._received = 0
         """What the one that is let through had when its progress was last checked."""
-        self._logged_ms: int | None = None
+        self._warnings = RateLimitedLog()
 
     def update(self, connection: Connection, held: int) -> None:
         """Note how much a connection holds now; it is no longer read if that is more than its share."""
@@ -90,14 +85,10 @@ class RequestMemory:
         connection.is_over_share = True
         connection.update_throttle()
         self.waits += 1
-        now_ms = self._clock.now_ms
-        if self._logged_ms is None or now_ms - self._logged_ms >= QUIET_MS:
-            self._logged_ms = now_ms
-            log.warning(
-                "the requests of all connections hold %d bytes, queued.max.request.bytes is %d: %s, which holds %d, "
-                "is not read until there is more memory; so it was %d times by now",
-                self.held, limit, connection.peer_host, connection.held, self.waits,
-            )  # fmt: skip
+        text = "the requests of all connections hold %d bytes, queued.max.request.bytes is %d: %s, which holds %d,"
+        text += " is not read until there is more memory; so it was %d times by now"
+        values = self.held, limit, connection.peer_host, connection.held, self.waits
+        self._warnings.warning("memory", self._clock.now_ms, text, *values)
 
     def _read_on(self, connection: Connection) -> None:
         del self.waiting[connection]

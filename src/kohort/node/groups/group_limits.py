@@ -5,18 +5,13 @@ Every member is kept in memory and written to the log, so that a client could ot
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from kohort.group.commands import Command, CommitOffsets, ConsumerHeartbeat, Join
 from kohort.node.configuration.config import Config
 from kohort.node.groups.offsets_partition import OffsetsPartition
+from kohort.node.rate_limited_log import RateLimitedLog
 from kohort.node.timers import NodeClock
-
-log = logging.getLogger("kohort.node")
-
-QUIET_MS = 60_000
-"""How long the same limit is not logged again."""
 
 
 class GroupLimits:
@@ -26,7 +21,7 @@ class GroupLimits:
         self._config = config
         self._clock = clock
         self._partitions = partitions
-        self._logged_ms: dict[str, int] = {}
+        self._warnings = RateLimitedLog()
 
     def admits(self, hosted: OffsetsPartition, command: Command) -> bool:
         """Whether a command may be decided; if not, a line in the log states why."""
@@ -45,10 +40,8 @@ class GroupLimits:
         return size <= most
 
     def _log(self, command: Command, setting: str, why: str) -> None:
-        now_ms = self._clock.now_ms
-        if setting not in self._logged_ms or now_ms - self._logged_ms[setting] >= QUIET_MS:
-            self._logged_ms[setting] = now_ms
-            log.warning("group %r was refused: %s (%s)", command.group_id, why, setting)
+        text = "group %r was refused: %s (%s)"
+        self._warnings.warning(setting, self._clock.now_ms, text, command.group_id, why, setting)
 
 
 def _size(command: Command) -> int:

@@ -20,6 +20,7 @@ from kohort.model.ids import NO_TOPIC_ID, topic_id_text
 from kohort.model.setting import SettingsError
 from kohort.node.configuration.config import TopicConfig
 from kohort.node.metadata_log import DIRECTORY, Entry, MetadataLog
+from kohort.node.rate_limited_log import RateLimitedLog
 from kohort.node.topics.topic import INTERNAL, Partition, Storage, Topic
 
 log = logging.getLogger("kohort.node")
@@ -28,9 +29,6 @@ MAX_NAME = 249
 MAX_PARTITIONS = 100_000
 CREATION_STEPS = 32
 """What the creation, growth or deletion of a topic counts in a turn of the event loop."""
-
-QUIET_MS = 60_000
-"""How long it is not logged again that topics are not created."""
 
 _LISTED = 10
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]+)-\d+")
@@ -53,7 +51,7 @@ class Topics:
         self._collisions: dict[str, str] = {}
         self._partition_count = 0
         self._deleted: set[str] = set()
-        self._uncreated_logged_ms: int | None = None
+        self._warnings = RateLimitedLog()
         self.on_change: list[Callable[[str], None]] = []
 
     # -- asking
@@ -168,13 +166,9 @@ class Topics:
         most, now_ms = self._config.kohort_auto_create_topics_max, self._storage.clock.now_ms
         if len(self._topics) < most:
             return
-        if self._uncreated_logged_ms is None or now_ms - self._uncreated_logged_ms >= QUIET_MS:
-            self._uncreated_logged_ms = now_ms
-            log.warning(
-                "topic %s is not created by the request that names it: there are %d topics, and "
-                "kohort.auto.create.topics.max is %d; create it yourself, or raise the setting",
-                name, len(self._topics), most,
-            )  # fmt: skip
+        text = "topic %s is not created by the request that names it: there are %d topics, and"
+        text += " kohort.auto.create.topics.max is %d; create it yourself, or raise the setting"
+        self._warnings.warning("uncreated", now_ms, text, name, len(self._topics), most)
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def grow(self, topic: Topic, partitions: int, now_ms: int) -> None:
