@@ -8,7 +8,7 @@ its text keeps its size, at 360 pixels as at 1600. The size of a drawing is limi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import groupby
 from textwrap import wrap
@@ -34,7 +34,8 @@ COLOURS = 8
 _WIDE = 1000
 """Units of the inner pictures from the beginning to the end."""
 
-_COLUMNS = 240
+_COLUMNS = 120
+_STRETCHED = {"viewBox": f"0 0 {_WIDE} 10", "preserveAspectRatio": "none"}
 _LANE_HEIGHT, _BAR_HEIGHT, _LINE_HEIGHT, _PANEL_HEIGHT = 18, 14, 17, 60
 _LEAST_SPAN, _LEAST_GAP = 1.0, 2.0
 """Units of the shortest: a gap of a second in an hour is drawn wide enough to be seen."""
@@ -43,6 +44,7 @@ _LINE_LENGTH = 44
 """Characters that fit beside each other on a phone."""
 
 _MOST_TEXT = 300
+_NO_MEMBERS = "the group had no members"
 
 
 class OwnedSpan(NamedTuple):
@@ -158,55 +160,63 @@ class _Canvas:
 
     def draw(self) -> None:
         """Draw everything."""
-        groups = _limited(self._drawing.groups)
-        lanes = [lane for group in groups for lane in group.lanes]
-        self._draw_legend(any(lane.gaps for lane in lanes), any(lane.empty for lane in lanes))
+        groups, lanes_left, spans_left = _limited(self._drawing.groups)
+        self._draw_legend([lane for group in groups for lane in group.lanes])
         self._write_numbers()
-        top, at = self.y, len(self.body)
+        top, below_grid = self.y, len(self.body)
         for group in groups:
             self._draw_group(group)
         for panel in self._drawing.panels:
             self._draw_panel(panel)
-        bottom = self.y
-        self._write_axis()
-        grid = [self._line_at(at_ms, "grid") for at_ms, _ in self._axis.ticks()]
-        self.body.insert(at, self._stretched(grid, top, bottom - top, kind="lines"))
-        events = [self._line_at(event.at_ms, f"event {event.kind}".strip()) for event in self._events]
-        self.body.append(self._stretched(events, top, bottom - top, kind="lines", pointer_events="none"))
+        ticks = list(self._axis.ticks())
+        grid, events = (
+            _inner([self._line_at(at_ms, kind) for at_ms, kind in lines], top, self.y - top, "lines", **_STRETCHED)
+            for lines in (
+                [(at_ms, "grid") for at_ms, _ in ticks],
+                [(event.at_ms, f"event {event.kind}".strip()) for event in self._events],
+            )
+        )
+        self.body.insert(below_grid, grid)
+        self.body.append(events)
+        if self._axis.is_clock:
+            self._write_name("UTC", 13)
+        labels = [
+            _at(self._axis.share(at_ms), 13, text, "minor" if place % 2 else None)
+            for place, (at_ms, text) in enumerate(ticks)
+        ]
+        self._place(labels, _LINE_HEIGHT + 4)
         self._list_events()
-        self._write_left_out(lanes)
+        for count, what in (
+            (lanes_left, "lanes with fewer changes of owner"),
+            (spans_left, "earlier times of ownership"),
+            (len(self._drawing.events) - len(self._events), "earlier events"),
+        ):
+            if count:
+                self.write(f"Not drawn: {count:,} {what}")
 
-    def write(self, text: str, *, kind: str = "", x: str = "0") -> None:
+    def write(self, text: str, *, kind: str = "", x: int = 0) -> None:
         """Write one line."""
         self.y += _LINE_HEIGHT
         self.body.append(tag("text", text, x=x, y=self.y - 4, class_=kind or None))
 
     # -- around the lanes
 
-    def _draw_legend(self, has_gaps: bool, has_empty: bool) -> None:
+    def _draw_legend(self, lanes: Sequence[Lane]) -> None:
         owners = self._drawing.owners
         entries = [(self._kinds[owner], shown_name(owner)) for owner in owners[:OWNERS]]
         if len(owners) > COLOURS:
             left = f", and {len(owners) - OWNERS:,} more," if len(owners) > OWNERS else ""
             entries.append(("", f"each colour is used again{left} after {COLOURS}"))
-        if has_gaps:
-            entries.append(("gap", "no owner"))
-        if has_empty:
-            entries.append(("empty", "the group had no members"))
+        entries += [("gap", "no owner")] if any(lane.gaps for lane in lanes) else []
+        entries += [("empty", _NO_MEMBERS)] if any(lane.empty for lane in lanes) else []
         for place, (kind, text) in enumerate(entries):
-            drawn = (
-                tag("title", text),
-                tag("rect", x=0, y=3, width=12, height=12, rx=2, class_=kind) if kind else None,
-                tag("text", text, x=18, y=13, class_="name"),
-            )
-            x = "50%" if place % 2 else "0"
-            self.body.append(tag("svg", drawn, x=x, y=self.y, width="49%", height=_LINE_HEIGHT))
-            self.y += _LINE_HEIGHT if place % 2 or place == len(entries) - 1 else 0
-        self.y += 4 if entries else 0
+            key = tag("rect", x=0, y=3, width=12, height=12, rx=2, class_=kind) if kind else None
+            entry = [tag("title", text), key, tag("text", text, x=18, y=13, class_="name")]
+            x, y = "50%" if place % 2 else "0", self.y + _LINE_HEIGHT * (place // 2)
+            self.body.append(tag("svg", entry, x=x, y=y, width="49%", height=_LINE_HEIGHT))
+        self.y += _LINE_HEIGHT * -(-len(entries) // 2) + 4
 
     def _write_numbers(self) -> None:
-        if not self._events:
-            return
         written = []
         free_from = [-1.0] * 3
         for number, event in enumerate(self._events, 1):
@@ -215,65 +225,35 @@ class _Canvas:
             level = next((each for each, free in enumerate(free_from) if share >= free), None)
             if level is not None:
                 free_from[level] = share + 0.025 * len(str(number)) + 0.02
-                anchor = "start" if share < 0.02 else "end" if share > 0.98 else "middle"
-                kind = event.kind or None
-                x, y = _percent(share), 11 + 12 * level
-                written.append(tag("text", str(number), x=x, y=y, text_anchor=anchor, class_=kind))
-        height = 4 + 12 * sum(free >= 0 for free in free_from)
-        self._place(written, height, kind="whole")
-
-    def _write_axis(self) -> None:
-        written = []
-        for place, (at_ms, text) in enumerate(self._axis.ticks()):
-            share = self._axis.share(at_ms)
-            anchor = "start" if share < 0.06 else "end" if share > 0.94 else "middle"
-            kind = "minor" if place % 2 else None
-            written.append(tag("text", text, x=_percent(share), y=13, text_anchor=anchor, class_=kind))
-        if self._axis.is_clock:
-            self._write_name("UTC", 13)
-        self._place(written, _LINE_HEIGHT + 4, kind="whole")
-
-    def _line_at(self, at_ms: float, kind: str) -> Markup:
-        x = _short(_WIDE * self._axis.share(at_ms))
-        return tag("line", x1=x, y1=0, x2=x, y2=10, class_=kind, vector_effect="non-scaling-stroke")
+                written.append(_at(share, 11 + 12 * level, str(number), event.kind or None))
+        self._place(written, 12 * sum(free >= 0 for free in free_from) + 4)
 
     def _list_events(self) -> None:
         for number, event in enumerate(self._events, 1):
             text = f"{number}  {self._axis.text(event.at_ms)}  {visible(event.text[:_MOST_TEXT])}"
-            for place, line in enumerate(wrap(text, _LINE_LENGTH, drop_whitespace=True)):
-                self.write(line, kind=" ".join(filter(None, ("name", event.kind))), x="20" if place else "0")
+            for place, line in enumerate(wrap(text, _LINE_LENGTH)):
+                self.write(line, kind=f"name {event.kind}".strip(), x=20 if place else 0)
 
-    def _write_left_out(self, lanes: Sequence[Lane]) -> None:
-        given = [lane for group in self._drawing.groups for lane in group.lanes]
-        spans_left = sum(len(lane.spans) for lane in _largest(given)) - sum(len(lane.spans) for lane in lanes)
-        for count, what in (
-            (len(given) - len(lanes), "lanes with fewer changes of owner"),
-            (spans_left, "earlier times of ownership"),
-            (len(self._drawing.events) - len(self._events), "earlier events"),
-        ):
-            if count:
-                self.write(f"Not drawn: {count:,} {what}")
+    def _line_at(self, at_ms: float, kind: str) -> Markup:
+        x = _short(_WIDE * self._axis.share(at_ms))
+        return tag("line", x1=x, y1=0, x2=x, y2=10, class_=kind, vector_effect="non-scaling-stroke")
 
     # -- lanes
 
     def _draw_group(self, group: LaneGroup) -> None:
         if group.heading:
             self.write(shown_name(group.heading), kind="heading")
-        if group.steps:
-            self._write_steps(group.steps)
+        written, free_from = [], 0.0
+        for at_ms, text in group.steps:
+            share, width = self._axis.share(at_ms), 0.03 * len(text) + 0.01
+            if free_from <= share <= 1 - width:  # of those close together, the first one is written
+                written.append(tag("text", visible(text), x=f"{_short(100 * share)}%", y=11))
+                free_from = share + width
+        if written:
+            self._place(written, 14)
         for lane in group.lanes:
             self._draw_lane(lane)
         self.y += 6
-
-    def _write_steps(self, steps: Sequence[tuple[float, str]]) -> None:
-        written, free_from = [], 0.0
-        for at_ms, text in steps:
-            share = self._axis.share(at_ms)
-            end = share + 0.03 * len(text) + 0.01
-            if share >= free_from and end <= 1:  # where they are close together, the first one stands for them
-                written.append(tag("text", visible(text), x=_percent(share), y=11))
-                free_from = end
-        self._place(written, 14, kind="whole")
 
     def _draw_lane(self, lane: Lane) -> None:
         name = shown_name(lane.name)
@@ -281,30 +261,21 @@ class _Canvas:
         if lane.gaps:
             text += f", {duration(sum(until - start for start, until in lane.gaps) / 1000)} without one"
         drawn = [tag("rect", width=_WIDE, height=10, class_="track")]
-        drawn += [self._bar(start, until, "empty", "the group had no members") for start, until in lane.empty]
-        for span, place, places in _side_by_side(lane.spans):
-            kind = self._kinds.get(span.owner, "other")
-            drawn.append(self._bar(span.from_ms, span.until_ms, kind, shown_name(span.owner), place, places))
-        drawn += [self._bar(start, until, "gap", "no owner") for start, until in lane.gaps]
+        drawn += [self._bar(*times, "empty", _NO_MEMBERS) for times in lane.empty]
+        for (owner, from_ms, until_ms), place, places in _side_by_side(lane.spans):
+            kind = self._kinds.get(owner, "other")
+            drawn.append(self._bar(from_ms, until_ms, kind, shown_name(owner), place, places))
+        drawn += [self._bar(*times, "gap", "no owner") for times in lane.gaps]
         self._write_name(name, 11)
-        self.body.append(
-            self._stretched(drawn, self.y, _BAR_HEIGHT, kind="owned", role="img", aria_label=text, data_lane=name)
-        )
-        self.y += _LANE_HEIGHT
+        self._place(drawn, _BAR_HEIGHT, "owned", role="img", aria_label=text, data_lane=name, **_STRETCHED)
+        self.y += _LANE_HEIGHT - _BAR_HEIGHT
 
     def _bar(self, from_ms: float, until_ms: float, kind: str, what: str, place: int = 0, places: int = 1) -> Markup:
         start, end = (_WIDE * self._axis.share(at_ms) for at_ms in (from_ms, until_ms))
         width = max(end - start, _LEAST_GAP if kind == "gap" else _LEAST_SPAN)
         took = duration((until_ms - from_ms) / 1000)
-        return tag(
-            "rect",
-            tag("title", f"{what}: {self._axis.text(from_ms)} to {self._axis.text(until_ms)}, {took}"),
-            x=_short(min(start, _WIDE - width)),
-            y=_short(10 * place / places),
-            width=_short(width),
-            height=_short(10 / places),
-            class_=kind,
-        )
+        title = f"{what}: {self._axis.text(from_ms)} to {self._axis.text(until_ms)}, {took}"
+        return _box(min(start, _WIDE - width), 10 * place / places, width, 10 / places, kind, title)
 
     # -- panels
 
@@ -314,8 +285,8 @@ class _Canvas:
         self._write_name(f"{highest:,.0f}" if highest >= 10 or highest == round(highest) else f"{highest:.1f}", 11)
         self._write_name("0", _PANEL_HEIGHT)
         text = f"{shown_name(panel.title)}: at most {highest:,.0f}"
-        self.body.append(self._stretched(drawn, self.y, _PANEL_HEIGHT, kind="panel", role="img", aria_label=text))
-        self.y += _PANEL_HEIGHT + 6
+        self._place(drawn, _PANEL_HEIGHT, "panel", role="img", aria_label=text, **_STRETCHED)
+        self.y += 6
 
     def _line(self, panel: ValueLine) -> tuple[list[Markup], float]:
         points = list(_thinned((_WIDE * self._axis.share(at_ms), value) for at_ms, value in panel.points))
@@ -335,76 +306,66 @@ class _Canvas:
         ], highest
 
     def _columns(self, panel: RateColumns) -> tuple[list[Markup], float]:
-        joined = -(-self._axis.duration_ms // (panel.step_ms * _COLUMNS))  # so many that a column is a pixel wide
+        joined = -(
+            -self._axis.duration_ms // (panel.step_ms * _COLUMNS)
+        )  # so many that a column is two pixels wide on a phone
         stacks: dict[int, dict[str, float]] = {}
         for owner, values in panel.values.items():
             for column, value in values.items():
                 stack = stacks.setdefault(int(column // joined), {})
                 stack[owner] = stack.get(owner, 0) + value / joined
         highest = max((sum(stack.values()) for stack in stacks.values()), default=0) or 1
-        step_ms = panel.step_ms * joined
         drawn = []
         for column, stack in sorted(stacks.items()):
-            from_ms = self._axis.from_ms + column * step_ms
-            start, end = (_WIDE * self._axis.share(at_ms) for at_ms in (from_ms, from_ms + 0.9 * step_ms))
+            from_ms = self._axis.from_ms + column * panel.step_ms * joined
+            start, end = (_WIDE * self._axis.share(from_ms + part * panel.step_ms * joined) for part in (0, 0.9))
             top = 10.0
             for owner, value in stack.items():
                 height = 10 * value / highest
                 top = max(top - height, 0)
-                title = tag("title", f"{shown_name(owner)}: {value:,.0f} at {self._axis.text(from_ms)}")
-                kind = self._kinds.get(owner, "other")
-                box = {"x": _short(start), "y": _short(top), "width": _short(end - start), "height": _short(height)}
-                drawn.append(tag("rect", title, class_=kind, **box))
+                title = f"{shown_name(owner)}: {value:,.0f} at {self._axis.text(from_ms)}"
+                drawn.append(_box(start, top, end - start, height, self._kinds.get(owner, "other"), title))
         return drawn, highest
 
     # -- places
 
     def _write_name(self, text: str, below: int) -> None:
         """Write a name left of what is plotted; what is too long loses its beginning, and the title has it whole."""
-        written = tag("text", text, x="100%", y=below, text_anchor="end", class_="name")
-        whole = tag("title", text)
-        self.body.append(tag("svg", whole, written, class_="names", x=0, y=self.y, width="19%", height=below + 4))
+        name = [tag("title", text), tag("text", text, x="100%", y=below, text_anchor="end", class_="name")]
+        self.body.append(tag("svg", name, class_="names", x=0, y=self.y, width="19%", height=below + 4))
 
-    def _place(self, written: Sequence[Markup], height: int, kind: str) -> None:
-        kinds = f"plotted {kind}"
-        self.body.append(
-            tag("svg", written, class_=kinds, x="20%", y=self.y, width="79%", height=height, overflow="visible")
-        )
+    def _place(self, drawn: Content, height: int, kind: str = "whole", **attributes: str) -> None:
+        self.body.append(_inner(drawn, self.y, height, kind, **attributes))
         self.y += height
 
-    def _stretched(self, drawn: Content, y: int, height: int, *, kind: str, **attributes: str) -> Markup:
-        return tag(
-            "svg",
-            drawn,
-            class_=f"plotted {kind}",
-            x="20%",
-            y=y,
-            width="79%",
-            height=height,
-            viewBox=f"0 0 {_WIDE} 10",
-            preserveAspectRatio="none",
-            **attributes,
-        )
+
+def _inner(drawn: Content, y: int, height: int, kind: str, **attributes: str) -> Markup:
+    """Return what is plotted over time, beside the names."""
+    return tag("svg", drawn, class_=f"plotted {kind}", x="20%", y=y, width="79%", height=height, **attributes)
 
 
-def _largest(lanes: Sequence[Lane]) -> list[Lane]:
-    """Return the lanes with most changes, as many as are drawn, in their order."""
-    ranked = sorted(range(len(lanes)), key=lambda place: -len(lanes[place].spans) - len(lanes[place].gaps))
-    return [lanes[place] for place in sorted(ranked[:LANES])]
+def _at(share: float, y: int, text: str, kind: str | None = None) -> Markup:
+    """Return a text at a place in time that does not reach over the ends."""
+    anchor = "start" if share < 0.06 else "end" if share > 0.94 else "middle"
+    return tag("text", text, x=f"{_short(100 * share)}%", y=y, text_anchor=anchor, class_=kind)
 
 
-def _limited(groups: Sequence[LaneGroup]) -> list[LaneGroup]:
-    """Return groups with the lanes and spans that are drawn."""
-    drawn = {id(lane) for lane in _largest([lane for group in groups for lane in group.lanes])}
-    most = SPANS // max(len(drawn), 1)
+def _box(x: float, y: float, width: float, height: float, kind: str, title: str) -> Markup:
+    places = {"x": _short(x), "y": _short(y), "width": _short(width), "height": _short(height)}
+    return tag("rect", tag("title", title), class_=kind, **places)
+
+
+def _limited(groups: Sequence[LaneGroup]) -> tuple[list[LaneGroup], int, int]:
+    """Return groups with the lanes and spans that are drawn, and how many lanes and spans are not."""
+    lanes = [lane for group in groups for lane in group.lanes]
+    largest = sorted(lanes, key=lambda lane: -len(lane.spans) - len(lane.gaps))[:LANES]
+    drawn, most = {id(lane) for lane in largest}, SPANS // max(len(largest), 1)
 
     def limited(lane: Lane) -> Lane:
-        return Lane(lane.name, lane.spans[-most:], lane.gaps[-most:], lane.empty[-most:])
+        return replace(lane, spans=lane.spans[-most:], gaps=lane.gaps[-most:], empty=lane.empty[-most:])
 
-    return [
-        LaneGroup(group.heading, [limited(lane) for lane in group.lanes if id(lane) in drawn], group.steps)
-        for group in groups
-    ]
+    kept = [replace(group, lanes=[limited(lane) for lane in group.lanes if id(lane) in drawn]) for group in groups]
+    return kept, len(lanes) - len(largest), sum(max(0, len(lane.spans) - most) for lane in largest)
 
 
 def _side_by_side(spans: Sequence[OwnedSpan]) -> Iterator[tuple[OwnedSpan, int, int]]:
@@ -423,10 +384,6 @@ def _thinned(points: Iterable[tuple[float, float]]) -> Iterator[tuple[float, flo
     for _, unit in groupby(points, lambda point: int(point[0])):
         inside = list(unit)
         yield from dict.fromkeys((max(inside, key=lambda point: point[1]), inside[-1]))
-
-
-def _percent(share: float) -> str:
-    return f"{_short(100 * share)}%"
 
 
 def _short(number: float) -> str:

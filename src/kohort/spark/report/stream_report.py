@@ -26,7 +26,6 @@ EVENTS = 20
 """Rebalances whose lines are drawn, the last ones; more would hide the rest."""
 
 _MEMBER = "this member"
-_COLUMNS = 120
 _NUMERIC = ("generation", "partitions", "lag", "rebalances", "offsets read again")
 
 
@@ -56,11 +55,10 @@ def drawing_of(history: StreamHistory) -> OwnershipDrawing:
     tenures, samples = history.tenures, history.samples
     known = [each.from_ms for each in tenures] + [each.until_ms or 0 for each in tenures]
     end_ms = max([history.started_ms + 1000, *known, *(each.at_ms for each in samples)])
-    column_ms = max(1000, -(-(end_ms - history.started_ms) // _COLUMNS))
     rates: dict[int, float] = {}
     for before, after in pairwise(samples):
-        column = (after.at_ms - history.started_ms) // column_ms
-        rates[column] = rates.get(column, 0) + (after.offsets - before.offsets) * 1000 / column_ms
+        second = (after.at_ms - history.started_ms) // 1000
+        rates[second] = rates.get(second, 0) + after.offsets - before.offsets
     spans: dict[TopicPartition, list[OwnedSpan]] = {}
     for partition, start_ms, until_ms in tenures:
         ended_ms = end_ms if until_ms is None else until_ms
@@ -73,7 +71,7 @@ def drawing_of(history: StreamHistory) -> OwnershipDrawing:
         [LaneGroup("Which partitions this member owned", [Lane(_label(each), spans[each]) for each in sorted(spans)])],
         [
             ValueLine("Lag: offsets behind the ends of its partitions", [(each.at_ms, each.lag) for each in samples]),
-            RateColumns("Offsets committed per second", column_ms, {_MEMBER: rates}),
+            RateColumns("Offsets committed per second", 1000, {_MEMBER: rates}),
         ],
         [DrawnEvent(at_ms, text, "alarm" if text.startswith("lost") else "") for at_ms, text in changes],
     )
