@@ -368,6 +368,29 @@ def expression(side: Side, name: str) -> Iterator[Answer]:
     yield "group epoch with another one", describe(side, name)["group_epoch"]
 
 
+def replaced_native(side: Side, name: str) -> Iterator[Answer]:
+    """A static classic member in the place of the last native one: with its topics, and with others."""
+    side.create(name, f"{name}-other")
+    for topics in ((name,), (name, f"{name}-other")):
+        group = f"{name}-{len(topics)}"
+        side.coordinate(group)
+        native = Native(side, group, "n", name, instance_id="i")
+        native.join()
+        eventually(lambda native=native: bool(native.beat()) and len(native.owned), 1)  # type: ignore[misc]
+        newcomer = Classic(side, group, *topics, instance_id="i")
+        newcomer.wire.send(newcomer.join_request(), 9)
+        assert newcomer.wire.has_answer(5), "its JoinGroup waits"
+        answer = side.plain(newcomer.joined())
+        del answer["member_id"]  # Kafka makes another form of id in a consumer group
+        yield f"joined {topics}", answer
+        yield f"state {topics}", state(side, group)
+        if newcomer.generation > 0:
+            yield "synced", side.plain(newcomer.sync())
+            yield "heartbeat", newcomer.beat()
+        newcomer.join()
+        yield f"leads {topics}", newcomer.leader == newcomer.member_id
+
+
 def configs(side: Side, name: str) -> Iterator[Answer]:
     """DescribeConfigs of settings that are set, and of those that are not: values, sources, synonyms."""
     side.create(name)
@@ -610,6 +633,7 @@ ONCE: tuple[Scenario, ...] = (
     transactions_of_version_2,
     described_members,
     expression,
+    replaced_native,
     configs,
     api_versions,
     log_dirs,

@@ -412,14 +412,11 @@ CONVERSIONS: tuple[Difference, ...] = (
         ends=True,
     ),
     Difference(
-        "the last native member that becomes classic converts its group",
-        "Keeps the group if it joins as a classic member by its id; in the place of a static one, without a leader.",
-        "Makes it a classic group, led by the new member, without assigning where nothing has changed (KIP-814).",
+        "the last native member that joins as a classic one converts its group",
+        "Keeps the group, unless the member is static.",
+        "Makes it a classic group.",
         "The specified downgrade does not depend on how the last native member left (decision 21).",
-        (
-            "JoinGroup under the id or instance of the only native member of a group: ListGroups, and the "
-            "leader in the answer."
-        ),
+        "JoinGroup under the id of the only native member of a group, then ListGroups.",
         conversion.is_last_native_turning,
         ends=True,
     ),

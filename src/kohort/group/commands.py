@@ -288,10 +288,14 @@ class PrepareClassic(GroupCommand):
 
 @dataclass(slots=True)
 class DowngradeIfDue(GroupCommand):
-    """Members went: make the group classic if no native one is left and it may be. `then` is decided afterwards."""
+    """Members went: make the group classic if no native one is left and it may be. `then` is decided afterwards.
+
+    `has_subscription_changed`: the sender of `then` subscribes to other topics than the native member that it replaces.
+    """
 
     cause: Cause
     then: Join | None = None
+    has_subscription_changed: bool = False
 
 
 @dataclass(slots=True)

@@ -155,6 +155,7 @@ class GroupSettings:
     min_embedded_version: int = 3
     ignores_echoed_data: bool = False
     assigns_early: bool = True
+    has_leading_replacement: bool = True
     resolves_at_once: bool = True
     has_join_reasons: bool = True
     elects_by_version: bool = True

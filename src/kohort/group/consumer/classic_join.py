@@ -126,16 +126,17 @@ def _enter(
     if was_native:
         yield from disarm(group, member)
     record = classic_record(group.group_id, member_id, command, subscription, cause)
-    yield from store_member(group, member, record, cause, settings)
-    yield from _follow(group, replace(command, member_id=member_id), cause, was_native=was_native)
+    change = yield from store_member(group, member, record, cause, settings)
+    yield from _follow(group, replace(command, member_id=member_id), cause, change, was_native=was_native)
     yield from late_resolution(group, member, "", now_ms, settings)
 
 
-def _follow(group: ConsumerGroup, command: Join, cause: Cause, *, was_native: bool) -> Effects:
+def _follow(group: ConsumerGroup, command: Join, cause: Cause, change: Cause | None, *, was_native: bool) -> Effects:
     """Go on with a sender whose record is stored: the group may be classic again without its last native member."""
     yield Arm(session_timer(group.group_id, command.member_id), cause.at_ms + command.session_timeout_ms)
     if was_native and group.natives == 1:
-        yield Then(DowngradeIfDue(group.group_id, cause, command))
+        has_changed = change is not None and change.kind is CauseKind.SUBSCRIPTION_CHANGED
+        yield Then(DowngradeIfDue(group.group_id, cause, command, has_changed))
         return
     yield Then(AssignTarget(group.group_id, cause))
     yield Then(ReconcileJoin(group.group_id, command.member_id, cause))
@@ -159,9 +160,9 @@ def _replace(
     )
     yield from delete_member(group, old, cause, ErrorCode.FENCED_INSTANCE_ID)
     record = classic_record(group.group_id, member_id, command, subscription, cause)
-    yield from store_member(group, old, record, cause, settings)
+    change = yield from store_member(group, old, record, cause, settings)
     yield from take_over(group, old, member_id, cause)
-    yield from _follow(group, replace(command, member_id=member_id), cause, was_native=old.classic is None)
+    yield from _follow(group, replace(command, member_id=member_id), cause, change, was_native=old.classic is None)
     yield from late_resolution(group, old, "", now_ms, settings)
 
 

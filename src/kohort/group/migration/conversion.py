@@ -67,6 +67,7 @@ from kohort.group.migration.conversion_rules import downgrade_refusal, subscript
 from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 
@@ -229,11 +230,16 @@ def decide_downgrade(group: ConsumerGroup, command: DowngradeIfDue, now_ms: int,
     """Make the group classic if its last native member is gone and nothing speaks against it."""
     if group.members and not group.natives and not group.is_dead and downgrade_refusal(group, settings) is None:
         cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.cause.member_id, command.cause.kind)
-        if command.then is not None and _is_content(group, command.then):
-            yield from _records(group, _classic_record(group, settings, now_ms, cause, command.then.member_id), now_ms)
-            yield Reply(_leadership(group, command.then))
+        join, has_changed = command.then, command.has_subscription_changed
+        is_answered = join is not None and join.instance_id is not None and not settings.has_leading_replacement
+        if join is not None and (not has_changed if is_answered else _is_content(group, join)):
+            yield from _records(group, _classic_record(group, settings, now_ms, cause, join.member_id), now_ms)
+            yield Reply(_membership(group, join) if is_answered else _leadership(group, join))
             return
         yield from downgrade(group, now_ms, settings, cause)
+        if join is not None and is_answered:
+            yield Reply(_membership(group, join, group.members[join.member_id].epoch))
+            return
     if command.then is not None:
         yield Then(command.then)
 
@@ -263,6 +269,15 @@ def _leadership(group: ConsumerGroup, join: Join) -> JoinResult:
     return JoinResult(
         ErrorCode.NONE, join.member_id, group.epoch, CONSUMER_PROTOCOL_TYPE, name, join.member_id, members, True
     )
+
+
+def _membership(group: ConsumerGroup, join: Join, generation: int | None = None) -> JoinResult:
+    """Return Kafka's answer to a static member in the place of the last native one: it names no leader.
+
+    The generation is that of the target, which the member has now; where a round begins, it is what the member had.
+    """
+    generation = group.assignment_epoch if generation is None else generation
+    return JoinResult(ErrorCode.NONE, join.member_id, generation, CONSUMER_PROTOCOL_TYPE, join.protocols[0][0])
 
 
 def downgrade(group: ConsumerGroup, now_ms: int, settings: GroupSettings, cause: Cause) -> Effects:
@@ -302,7 +317,10 @@ def _records(group: ConsumerGroup, stored: GroupStored, now_ms: int) -> Effects:
 def _classic_record(
     group: ConsumerGroup, settings: GroupSettings, now_ms: int, cause: Cause, leader: str | None
 ) -> GroupStored:
-    """Return the record of the classic group: members have what they were granted. Without a leader, a round is due."""
+    """Return the record of the classic group: members have what they were granted.
+
+    With a leader no round follows, so that they have their targets. Without one, a round is due.
+    """
     protocols = {member_id: member.classic.protocols for member_id, member in group.members.items() if member.classic}
     name = vote(ClassicGroup(group.group_id), protocols)
     return GroupStored(
@@ -312,12 +330,17 @@ def _classic_record(
         protocol_name=name,
         leader=leader,
         state_timestamp_ms=now_ms,
-        members=tuple(_stored_member(group.members[member_id], name, settings) for member_id in sorted(protocols)),
+        members=tuple(
+            _stored_member(member, name, ids_of(member.assigned) if leader is None else member.target, settings)
+            for _, member in sorted(group.members.items())
+        ),
         cause=cause,
     )
 
 
-def _stored_member(member: ConsumerMember, protocol_name: str | None, settings: GroupSettings) -> StoredMember:
+def _stored_member(
+    member: ConsumerMember, protocol_name: str | None, partitions: IdPartitions, settings: GroupSettings
+) -> StoredMember:
     assert member.classic is not None, "a group is classic again only when no native member is left"
     return StoredMember(
         member.member_id,
@@ -327,5 +350,5 @@ def _stored_member(member: ConsumerMember, protocol_name: str | None, settings: 
         member.rebalance_timeout_ms,
         member.classic.session_timeout_ms,
         dict(member.classic.protocols).get(protocol_name or "", b""),
-        assignment_bytes(member, ids_of(member.assigned), settings),
+        assignment_bytes(member, partitions, settings),
     )

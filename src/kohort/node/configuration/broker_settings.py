@@ -315,6 +315,9 @@ class BrokerSettings(ListenerSettings):
     kohort_group_migration_ignore_echoed_data = _bool(False,
         "Whether a group is converted whose assignments carry user data that is nothing but what their members sent "
         "themselves, or the generation of cooperative-sticky. Kafka converts no group with user data in assignments.")
+    kohort_group_migration_replacement_leads = _bool(True,
+        "Whether a static classic member in the place of the last native one leads the classic group, or waits in the "
+        "round that its other topics need; false answers it at once, without a leader.", compatible=False)
     kohort_group_consumer_regex_at_once = _bool(True,
         "Whether an expression is resolved with the heartbeat that contains it; false resolves it after the response, "
         "ten seconds after the last one at the earliest, and assigns its topics with a later one.", compatible=False)

@@ -69,6 +69,7 @@ def group_settings(
         min_embedded_version=config.kohort_group_migration_min_embedded_version,
         ignores_echoed_data=config.kohort_group_migration_ignore_echoed_data,
         assigns_early=config.kohort_group_consumer_assignment_early,
+        has_leading_replacement=config.kohort_group_migration_replacement_leads,
         resolves_at_once=config.kohort_group_consumer_regex_at_once,
         has_join_reasons=config.kohort_group_join_reasons,
         elects_by_version=config.kohort_group_leader_by_version,

@@ -327,6 +327,45 @@ def test_replacement_with_other_topics_starts_a_round() -> None:
     assert world.group().phase is Phase.PREPARING_REBALANCE
 
 
+@pytest.mark.parametrize("is_away", [False, True], ids=["live", "away"])
+def test_replacement_that_is_not_to_lead_is_answered_without_a_leader(is_away: bool) -> None:
+    world = Mixed(has_leading_replacement=False)
+    client, native = static_pair(world)
+    owned = set(native.owned)
+    if is_away:
+        native.leave(-2)
+    result = joined(world.join(instance_id="i", protocols=offer(), can_skip_assignment=False))
+    assert (result.generation, result.protocol_name) == (client.generation, "range")
+    assert (result.leader, result.members, result.skip_assignment) == ("", (), False)
+    assert world.group().phase is Phase.STABLE
+    given = decode_assignment(synced(world.sync(result.member_id, result.generation, instance_id="i")).assignment)
+    assert {(T, number) for _, number in given.partitions} == owned
+    assert client.step() is ErrorCode.NONE
+
+
+def test_replacement_with_other_topics_that_is_not_to_lead_is_answered_before_its_round() -> None:
+    world = Mixed(has_leading_replacement=False)
+    client, native = static_pair(world)
+    native.leave(-2)
+    result = joined(world.join(instance_id="i", protocols=offer("t", "u")))
+    assert (result.generation, result.leader, result.members) == (0, "", ())
+    assert world.group().phase is Phase.PREPARING_REBALANCE
+    again = world.join(result.member_id, instance_id="i", protocols=offer("t", "u"))
+    client.step()
+    client.step()
+    assert joined(again).generation == world.group().generation
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_last_native_member_that_joins_as_a_classic_one_by_its_id_leads_either_way(leads: bool) -> None:
+    world = Mixed(has_leading_replacement=leads)
+    (client,) = classic_members(world, 1)
+    native = NativeClient(world, "n")
+    rounds(client, native)
+    assert joined(world.join("n", protocols=offer())).leader == "n"
+    assert is_classic(world)
+
+
 def test_replacement_while_others_have_not_come_to_their_target_starts_a_round() -> None:
     world = Mixed()
     client, native = static_pair(world)
