@@ -35,6 +35,8 @@ _WIDE = 1000
 """Units of the inner pictures from the beginning to the end."""
 
 _COLUMNS = 120
+"""Columns of a panel; more are joined, so that each is two pixels wide on a phone."""
+
 _STRETCHED = {"viewBox": f"0 0 {_WIDE} 10", "preserveAspectRatio": "none"}
 _LANE_HEIGHT, _BAR_HEIGHT, _LINE_HEIGHT, _PANEL_HEIGHT = 18, 14, 17, 60
 _LEAST_SPAN, _LEAST_GAP = 1.0, 2.0
@@ -306,9 +308,7 @@ class _Canvas:
         ], highest
 
     def _columns(self, panel: RateColumns) -> tuple[list[Markup], float]:
-        joined = -(
-            -self._axis.duration_ms // (panel.step_ms * _COLUMNS)
-        )  # so many that a column is two pixels wide on a phone
+        joined = -(-self._axis.duration_ms // (panel.step_ms * _COLUMNS))
         stacks: dict[int, dict[str, float]] = {}
         for owner, values in panel.values.items():
             for column, value in values.items():
