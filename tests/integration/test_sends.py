@@ -58,8 +58,8 @@ NO_RECORDS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"headers": 7}, TypeError, "headers=7 is an int: expected pairs"),
     ({"timestamp_ms": time.time()}, TypeError, "is a float: expected a whole number of milliseconds"),
     ({"timestamp_ms": "7"}, TypeError, "timestamp_ms='7' is a str"),
-    ({"timestamp_ms": -1}, ValueError, "timestamp_ms=-1 is not between 0"),
-    ({"timestamp_ms": 2**63}, ValueError, "is not between 0 and 9223372036854775807"),
+    ({"timestamp_ms": -1}, ValueError, "timestamp_ms=-1: expected a whole number of milliseconds from 0"),
+    ({"timestamp_ms": 2**63}, ValueError, "from 0 to 9223372036854775807"),
     (
         {"value": "text"},
         TypeError,

@@ -6,28 +6,18 @@ AttributeError or a codec's error, or take a text for a list of its letters.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, SupportsIndex
+from typing import Any
 
 from kohort.model.ids import TopicPartition
+from kohort.model.setting import INT, INT_MAX, Setting, address, check_length, of_type
 
-MOST = 2**31 - 1
-"""The largest number of most of Kafka's settings and of a partition."""
-
-_LONGEST_TEXT = 2**15 - 1
 _LONGEST_TOPIC = 249
-_LONGEST_SHOWN = 80
-_SECRETS = frozenset({"sasl_jaas_config", "sasl_password", "ssl_key_password"})
 
 
-def whole_number(name: str, value: object, least: int, most: int = MOST) -> int:
+def whole_number(name: str, value: object, least: int, most: int = INT_MAX) -> int:
     """Return an argument that is a whole number of `least` to `most`. Raises TypeError, ValueError."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise of_type(name, value, "a whole number" + (" of milliseconds" if name.endswith("_ms") else ""))
-    number = operator.index(value)
-    if not least <= number <= most:
-        raise ValueError(f"{name}={number} is not between {least} and {most}")
+    number: int = Setting(INT, 0, "", least, most, name=name).check(value)
     return number
 
 
@@ -35,10 +25,7 @@ def check_text(name: str, value: object) -> None:
     """Refuse an argument that is no text that Kafka can carry. Raises TypeError, ValueError."""
     if not isinstance(value, str):
         raise of_type(name, value, "a str")
-    if len(value.encode(errors="replace")) > _LONGEST_TEXT:
-        raise ValueError(f"{name} is longer than {_LONGEST_TEXT} bytes: {value[:40]!r}…")
-    if not value.isascii() and value.encode(errors="ignore").decode() != value:
-        raise ValueError(f"{name}={value!r} holds half of a surrogate pair, which UTF-8 cannot carry")
+    check_length(name, value)
 
 
 def check_topic(name: object) -> None:
@@ -86,45 +73,28 @@ def _several(name: str, values: Iterable[Any]) -> list[Any]:
     return list(values)
 
 
-def of_type(name: str, value: object, expected: str) -> TypeError:
-    """Return the error of an argument of another type; it never shows a secret."""
-    if value is None:
-        return TypeError(f"{name}=None: expected {expected}")
-    shown = "…" if name in _SECRETS else repr(value)
-    shown = shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "…"
-    return TypeError(f"{name}={shown} is {_article(type(value).__name__)}: expected {expected}")
-
-
-def _article(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeioAEIO" else f"a {noun}"
-
-
-def bootstrap_addresses(bootstrap_servers: str | Sequence[str]) -> list[tuple[str, int]]:
+def bootstrap_addresses(
+    bootstrap_servers: str | Sequence[str], name: str = "bootstrap_servers"
+) -> list[tuple[str, int]]:
     """Return (host, port) pairs of `host:port`, comma-separated or in a list, IPv6 in brackets.
 
     Raises TypeError, ValueError that names the part that is not an address.
     """
     if not isinstance(bootstrap_servers, Sequence | Set) or isinstance(bootstrap_servers, bytes | bytearray):
-        kind = type(bootstrap_servers).__name__
-        raise TypeError(f"bootstrap_servers={bootstrap_servers!r} is of type {kind}: expected 'host:port' or a list")
+        raise of_type(name, bootstrap_servers, "'host:port' or a list")
     parts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
     for text in parts:
         if not isinstance(text, str):
-            raise TypeError(f"bootstrap_servers holds {text!r}: expected 'host:port'")
-    addresses = [_address(text.strip()) for text in parts if text.strip()]
+            raise of_type(f"one of {name}", text, "'host:port'")
+    addresses = [_address(name, text.strip()) for text in parts if text.strip()]
     if not addresses:
-        raise ValueError("bootstrap_servers is empty: name at least one broker as host:port")
+        raise ValueError(f"{name} is empty: name at least one broker as host:port")
     return addresses
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(name: str, text: str) -> tuple[str, int]:
     # Java's clients take PLAINTEXT://host:port too; another protocol in this place would be passed over.
-    scheme, _, address = text.rpartition("://")
+    scheme, _, place = text.rpartition("://")
     if scheme.upper() not in ("", "PLAINTEXT"):
-        raise ValueError(
-            f"bootstrap server {text!r} is not host:port: security_protocol={scheme.upper()!r} is a setting"
-        )
-    host, separator, port = address.rpartition(":")
-    if not separator or not port.isdecimal() or not 0 < int(port) < 65536 or not host.strip("[]"):
-        raise ValueError(f"bootstrap server {text!r} is not host:port")
-    return host.strip("[]"), int(port)
+        raise ValueError(f"{name}={text!r}: expected host:port; security_protocol={scheme.upper()!r} is a setting")
+    return address(name, place)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
+from kohort.model.setting import BOOLEAN, PASSWORD, STRING, Setting, attributes
 from kohort.net.sasl import Sasl
 from kohort.net.settings_files import read_properties
 from kohort.wire.jaas import jaas_options
@@ -43,7 +44,38 @@ class SecuritySettings(TypedDict, total=False):
 
 
 _PROTOCOLS = get_args(SecurityProtocol)
-_KNOWN = frozenset(name.replace("_", ".") for name in SecuritySettings.__annotations__) | {"bootstrap.servers"}
+_PEM = "A PEM file"
+
+
+# fmt: off
+class _Security:
+    """How a client reaches its cluster, in the names of properties."""
+
+    bootstrap_servers = Setting[str | None](STRING, None, "Brokers to begin with: host:port, several with commas.")
+    security_protocol = Setting[str | None](STRING, None, "Encryption and authentication; PLAINTEXT if not set.",
+        choices=_PROTOCOLS)
+    sasl_mechanism = Setting[str | None](STRING, None, "How the client logs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.")
+    sasl_mechanisms = Setting[str | None](STRING, None, "librdkafka's name of sasl.mechanism.")
+    sasl_username = Setting[str | None](STRING, None, "The name of the user.")
+    sasl_password = Setting[str | None](PASSWORD, None, "The user's password.")
+    sasl_jaas_config = Setting[str | None](PASSWORD, None, "Java's form of both: … username=\"ann\" password=\"…\";")
+    ssl_ca_location = Setting[str | None](STRING, None,
+        f"{_PEM} with the authorities that sign brokers' certificates; the system's if not set.")
+    ssl_certificate_location = Setting[str | None](STRING, None, f"{_PEM} with the client's own certificate.")
+    ssl_key_location = Setting[str | None](STRING, None, f"{_PEM} with its key, where it is not in the same file.")
+    ssl_key_password = Setting[str | None](PASSWORD, None, "The password of the key.")
+    ssl_keystore_location = Setting[str | None](STRING, None, "Java's name of ssl.certificate.location.")
+    ssl_keystore_type = Setting[str | None](STRING, None, "PEM, where ssl.keystore.location is set.")
+    ssl_truststore_location = Setting[str | None](STRING, None, "Java's name of ssl.ca.location.")
+    ssl_truststore_type = Setting[str | None](STRING, None, "PEM, where ssl.truststore.location is set.")
+    ssl_endpoint_identification_algorithm = Setting[str | None](STRING, None,
+        "https compares the broker's name with its certificate, which is the default; empty or none does not.")
+    enable_ssl_certificate_verification = Setting[bool | None](BOOLEAN, None,
+        "Whether the broker's certificate is checked; true if not set.")
+# fmt: on
+
+
+SECURITY = attributes("a connection", _Security)
 _FROM_JKS = "turn it into PEM (openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem; keytool -importkeystore for a JKS)"
 
 
@@ -66,12 +98,10 @@ def config_from(path: str | os.PathLike[str]) -> Reach:
 def reach(properties: Mapping[str, str]) -> Reach:
     """Return the arguments that properties stand for. Raises ValueError where they cannot be honoured, OSError."""
     _refuse_other_stores(properties)
-    for name in sorted(properties.keys() - _KNOWN):
+    for name in sorted(properties):
         if name.startswith(("ssl.", "sasl.", "security.")):
-            raise ValueError(f"{name} is not supported: there are {', '.join(sorted(_KNOWN))}")
-    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    if protocol not in _PROTOCOLS:
-        raise ValueError(f"security.protocol={protocol} is not one of {', '.join(_PROTOCOLS)}")
+            SECURITY.find(name)
+    protocol = _Security.security_protocol.parse(properties.get("security.protocol", "PLAINTEXT"))
     _refuse_unused(properties, protocol)
     found: Reach = {}
     if "bootstrap.servers" in properties:
@@ -91,7 +121,7 @@ def _refuse_other_stores(properties: Mapping[str, str]) -> None:
 
 def _refuse_unused(properties: Mapping[str, str], protocol: str) -> None:
     """Refuse what the protocol does not use: a password or an authority that is given is meant to protect."""
-    for name in sorted(properties.keys() & _KNOWN):
+    for name in sorted(properties.keys() & SECURITY):
         for prefix, kind in (("sasl.", "SASL"), ("ssl.", "SSL"), ("enable.ssl.", "SSL")):
             if name.startswith(prefix) and kind not in protocol:
                 given = "is" if "security.protocol" in properties else "is not given, which stands for"
@@ -122,7 +152,9 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
             raise ValueError(f"{key or certificate} gives no certificate and key ({cause.reason or cause})") from None
     if properties.get("ssl.endpoint.identification.algorithm", "https").lower() in ("", "none"):
         context.check_hostname = False
-    if properties.get("enable.ssl.certificate.verification", "true").lower() == "false":
+    if not _Security.enable_ssl_certificate_verification.parse(
+        properties.get("enable.ssl.certificate.verification", "true")
+    ):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

@@ -6,21 +6,17 @@ and librdkafka. Any other name is a TypeError that suggests the one that is mean
 
 from __future__ import annotations
 
-import difflib
 import os
 import ssl
-import sys
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import wraps
-from inspect import Parameter, iscoroutinefunction, signature
+from inspect import Parameter, signature
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from kohort.client.arguments import MOST, check_text, of_type, whole_number
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.config_file import SecuritySettings, reach
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.config_file import SECURITY, SecuritySettings, reach
+from kohort.model.setting import FUNCTION, OBJECT, Setting, check_fields, setting, settings_of, unknown, value_text
 from kohort.net.environment import random as random_number
 from kohort.net.sasl import Sasl
 
@@ -43,30 +39,31 @@ class ClientSettings(SecuritySettings, total=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class ClientConfig:
-    """How a client reaches its cluster; the configs of all three clients begin with it."""
+    """How a client reaches its cluster; the configs of all clients begin with it. Raises TypeError, ValueError."""
 
-    bootstrap_servers: str | Sequence[str]
-    client_id: str = "kohort"
-    request_timeout_ms: int = 30_000
-    tls: ssl.SSLContext | None = None
-    sasl: Sasl | None = None
-    random: Callable[[], float] = random_number
+    bootstrap_servers: str | Sequence[str] = setting(
+        MISSING, "Brokers to begin with: host:port, several with commas or as a list.", kind=OBJECT
+    )
+    client_id: str = setting("kohort", "The name of the client in the brokers' logs and quotas.")
+    request_timeout_ms: int = setting(30_000, "How long a request may wait for its answer.", 1)
+    tls: ssl.SSLContext | None = setting(
+        None, "Encryption, instead of ssl_*.", kind=OBJECT, cls=ssl.SSLContext,
+        expected="an ssl.SSLContext, such as ssl.create_default_context()",
+    )  # fmt: skip
+    sasl: Sasl | None = setting(
+        None, "Authentication, instead of sasl_*.", kind=OBJECT, cls=Sasl,
+        expected="a kohort.Sasl, such as Sasl('SCRAM-SHA-512', 'ann', 'secret')",
+    )  # fmt: skip
+    random: Callable[[], float] = setting(random_number, "Random numbers from 0 to 1, for tests.", kind=FUNCTION)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def cluster(self, **more: Any) -> Cluster:
         """Return the cluster, not started, with more arguments of `Cluster`. Raises TypeError, ValueError."""
         own = {field.name: getattr(self, field.name) for field in fields(ClientConfig)}
         return Cluster(**own, **more)
 
-
-_SECURITY = frozenset(SecuritySettings.__annotations__)
-
-RENAMED = {
-    "assignor": "group_remote_assignor",
-    "compression": "compression_type",
-    "max_in_flight": "max_in_flight_requests_per_connection",
-    "protocol": "group_protocol",
-}
-"""Old names and Kafka's, which took their place; the old ones are understood, with a warning, for one release."""
 
 _TLS = "tls=ssl.SSLContext"
 _OF_OTHER_CLIENTS = {
@@ -129,48 +126,26 @@ _UNSUPPORTED = {
     "retry_backoff_ms": "a client waits longer after each failure, up to a second",
 }
 
-_FROM_ZERO = frozenset(
-    {
-        "acceptable_recovery_lag",
-        "batch_size",
-        "fetch_max_wait_ms",
-        "fetch_min_bytes",
-        "max_block_ms",
-        "start_timeout_ms",
-    }
-)
-"""Whole numbers that may be 0; all others are at least 1."""
-_CHOICES: Mapping[str, tuple[object, ...]] = {
-    "acks": ("all", "1", "0", "-1", 1, 0, -1),
-    "auto_offset_reset": ("earliest", "latest", "none"),
-    "group_protocol": ("classic", "consumer", "auto"),
-    "isolation_level": ("read_uncommitted", "read_committed"),
-}
-_OBJECTS: Mapping[str, tuple[type, str]] = {
-    "listener": (RebalanceListener, "a kohort.RebalanceListener: derive its class from that one"),
-    "sasl": (Sasl, "a kohort.Sasl, such as Sasl('SCRAM-SHA-512', 'ann', 'secret')"),
-    "tls": (ssl.SSLContext, "an ssl.SSLContext, such as ssl.create_default_context()"),
-}
+_ADVICE = {name: f"here it is {ours}" for name, ours in _OF_OTHER_CLIENTS.items()} | _UNSUPPORTED
 
 
 def understood(config: type[ClientConfig]) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Have an initializer called with settings that exist, each by its one name and of a value that can be meant.
+    """Have an initializer called with settings that exist, each by its one name.
 
     `config` is the dataclass of the settings and their defaults; security settings become its `tls` and `sasl`, and the
     signature shows them all. The initializer then raises TypeError for what is no setting or of another type, and
     ValueError.
     """
     parameters = {
-        field.name: Parameter(
-            field.name,
+        each.name: Parameter(
+            each.name,
             Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if field.default is MISSING else field.default,
-            annotation=field.type,
+            default=Parameter.empty if each.default is MISSING else each.default,
+            annotation=each.type,
         )
-        for field in fields(config)
+        for each in fields(config)
     }
-    known = dict.fromkeys(_SECURITY, (None, ""))
-    known |= {name: (parameter.default, parameter.annotation) for name, parameter in parameters.items()}
+    known = settings_of(config) | dict.fromkeys(parameters) | _SECURITY
 
     def decorate(initialize: Callable[P, None]) -> Callable[P, None]:
         @wraps(initialize)
@@ -191,83 +166,32 @@ def config_of(config: Callable[..., ConfigT], settings: Mapping[str, object], **
     return config(**settings, **more)
 
 
-def _no_such_setting(owner: str, spelling: str, name: str, known: Iterable[str]) -> TypeError:
-    text = f"{owner} has no setting {spelling!r}"
-    if name in _OF_OTHER_CLIENTS:
-        return TypeError(f"{text}: here it is {_OF_OTHER_CLIENTS[name]}")
-    if name in _UNSUPPORTED:
-        return TypeError(f"{text}: {_UNSUPPORTED[name]}")
-    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
-    return TypeError(text + (f"; did you mean {near[0]!r}?" if near else ": its settings have Kafka's names"))
+_SECURITY: dict[str, Setting[Any]] = {
+    name: replace(SECURITY[name.replace("_", ".")], name=name) for name in SecuritySettings.__annotations__
+}
 
 
-def _read(owner: str, given: Mapping[str, Any], known: Mapping[str, tuple[object, str]]) -> dict[str, Any]:
-    """Return settings by their names; `known` has the default and the declared type of each."""
+def _read(owner: str, given: Mapping[str, Any], known: Mapping[str, object]) -> dict[str, Any]:
+    """Return settings by their names, those of security as `tls` and `sasl`."""
     settings: dict[str, Any] = {}
+    properties: dict[str, str] = {}
     for spelling, value in given.items():
         name = spelling.replace(".", "_")
-        if (renamed := RENAMED.get(name)) is not None and renamed in known:
-            text = f"{owner}({name}=…) is {renamed}=… now, as in Kafka; the old name ends with the next release"
-            warnings.warn(text, DeprecationWarning, stacklevel=_stack_level())
-            name = renamed
         if name not in known:
-            raise _no_such_setting(owner, spelling, name, known)
+            raise unknown(owner, name, known, advice=_ADVICE.get(name, ""), spelling=spelling)
         if name in settings:
             raise TypeError(f"{owner} is given {name!r} twice, as {spelling!r} too")
-        default, kind = known[name]
-        settings[name] = None if value is None and default is None else _value(name, kind, value)
-    security = {name: settings.pop(name) for name in sorted(_SECURITY & settings.keys())}
-    if properties := {name.replace("_", "."): value for name, value in security.items() if value is not None}:
+        settings[name] = value
+    for name, each in _SECURITY.items():
+        value = settings.pop(name, None)
+        if isinstance(value, os.PathLike) and name.endswith("_location"):
+            value = os.fspath(value)
+        if (text := value_text(each.read(value))) is not None:
+            properties[name.replace("_", ".")] = text
+    if properties:
         if doubled := [name for name in ("tls", "sasl") if settings.get(name) is not None]:
-            raise ValueError(f"{doubled[0]} and {next(iter(security))} mean the same: give one of them")
-        if properties.get("sasl.mechanism") == "OAUTHBEARER" or properties.get("sasl.mechanisms") == "OAUTHBEARER":
+            raise ValueError(f"{doubled[0]} and {min(properties).replace('.', '_')} mean the same: give one of them")
+        if "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms")):
             raise ValueError("OAUTHBEARER takes a function: sasl=Sasl('OAUTHBEARER', token=…), and tls=… for SASL_SSL")
         settings |= reach(properties)
     return settings
-
-
-def _value(name: str, kind: str, value: Any) -> Any:
-    """Return the value of a setting that is declared as `kind`. Raises TypeError, ValueError."""
-    if name in _SECURITY:
-        return _security_value(name, value)
-    if kind == "int":
-        return whole_number(name, value, 0 if name in _FROM_ZERO else 1, 2**63 - 1 if name == "buffer_memory" else MOST)
-    if kind == "float":
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise of_type(name, value, "a number of milliseconds")
-        if not 0 <= value <= MOST:
-            raise ValueError(f"{name}={value!r}: expected 0 to {MOST} milliseconds")
-    elif kind in ("bool", "bool | None"):
-        if not isinstance(value, bool):
-            raise of_type(name, value, "True or False")
-    elif kind in ("str", "str | None"):
-        check_text(name, value)
-    elif name in _CHOICES:
-        if isinstance(value, bool) or not isinstance(value, str | int) or value not in _CHOICES[name]:
-            raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, _CHOICES[name]))}")
-    elif kind.startswith(("Callable", "Deserializer")):
-        if not callable(value):
-            raise of_type(name, value, "a function")
-        if iscoroutinefunction(value):
-            raise TypeError(f"{name}={value!r} is async: expected a plain function")
-    elif name in _OBJECTS and not isinstance(value, _OBJECTS[name][0]):
-        raise of_type(name, value, _OBJECTS[name][1])
-    return value
-
-
-def _security_value(name: str, value: Any) -> str:
-    if name == "enable_ssl_certificate_verification":
-        if not isinstance(value, bool):
-            raise of_type(name, value, "True or False")
-        return "true" if value else "false"
-    if not isinstance(value, str | os.PathLike) or (isinstance(value, os.PathLike) and "location" not in name):
-        raise of_type(name, value, "a str")
-    return os.fspath(value)
-
-
-def _stack_level() -> int:
-    """Return how far away, from the caller, the program's own line is: warnings name that one."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("kohort."):
-        level, frame = level + 1, frame.f_back
-    return level

@@ -82,14 +82,11 @@ class BrokerTls:
 class AssignorRow:
     """One row of the table of assignors."""
 
-    groups: str = setting(MISSING, "a pattern of groups with * and ?, such as 'billing-*'", kind=STRING)
-    assignor: str = setting(MISSING, "an assignor such as uniform or mypackage:by_lag", kind=STRING)
+    groups: str = setting(MISSING, "a pattern of groups with * and ?, such as 'billing-*'", 1, kind=STRING)
+    assignor: str = setting(MISSING, "an assignor such as uniform or mypackage:by_lag", 1, kind=STRING)
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in ("groups", "assignor"):
-            if not getattr(self, name):
-                raise SettingsError(f"assignors: {name} is empty: give groups such as 'billing-*', and an assignor")
 
 
 def _assignors(rows: object) -> tuple[AssignorRow, ...]:
@@ -140,7 +137,7 @@ class GatewaySettings:
         "How long an assignor may take; then the leader's own assignment passes.", 10, 10_000)
     metrics: tuple[str, int] | None = setting(None, "Where Prometheus fetches metrics.", kind=ADDRESS)
     events: str = setting("none",
-        "Where the events of groups are kept: none, topic (on the cluster), or a file's path.")
+        "Where the events of groups are kept: none, topic (on the cluster), or a file's path.", 1)
     share_ports: bool = setting(False, "Whether other processes of this machine, instances of this gateway, listen on "
         "the same ports.")
     instances: tuple[str, ...] = setting((), "HOST:PORT of the other instances of this gateway; its own address among "
@@ -170,8 +167,6 @@ class GatewaySettings:
             check_advertised(name)
         self._check_instances()
         self._check_rewriting()
-        if not self.events:
-            raise SettingsError("events is empty: expected none, topic, or a file's path")
 
     def _check_instances(self) -> None:
         for each in self.instances:

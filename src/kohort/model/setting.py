@@ -74,6 +74,7 @@ class Configuration(Protocol):
 class Setting(Generic[ValueT]):
     """One setting. As an attribute of a configuration it is the value in force there.
 
+    `low` and `high` bound a number, and the length of a text.
     `choices` are its values, or the items that a list may have; any where there are none. Each item of a list matches
     `pattern`, if there is one. `expected` is what a refusal names in place of the type. `is_dynamic`: it can change
     while the broker runs. `compatible` is another default, where `kohort.compatible` is `kafka-4.3`. `broker_names`, of
@@ -133,7 +134,7 @@ class Setting(Generic[ValueT]):
                 return address(self.name, text)
             case Kind.STRING | Kind.PASSWORD:
                 words = {str(word).lower(): word for word in self.choices}
-                if not words or text.lower() in words:
+                if text.lower() in words if words else self._is_within(len(text)):
                     return words.get(text.lower(), text)
         raise refused(self.name, self._shown(text), self.what)
 
@@ -165,8 +166,10 @@ class Setting(Generic[ValueT]):
                 )
         if not is_possible:
             raise refused(self.name, self._shown(value), self.what)
-        if self.kind in (STRING, PASSWORD) and isinstance(value, str):
+        if self.kind in (STRING, PASSWORD) and not self.choices:
             check_length(self.name, value)
+            if not self._is_within(len(value)):
+                raise refused(self.name, self._shown(value), self.what)
         return value
 
     def _is_of_type(self, value: object) -> bool:
@@ -210,6 +213,8 @@ class Setting(Generic[ValueT]):
         if self.choices:
             words = [each if isinstance(each, str) else repr(each) for each in self.choices]
             return f"a list of {', '.join(words)}" if self.kind is LIST else listed(words)
+        if self.kind in (STRING, PASSWORD):
+            return self.kind.noun + (" that is not empty" if self.low else "")
         unit = f" of {self.unit}" if self.unit else ""
         bounds = "" if self.low is None else f" from {self.low}" + (" on" if self.high is None else f" to {self.high}")
         return self.kind.noun + unit + bounds
@@ -303,15 +308,16 @@ class Table(dict[str, Setting[Any]]):
 def unknown(
     owner: str, name: str, known: Iterable[str], *, noun: str = "setting", advice: str = "", spelling: str = ""
 ) -> WrongSetting:
-    """Return the error of a name that is no setting's, with the nearest one, or else `advice`, or all names."""
+    """Return the error of a name that is no setting's, with `advice`, or the nearest name, or all of them."""
     from difflib import get_close_matches
 
     by_lower = {each.lower(): each for each in sorted(known)}
-    if near := get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75):
+    if advice:
+        end = f": {advice}"
+    elif near := get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75):
         end = f"; did you mean {by_lower[near[0]]!r}?"
     else:
-        names = f"there are {', '.join(by_lower.values())}" if len(by_lower) < _MANY else "its names are Kafka's"
-        end = f": {advice or names}"
+        end = f": there are {', '.join(by_lower.values())}" if len(by_lower) < _MANY else ": its names are Kafka's"
     return WrongSetting(f"{owner} has no {noun} {(spelling or name)!r}{end}")
 
 
@@ -333,20 +339,20 @@ def setting(
     kind: Kind | None = None,
     **more: Any,
 ) -> Any:
-    """Return the field of a dataclass that is a setting, MISSING as its default if it has none.
+    """Return the field of a dataclass that is a setting; one that must be given has MISSING as its default.
 
     Its type is that of the default, or OBJECT, if `kind` does not name one; `more` are arguments of `Setting`.
     """
     kind = kind or _OF_TYPE.get(type(default), OBJECT)
     if kind in (INT, LONG, DOUBLE) and high is None:
         high = LONG_MAX if kind is LONG else INT_MAX
-    made = Setting(kind, None if default is MISSING else default, doc, low, high, **more)
+    made = Setting(kind, default, doc, low, high, **more)
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata={"setting": made})
     return field(default=default, metadata={"setting": made})
 
 
-def settings_of(config: Any) -> Mapping[str, Setting[Any]]:
+def settings_of(config: Any) -> dict[str, Setting[Any]]:
     """Return the settings of a dataclass, by the names of their fields."""
     found = {}
     for each in fields(config):
@@ -357,9 +363,12 @@ def settings_of(config: Any) -> Mapping[str, Setting[Any]]:
 
 
 def check_fields(config: Any) -> None:
-    """Check every setting of a dataclass's instance. Raises SettingsError, WrongSetting."""
+    """Check every setting of a dataclass's instance, which then has what is meant. Raises SettingsError, WrongSetting.
+
+    It is called where a frozen instance is made, so that there is none with a value that its setting would refuse.
+    """
     for name, each in settings_of(type(config)).items():
-        each.check(getattr(config, name))
+        object.__setattr__(config, name, each.check(getattr(config, name)))
 
 
 def read_table(owner: str, config: Any, table: object, *, noun: str = "setting") -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import ssl
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +43,7 @@ def secured(client: Any) -> tuple[ssl.SSLContext | None, Sasl | None]:
         ({"ssl_context": None}, "here it is tls=ssl.SSLContext"),
         ({"sasl_oauth_token_provider": None}, "here it is sasl=Sasl('OAUTHBEARER', token=…)"),
         ({"loop": None}, "a client uses the running loop"),
-        ({"xyzzy": 1}, "has no setting 'xyzzy': its settings have Kafka's names"),
+        ({"xyzzy": 1}, "has no setting 'xyzzy': "),
     ],
 )
 def test_a_setting_that_does_not_exist_is_refused_with_the_name_that_is_meant(
@@ -95,7 +94,7 @@ def test_security_by_kafkas_names_secures_the_connections(client: Client) -> Non
         ({"ssl_ca_location": "ca.pem"}, "give security.protocol=SSL or SASL_SSL"),
         ({"security_protocol": "SSL", "sasl_username": "ann"}, "give security.protocol=SASL_SSL"),
         ({"security_protocol": "SASL_PLAINTEXT", "ssl_key_location": "k"}, "makes no use of ssl.key.location"),
-        ({"security_protocol": "TLS"}, "not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"security_protocol": "TLS"}, "expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
         ({"security_protocol": "SASL_SSL"}, "there is no sasl.mechanism"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}, "sasl=Sasl('OAUTHBEARER', token=…)"),
         ({"security_protocol": "SSL", "tls": ssl.create_default_context()}, "give one of them"),
@@ -115,20 +114,24 @@ def test_security_is_never_ignored(client: Client, settings: dict[str, Any], tex
         ({"request_timeout_ms": 0.5}, TypeError, "is a float: expected a whole number of milliseconds"),
         ({"request_timeout_ms": True}, TypeError, "request_timeout_ms=True is a bool"),
         ({"request_timeout_ms": None}, TypeError, "request_timeout_ms=None"),
-        ({"request_timeout_ms": -1}, ValueError, "request_timeout_ms=-1 is not between 1 and 2147483647"),
-        ({"request_timeout_ms": 2**31}, ValueError, "request_timeout_ms=2147483648 is not between"),
+        (
+            {"request_timeout_ms": -1},
+            ValueError,
+            "=-1: expected a whole number of milliseconds from 1 to 2147483647",
+        ),
+        ({"request_timeout_ms": 2**31}, ValueError, "request_timeout_ms=2147483648: expected"),
         ({"client_id": b"x"}, TypeError, "client_id=b'x' is a bytes: expected a str"),
         ({"client_id": "x" * 40_000}, ValueError, "client_id is longer than 32767 bytes"),
         ({"client_id": "\ud800"}, ValueError, "which UTF-8 cannot carry"),
         ({"tls": True}, TypeError, "expected an ssl.SSLContext"),
         ({"sasl": ("ann", "pw")}, TypeError, "expected a kohort.Sasl"),
         ({"sasl_password": b"pw"}, TypeError, "sasl_password=… is a bytes: expected a str"),
-        ({"bootstrap_servers": 9092}, TypeError, "bootstrap_servers=9092 is of type int: expected 'host:port'"),
-        ({"bootstrap_servers": b"h:1"}, TypeError, "bootstrap_servers=b'h:1' is of type bytes"),
-        ({"bootstrap_servers": [("h", 1)]}, TypeError, "bootstrap_servers holds ('h', 1)"),
+        ({"bootstrap_servers": 9092}, TypeError, "bootstrap_servers=9092 is an int: expected 'host:port'"),
+        ({"bootstrap_servers": b"h:1"}, TypeError, "bootstrap_servers=b'h:1' is a bytes"),
+        ({"bootstrap_servers": [("h", 1)]}, TypeError, "one of bootstrap_servers=('h', 1) is a tuple"),
         ({"bootstrap_servers": None}, TypeError, "bootstrap_servers=None"),
         ({"bootstrap_servers": []}, ValueError, "bootstrap_servers is empty"),
-        ({"bootstrap_servers": "h"}, ValueError, "'h' is not host:port"),
+        ({"bootstrap_servers": "h"}, ValueError, "bootstrap_servers='h': expected HOST:PORT"),
         ({"client.id": "a", "client_id": "b"}, TypeError, "is given 'client_id' twice"),
     ],
 )
@@ -142,26 +145,41 @@ def test_a_value_that_cannot_be_meant_is_refused_by_the_setting_s_name(
 @pytest.mark.parametrize(
     ("client", "settings", "kind", "text"),
     [
-        (kohort.Consumer, {"auto_offset_reset": "smallest"}, ValueError, "is not one of 'earliest', 'latest', 'none'"),
-        (kohort.Consumer, {"auto_offset_reset": ["earliest"]}, ValueError, "is not one of 'earliest'"),
-        (kohort.Consumer, {"isolation_level": 1}, ValueError, "is not one of 'read_uncommitted'"),
-        (kohort.Consumer, {"group_protocol": "CONSUMER"}, ValueError, "is not one of 'classic', 'consumer', 'auto'"),
-        (kohort.Consumer, {"enable_auto_commit": "false"}, TypeError, "is a str: expected True or False"),
-        (kohort.Consumer, {"max_poll_records": 0}, ValueError, "max_poll_records=0 is not between 1"),
-        (kohort.Consumer, {"group_id": 7}, TypeError, "group_id=7 is an int: expected a str"),
-        (kohort.Consumer, {"group_id": ""}, ValueError, "group_id is empty"),
+        (
+            kohort.Consumer,
+            {"auto_offset_reset": "smallest"},
+            ValueError,
+            "='smallest': expected earliest",
+        ),
+        (kohort.Consumer, {"auto_offset_reset": ["earliest"]}, ValueError, "=['earliest']: expected earliest"),
+        (
+            kohort.Consumer,
+            {"isolation_level": 1},
+            ValueError,
+            "isolation_level=1: expected read_uncommitted",
+        ),
+        (
+            kohort.Consumer,
+            {"group_protocol": "CONSUMER"},
+            ValueError,
+            "='CONSUMER': expected classic",
+        ),
+        (kohort.Consumer, {"enable_auto_commit": "false"}, TypeError, "is a str: expected true or false"),
+        (kohort.Consumer, {"max_poll_records": 0}, ValueError, "max_poll_records=0: expected a whole number from 1"),
+        (kohort.Consumer, {"group_id": 7}, TypeError, "group_id=7 is an int: expected the name of a group"),
+        (kohort.Consumer, {"group_id": ""}, ValueError, "group_id='': expected the name of a group"),
         (kohort.Consumer, {"assignors": "range"}, TypeError, "expected a list of assignors"),
         (kohort.Consumer, {"assignors": ["range"]}, TypeError, "'range' is no assignor"),
         (kohort.Consumer, {"assignors": [kohort.RangeAssignor]}, TypeError, "pass objects"),
         (kohort.Consumer, {"listener": print}, TypeError, "expected a kohort.RebalanceListener"),
         (kohort.Consumer, {"value_deserializer": "utf-8"}, TypeError, "expected a function"),
         (kohort.Consumer, {"key_deserializer": kohort.Consumer.poll}, TypeError, "is async: expected a plain function"),
-        (kohort.Producer, {"acks": 2}, ValueError, "acks=2 is not one of 'all', '1', '0', '-1', 1, 0, -1"),
-        (kohort.Producer, {"acks": True}, ValueError, "acks=True is not one of"),
+        (kohort.Producer, {"acks": 2}, ValueError, "acks=2: expected all, 1 or 0"),
+        (kohort.Producer, {"acks": True}, ValueError, "acks=True: expected all"),
         (kohort.Producer, {"linger_ms": float("nan")}, ValueError, "linger_ms=nan"),
         (kohort.Producer, {"linger_ms": "5"}, TypeError, "expected a number of milliseconds"),
-        (kohort.Producer, {"compression_type": "zip"}, ValueError, "is not one of none, gzip"),
-        (kohort.Producer, {"compression_type": 9}, ValueError, "compression_type=9 is not one of"),
+        (kohort.Producer, {"compression_type": "zip"}, ValueError, "='zip': expected none, gzip"),
+        (kohort.Producer, {"compression_type": 9}, ValueError, "compression_type=9: expected none"),
         (kohort.Producer, {"partitioner": "murmur2"}, TypeError, "expected a function"),
         (kohort.Producer, {"key_serializer": "utf-8"}, TypeError, "expected a function"),
     ],
@@ -182,31 +200,10 @@ def test_a_consumers_topics_are_texts_and_settings_are_keywords() -> None:
         kohort.Consumer("", **AT)
 
 
-@pytest.mark.parametrize(
-    ("client", "old", "new"),
-    [
-        (kohort.Consumer, {"protocol": "auto", "assignor": "range"}, "group_protocol"),
-        (sync.Consumer, {"protocol": "auto", "assignor": "range"}, "group_remote_assignor"),
-        (kohort.Producer, {"compression": "gzip"}, "compression_type"),
-        (sync.Producer, {"max_in_flight": 2}, "max_in_flight_requests_per_connection"),
-    ],
-)
-def test_an_old_name_is_understood_with_a_warning_at_the_program_s_own_line(
-    client: Client, old: dict[str, Any], new: str
-) -> None:
-    with warnings.catch_warnings(record=True, category=DeprecationWarning) as caught:
-        warnings.simplefilter("always")
-        client(**AT, **old)
-    assert {warning.filename for warning in caught} == {__file__}
-    assert [f"is {new}=… now" in str(warning.message) for warning in caught].count(True) == 1
-
-
 def test_kafkas_dotted_names_are_the_names_with_underscores() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        consumer = kohort.Consumer(
-            "t", **{"bootstrap.servers": "h:1", "group.id": "g", "group.protocol": "consumer", "max.poll.records": 7}
-        )
+    consumer = kohort.Consumer(
+        "t", **{"bootstrap.servers": "h:1", "group.id": "g", "group.protocol": "consumer", "max.poll.records": 7}
+    )
     assert (consumer.group_id, consumer._config.group_protocol, consumer._config.max_poll_records) == (
         "g",
         "consumer",

@@ -39,7 +39,7 @@ def test_defaults_observe_and_change_nothing() -> None:
         ({"max_connections": 0}, "max_connections=0: expected"),
         ({"share_ports": 4}, "share_ports=4 is an int: expected true or false"),
         ({"share_ports": True}, "share_ports is for instances that are linked"),
-        ({"events": ""}, "events is empty: expected none, topic"),
+        ({"events": ""}, "events='': expected a str that is not empty"),
     ],
 )
 def test_a_setting_that_cannot_be_meant_is_refused(changes: dict[str, Any], text: str) -> None:
@@ -130,7 +130,7 @@ def test_a_file_has_the_same_names(tmp_path: Path) -> None:
         ("[[policies]]\ntreatment = 'hold'", "policy 1: treatment is not one of"),
         ("assignors = 'uniform'", r"write \[\[assignors\]\] above each"),
         ("[[assignors]]\ngroups = 'billing-*'", "row 1 lacks assignor"),
-        ("[[assignors]]\ngroups = 'billing-*'\nassignor = ''", "assignors: assignor is empty"),
+        ("[[assignors]]\ngroups = 'billing-*'\nassignor = ''", "assignor='': expected a str that is not empty"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, sentence: str) -> None:

@@ -225,6 +225,8 @@ def test_fields_of_a_dataclass_are_settings() -> None:
     assert [each.name for each in known.values()] == ["group_id", "num.threads", "wait_ms"]
     assert (known["wait_ms"].kind, known["wait_ms"].high) == (INT, INT_MAX)
     check_fields(Options(group_id="g"))
+    with pytest.raises(TypeError, match="group_id=None: expected a str"):
+        check_fields(Options(group_id=None))  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match=r"num\.threads=0: expected"):
         check_fields(Options(group_id="g", num_threads=0))
 

@@ -21,15 +21,7 @@ from kohort.client.admin.group_descriptions import (
     describe_group,
 )
 from kohort.client.admin.scram_messages import ScramChange
-from kohort.client.arguments import (
-    by_partition,
-    check_text,
-    check_topic,
-    of_type,
-    texts,
-    topic_partitions,
-    whole_number,
-)
+from kohort.client.arguments import by_partition, check_text, check_topic, texts, topic_partitions, whole_number
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, committable, fetch_committed
 from kohort.client.cluster.list_offsets import UNKNOWN_MS, OffsetAndTimestamp, list_offsets
@@ -42,6 +34,7 @@ from kohort.model.acl import AclBinding, AclFilter
 from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
+from kohort.model.setting import of_type, setting
 from kohort.wire.message import Request
 from kohort.wire.messages import (
     CreatePartitionsRequest,
@@ -109,9 +102,9 @@ class AdminSettings(ClientSettings, total=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class AdminConfig(ClientConfig):
-    """What an admin reads; `start` gives up after `start_timeout_ms`."""
+    """What an admin reads."""
 
-    start_timeout_ms: int = 10_000
+    start_timeout_ms: int = setting(10_000, "How long `start` tries to reach a broker.", 0)
 
 
 class Admin:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Required
+from typing import Protocol, Required, get_args
 
 from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
@@ -19,10 +19,9 @@ from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.client.settings import AutoOffsetReset, ClientConfig, ClientSettings, IsolationLevel
 from kohort.member.rebalance_strategy import protocol_for
+from kohort.model.setting import FUNCTION, OBJECT, STRING, check_fields, setting, settings_of
 
 DEFAULT_ASSIGNORS: tuple[Assignor, ...] = (RangeAssignor(), CooperativeStickyAssignor())
-DEFAULT_SESSION_TIMEOUT_MS = 45_000
-DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
 
 _RESET = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
@@ -58,60 +57,61 @@ class ConsumerSettings(ClientSettings, total=False):
     metadata_max_age_ms: int
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
-    assignor: str | None
-    protocol: GroupProtocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class ConsumerConfig(ClientConfig):
-    """What every part of a consumer reads; made of `ConsumerSettings`, whose old names and security are resolved.
+    """What every part of a consumer reads; made of `ConsumerSettings`, whose security is resolved.
 
-    `group_remote_assignor` is the assignor that the broker is to use. `acceptable_recovery_lag` and `lag_growth_ms` are
-    when the group is sent what `report_standby_lag` reports; `protocol_check_ms` is how often a member of
-    `group_protocol="auto"` that is in the classic protocol checks whether it may leave it. `key_deserializer` and
-    `value_deserializer` make what a `Record` holds of its bytes, except of nulls; they must not block. Where one
-    raises, `poll` raises `DeserializationFailed`, and the position stays at the record.
-    Raises TypeError, ValueError for settings that do not go together.
+    Raises TypeError, ValueError for a setting that cannot be meant, and for settings that do not go together.
     """
 
-    group_id: str | None = None
-    group_instance_id: str | None = None
-    auto_offset_reset: AutoOffsetReset = "latest"
-    enable_auto_commit: bool = True
-    auto_commit_interval_ms: int = 5_000
-    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
-    heartbeat_interval_ms: int = DEFAULT_HEARTBEAT_INTERVAL_MS
-    max_poll_interval_ms: int = 300_000
-    max_poll_records: int = 500
-    fetch_min_bytes: int = 1
-    fetch_max_wait_ms: int = 500
-    fetch_max_bytes: int = 52_428_800
-    max_partition_fetch_bytes: int = 1_048_576
-    isolation_level: IsolationLevel = "read_uncommitted"
-    check_crcs: bool = True
-    assignors: Sequence[Assignor] = DEFAULT_ASSIGNORS
-    group_protocol: GroupProtocol = "classic"
-    group_remote_assignor: str | None = None
-    acceptable_recovery_lag: int = 10_000
-    lag_growth_ms: int = 60_000
-    protocol_check_ms: int = 60_000
-    listener: RebalanceListener | None = None
-    exclude_internal_topics: bool = True
-    client_rack: str | None = None
-    metadata_max_age_ms: int = 300_000
-    key_deserializer: Deserializer | None = None
-    value_deserializer: Deserializer | None = None
+    # fmt: off
+    group_id: str | None = setting(None, "The group to be a member of; None reads without one.", 1, kind=STRING,
+        expected="the name of a group, or None to read without one")
+    group_instance_id: str | None = setting(None, "The name of a static member (KIP-345).", kind=STRING)
+    auto_offset_reset: AutoOffsetReset = setting("latest",
+        "Where reading begins without a committed offset; none raises instead.", choices=get_args(AutoOffsetReset))
+    enable_auto_commit: bool = setting(True, "Whether finished records are committed without `commit`.")
+    auto_commit_interval_ms: int = setting(5_000, "How often finished records are committed.", 1)
+    session_timeout_ms: int = setting(45_000,
+        "Classic protocol: a member that sends no heartbeat for so long is evicted.", 1)
+    heartbeat_interval_ms: int = setting(3_000, "Classic protocol: how often heartbeats are sent.", 1)
+    max_poll_interval_ms: int = setting(300_000, "A member that does not poll for so long leaves; its rebalance "
+        "timeout.", 1)
+    max_poll_records: int = setting(500, "How many records `poll` returns at most.", 1)
+    fetch_min_bytes: int = setting(1, "How much data a broker waits for before it answers a fetch.", 0)
+    fetch_max_wait_ms: int = setting(500, "How long a broker waits for fetch_min_bytes.", 0)
+    fetch_max_bytes: int = setting(52_428_800, "How much one fetch returns at most, its first batch excepted.", 1)
+    max_partition_fetch_bytes: int = setting(1_048_576,
+        "How much of one partition a fetch returns at most, its first batch excepted.", 1)
+    isolation_level: IsolationLevel = setting("read_uncommitted",
+        "Whether records of open and aborted transactions are read.", choices=get_args(IsolationLevel))
+    check_crcs: bool = setting(True, "Whether the checksum of each batch is checked.")
+    assignors: Sequence[Assignor] = setting(DEFAULT_ASSIGNORS,
+        "Classic protocol: the assignors that this member supports, as objects.", kind=OBJECT)
+    group_protocol: GroupProtocol = setting("classic",
+        "Which protocol members speak; auto moves to the new one when the group does.", choices=PROTOCOLS)
+    group_remote_assignor: str | None = setting(None, "The assignor that the broker is to use.", kind=STRING)
+    acceptable_recovery_lag: int = setting(10_000,
+        "`report_standby_lag` is sent to the group once a copy is at most so many records behind.", 0)
+    lag_growth_ms: int = setting(60_000, "`report_standby_lag` is sent, too, once a copy has grown for so long.", 1)
+    protocol_check_ms: int = setting(60_000, "How often a member with `group_protocol=\"auto\"` that is in the classic "
+        "protocol checks whether it may leave it.", 1)
+    listener: RebalanceListener | None = setting(None, "Callbacks of rebalances.", kind=OBJECT, cls=RebalanceListener,
+        expected="a kohort.RebalanceListener: derive its class from that one")
+    exclude_internal_topics: bool = setting(True, "Whether a pattern leaves out Kafka's internal topics.")
+    client_rack: str | None = setting(None, "The rack of this client: replicas of it are read.", kind=STRING)
+    metadata_max_age_ms: int = setting(300_000, "How often metadata is fetched without a reason.", 1)
+    key_deserializer: Deserializer | None = setting(None, "Makes keys of bytes that are not null; it must not block. "
+        "Where it raises, `poll` raises `DeserializationFailed`, and the position stays.", kind=FUNCTION)
+    value_deserializer: Deserializer | None = setting(None,
+        "Makes values, as key_deserializer makes keys.", kind=FUNCTION)
+    # fmt: on
 
     def __post_init__(self) -> None:
-        check_member(
-            self.group_id,
-            self.isolation_level,
-            self.session_timeout_ms,
-            self.heartbeat_interval_ms,
-            self.group_protocol,
-            self.assignors,
-            self.group_remote_assignor,
-        )
+        check_fields(self)
+        check_member(self, self.group_protocol, self.group_remote_assignor)
 
     @property
     def is_auto_committing(self) -> bool:
@@ -161,41 +161,40 @@ def _check_assignors(assignors: Sequence[Assignor]) -> None:
     protocol_for(assignors)
 
 
-def check_member(
-    group_id: str | None,
-    isolation_level: str,
-    session_timeout_ms: int,
-    heartbeat_interval_ms: int,
-    protocol: GroupProtocol,
-    assignors: Sequence[Assignor],
-    assignor: str | None,
-) -> None:
-    """Refuse what cannot be meant, and settings of the protocol that is not spoken, as Java does.
+class MemberTimes(Protocol):
+    """What `check_member` reads of the settings of a consumer, or of a Spark job."""
+
+    @property
+    def assignors(self) -> Sequence[Assignor]:
+        """The assignors of the classic protocol."""
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """When a member without heartbeats is evicted."""
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """How often heartbeats are sent."""
+
+
+def check_member(member: MemberTimes, protocol: GroupProtocol, remote_assignor: str | None) -> None:
+    """Refuse settings that do not go together, and those of the protocol that is not spoken, as Java does.
 
     Raises TypeError, ValueError.
     """
-    if isolation_level not in ISOLATION:
-        raise ValueError(f"isolation_level={isolation_level!r} is not one of {', '.join(ISOLATION)}")
-    if heartbeat_interval_ms >= session_timeout_ms:
+    if member.heartbeat_interval_ms >= member.session_timeout_ms:
         raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
-    if group_id == "":
-        raise ValueError("group_id is empty: name a group, or pass None to read without one")
-    _check_assignors(assignors)
-    if protocol not in PROTOCOLS:
-        raise ValueError(f"group_protocol={protocol!r} is not one of {', '.join(PROTOCOLS)}")
-    if protocol == "classic" and assignor is not None:
+    _check_assignors(member.assignors)
+    if protocol == "classic" and remote_assignor is not None:
         raise ValueError(
-            f"group_remote_assignor={assignor!r} names an assignor of the broker, which the classic protocol does not"
-            " use: pass group_protocol='consumer' or 'auto', or an assignor of this client by assignors=(…)"
+            f"group_remote_assignor={remote_assignor!r} names an assignor of the broker, which the classic protocol"
+            " does not use: pass group_protocol='consumer' or 'auto', or an assignor of this client by assignors=(…)"
         )
-    if protocol != "consumer":
-        return
-    foreign = {
-        "assignors": tuple(assignors) != DEFAULT_ASSIGNORS,
-        "session_timeout_ms": session_timeout_ms != DEFAULT_SESSION_TIMEOUT_MS,
-        "heartbeat_interval_ms": heartbeat_interval_ms != DEFAULT_HEARTBEAT_INTERVAL_MS,
-    }
-    if given := [name for name, is_given in foreign.items() if is_given]:
+    defaults = settings_of(ConsumerConfig)
+    given = [] if tuple(member.assignors) == DEFAULT_ASSIGNORS else ["assignors"]
+    times = ("session_timeout_ms", "heartbeat_interval_ms")
+    given += [name for name in times if getattr(member, name) != defaults[name].default]
+    if protocol == "consumer" and given:
         raise ValueError(
             f"group_protocol='consumer' has no {' and no '.join(given)}: the broker sets timeouts and intervals"
             " (group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms) and assigns;"

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from kohort.client.arguments import check_text, check_topic, of_type
+from kohort.client.arguments import check_text, check_topic
 from kohort.client.cluster.metadata import ClusterView
 from kohort.member.inputs import Subscribed
+from kohort.model.setting import of_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from typing import Any, NoReturn, Unpack
 
-from kohort.client.arguments import check_text, of_type
+from kohort.client.arguments import check_text
 from kohort.client.membership.membership import Membership
 from kohort.client.own_groups.group_protocols import GroupProtocol
 from kohort.client.own_groups.own_protocol import WHOLE, Metadata, OwnAssignor, OwnProtocol, check_protocols, names_of
@@ -20,6 +20,7 @@ from kohort.client.settings import ClientConfig, ClientSettings, config_of, unde
 from kohort.member import ClassicMember, MemberConfig
 from kohort.member.inputs import Subscribed
 from kohort.model.assignment import Partitions
+from kohort.model.setting import OBJECT, STRING, check_fields, setting
 
 OnChange = Callable[[Any], Awaitable[None] | None]
 """Called with an eager member's assignment, or with the names of a cooperative one that come or go."""
@@ -45,38 +46,34 @@ class GroupMemberSettings(ClientSettings, total=False):
 class GroupMemberConfig(ClientConfig):
     """What a member of a program's own group reads.
 
-    `protocol_type` is the same in the whole group, and not `consumer`, `connect` or any other that exists. Of
-    `protocols`, in order of preference, the group uses one that all members offer, so that a new one can be rolled out.
-    `metadata` is what the leader's function is given about this member. `on_assigned`, `on_revoked` and `on_lost` may
-    be coroutine functions; a round waits for them, at most `rebalance_timeout_ms`; where `on_lost` is not given
-    `on_revoked` is called. A member that is silent for `session_timeout_ms` is out.
     Raises TypeError, ValueError for settings that do not go together.
     """
 
-    group_id: str
-    protocol_type: str
-    protocols: GroupProtocol | Sequence[GroupProtocol]
-    metadata: Any = None
-    on_assigned: OnChange | None = None
-    on_revoked: OnChange | None = None
-    on_lost: OnChange | None = None
-    group_instance_id: str | None = None
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    rebalance_timeout_ms: int = 60_000
+    # fmt: off
+    group_id: str = setting(MISSING, "The group.", 1, kind=STRING)
+    protocol_type: str = setting(MISSING,
+        "The same in the whole group, and not consumer, connect or any other that exists.", 1, kind=STRING)
+    protocols: GroupProtocol | Sequence[GroupProtocol] = setting(MISSING, "In order of preference: the group uses one "
+        "that all members offer, so that a new one can be rolled out.", kind=OBJECT)
+    metadata: Any = setting(None, "What the leader's function is given about this member.", kind=OBJECT)
+    on_assigned: OnChange | None = setting(None, "Called, or awaited, with what is assigned; a round waits for it, at "
+        "most rebalance_timeout_ms.", kind=OBJECT, cls=Callable, expected="a function")
+    on_revoked: OnChange | None = setting(None, "Called, or awaited, with what is revoked.", kind=OBJECT, cls=Callable,
+        expected="a function")
+    on_lost: OnChange | None = setting(None, "Called where the member was evicted; else on_revoked is.",
+        kind=OBJECT, cls=Callable, expected="a function")
+    group_instance_id: str | None = setting(None, "The name of a static member (KIP-345).", kind=STRING)
+    session_timeout_ms: int = setting(45_000, "A member that sends no heartbeat for so long is evicted.", 1)
+    heartbeat_interval_ms: int = setting(3_000, "How often heartbeats are sent.", 1)
+    rebalance_timeout_ms: int = setting(60_000, "How long a round waits for this member.", 1)
+    # fmt: on
 
     def __post_init__(self) -> None:
-        for name in ("group_id", "protocol_type"):
-            check_text(name, getattr(self, name))
-            if not getattr(self, name):
-                raise ValueError(f"{name} is empty: name one")
+        check_fields(self)
         if self.protocol_type == "consumer":
             raise ValueError("protocol_type='consumer' is that of consumers: use Consumer, or name a type of your own")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
-        for name in ("on_assigned", "on_revoked", "on_lost"):
-            if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise of_type(name, getattr(self, name), "a function")
 
 
 class GroupMember:

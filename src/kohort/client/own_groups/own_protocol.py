@@ -14,10 +14,10 @@ from typing import Any
 
 from kohort.assign.cooperative import claimants_of, two_step
 from kohort.assign.spec import GroupSpec, RebalanceProtocol
-from kohort.client.arguments import of_type
 from kohort.client.own_groups.group_protocols import CooperativeProtocol, EagerProtocol, GroupProtocol, MemberMetadata
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.setting import of_type
 from kohort.model.subscription import Subscription
 from kohort.wire.codec import Buffer
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
-from kohort.client.arguments import check_text, check_topic, of_type, whole_number
+from kohort.client.arguments import check_text, check_topic, whole_number
 from kohort.client.cluster.metadata import TopicView
 from kohort.client.errors import ClientStopped, UnknownPartition
 from kohort.client.producer.accumulator import Delivery, record_size
@@ -24,6 +24,7 @@ from kohort.client.producer.transaction_driver import TransactionDriver
 from kohort.client.settings import ClientSettings, config_of, understood
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.model.setting import of_type
 from kohort.net.environment import wall_clock
 from kohort.wire.compression import Compression
 from kohort.wire.record_batches import EncodedRecords, Record
@@ -50,8 +51,6 @@ class ProducerSettings(ClientSettings, total=False):
     value_serializer: Callable[[Any], bytes | None] | None
     transactional_id: str | None
     transaction_timeout_ms: int
-    compression: CompressionType | Compression | None
-    max_in_flight: int
 
 
 class Producer:

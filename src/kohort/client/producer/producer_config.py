@@ -8,47 +8,49 @@ from typing import Any, Literal
 
 from kohort.client.producer.partitioner import partition_for_key
 from kohort.client.settings import ClientConfig
+from kohort.model.setting import BOOLEAN, DOUBLE, FUNCTION, LONG, STRING, check_fields, listed, setting
 from kohort.wire.compression import Compression, compress
 
 Acks = Literal["all", "-1", "1", "0", -1, 1, 0]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
-_ACKS = {"all": -1, -1: -1, "-1": -1, 0: 0, "0": 0, 1: 1, "1": 1}
+_ACKS: dict[Acks, int] = {"all": -1, "1": 1, "0": 0, "-1": -1, 1: 1, 0: 0, -1: -1}
 _CODECS = {codec.name.lower(): codec for codec in Compression}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class ProducerConfig(ClientConfig):
-    """What every part of a producer reads. Times are milliseconds, sizes bytes.
+    """What every part of a producer reads. Raises TypeError, ValueError, CompressionUnavailable."""
 
-    `acks` is "all", 1 or 0. `enable_idempotence` is on by default where acks is "all", and needs that.
-    `compression_type` is "gzip", "snappy", "lz4", "zstd" or None. `buffer_memory` bounds what waits to be written:
-    beyond it `send` waits, at most `max_block_ms`. `partitioner(key, partitions)` replaces Java's choice for records
-    with a key. `key_serializer` and `value_serializer` make bytes of what `send` is given, except of None, which stays
-    a null. With a `transactional_id` every record is written in a transaction, which the brokers abort after
-    `transaction_timeout_ms`. Raises ValueError for settings that do not go together, CompressionUnavailable.
-    """
-
-    acks: Acks = "all"
-    enable_idempotence: bool | None = None
-    linger_ms: float = 5
-    batch_size: int = 65_536
-    compression_type: CompressionType | Compression | None = None
-    max_request_size: int = 1_048_576
-    buffer_memory: int = 33_554_432
-    max_block_ms: int = 60_000
-    delivery_timeout_ms: int = 120_000
-    max_in_flight_requests_per_connection: int = 5
-    partitioner: Callable[[bytes, int], int] = partition_for_key
-    allow_auto_create_topics: bool = True
-    key_serializer: Callable[[Any], bytes | None] | None = None
-    value_serializer: Callable[[Any], bytes | None] | None = None
-    transactional_id: str | None = None
-    transaction_timeout_ms: int = 60_000
+    # fmt: off
+    acks: Acks = setting("all", "Which replicas have a record before it counts as written.", choices=tuple(_ACKS),
+        expected="all, 1 or 0")
+    enable_idempotence: bool | None = setting(None, "Whether each record is written once and in order; None: where "
+        "acks is all, which it needs.", kind=BOOLEAN)
+    linger_ms: float = setting(5, "How long a batch waits for more records.", 0, kind=DOUBLE)
+    batch_size: int = setting(65_536, "How many bytes a batch has, but for a larger record.", 0)
+    compression_type: CompressionType | Compression | None = setting(None, "How batches are compressed.", kind=STRING,
+        choices=(*_CODECS, *Compression), expected=listed(_CODECS))
+    max_request_size: int = setting(1_048_576, "How many bytes a request, and so a record, may have.", 1)
+    buffer_memory: int = setting(33_554_432, "How many bytes may wait to be written; beyond it `send` waits.", 1,
+        kind=LONG)
+    max_block_ms: int = setting(60_000, "How long `send` waits at most.", 0)
+    delivery_timeout_ms: int = setting(120_000, "A record that is not written after so long fails.", 1)
+    max_in_flight_requests_per_connection: int = setting(5, "Requests that wait for their answers.", 1)
+    partitioner: Callable[[bytes, int], int] = setting(partition_for_key,
+        "Of a key and the number of partitions: replaces Java's choice.", kind=FUNCTION)
+    allow_auto_create_topics: bool = setting(True, "Whether the broker may create a topic that a record is sent to.")
+    key_serializer: Callable[[Any], bytes | None] | None = setting(None,
+        "Makes bytes of keys, except of None, which stays a null.", kind=FUNCTION)
+    value_serializer: Callable[[Any], bytes | None] | None = setting(None,
+        "Makes bytes of values, except of None, which stays a null.", kind=FUNCTION)
+    transactional_id: str | None = setting(None, "With it every record is written in a transaction.", 1, kind=STRING,
+        expected="a name, or None to write without transactions")
+    transaction_timeout_ms: int = setting(60_000, "When brokers abort a transaction that is open.", 1)
+    # fmt: on
 
     def __post_init__(self) -> None:
-        if self.transactional_id == "":
-            raise ValueError("transactional_id is empty: name one, or leave it out to write without transactions")
+        check_fields(self)
         if self.transactional_id is not None and not self.is_idempotent:
             off = "enable_idempotence=False" if self.enable_idempotence is False else f"acks={self.acks!r}"
             raise ValueError(f"transactional_id needs idempotence, which {off} turns off: drop one of the two")
@@ -72,11 +74,7 @@ class ProducerConfig(ClientConfig):
 
     @property
     def codec(self) -> Compression:
-        """The compression. Raises ValueError for one that does not exist."""
-        if self.compression_type is None:
-            return Compression.NONE
+        """The compression."""
         if isinstance(self.compression_type, Compression):
             return self.compression_type
-        if self.compression_type not in _CODECS:
-            raise ValueError(f"compression_type={self.compression_type!r} is not one of {', '.join(_CODECS)}")
-        return _CODECS[self.compression_type]
+        return _CODECS[self.compression_type or "none"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import MISSING, dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, get_args
 
 from kohort.assign.spec import Assignor
 from kohort.client.cluster.cluster import Cluster
@@ -13,15 +13,14 @@ from kohort.client.cluster.metadata import ClusterView
 from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.client.consumer.consumer_settings import (
     DEFAULT_ASSIGNORS,
-    DEFAULT_HEARTBEAT_INTERVAL_MS,
-    DEFAULT_SESSION_TIMEOUT_MS,
     check_member,
 )
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.membership import Membership
-from kohort.client.membership.protocol_switch import GroupProtocol
+from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.member import MemberConfig
+from kohort.model.setting import STRING, check_fields, setting
 from kohort.spark.options.member_options import METADATA_MAX_AGE_MS
 from kohort.spark.rows.read_settings import Isolation, ReadSettings, security
 
@@ -43,38 +42,29 @@ class MemberSettings:
     """
 
     bootstrap_servers: str
-    group_id: str
+    group_id: str = setting(MISSING, "The group.", 1, kind=STRING, expected="the name of a group")
     topics: tuple[str, ...] = ()
-    auto_offset_reset: Reset | None = None
+    auto_offset_reset: Reset | None = setting(None, "", kind=STRING, choices=get_args(Reset))
     fail_on_data_loss: bool | None = None
     client_id: str = "kohort"
     group_instance_id: str | None = None
-    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
-    heartbeat_interval_ms: int = DEFAULT_HEARTBEAT_INTERVAL_MS
+    session_timeout_ms: int = setting(45_000, "A member without heartbeats for so long is evicted.", 1)
+    heartbeat_interval_ms: int = setting(3_000, "How often heartbeats are sent.", 1)
     rebalance_timeout_ms: int = 300_000
     assignors: tuple[Assignor, ...] = DEFAULT_ASSIGNORS
     client_rack: str | None = None
-    protocol: GroupProtocol = "classic"
+    protocol: GroupProtocol = setting("classic", "", choices=PROTOCOLS)
     assignor: str | None = None
     pattern: str | None = None
-    isolation_level: Isolation = "read_uncommitted"
+    isolation_level: Isolation = setting("read_uncommitted", "", choices=get_args(Isolation))
     topics_must_exist: bool = False
     allow_auto_create_topics: bool = False
     metadata_max_age_ms: int = METADATA_MAX_AGE_MS
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.auto_offset_reset not in ("earliest", "latest", "none", None):
-            raise ValueError(f"auto_offset_reset={self.auto_offset_reset!r} is not 'earliest', 'latest' or 'none'")
-        check_member(
-            self.group_id,
-            self.isolation_level,
-            self.session_timeout_ms,
-            self.heartbeat_interval_ms,
-            self.protocol,
-            self.assignors,
-            self.assignor,
-        )
+        check_fields(self)
+        check_member(self, self.protocol, self.assignor)
 
     @property
     def read_settings(self) -> ReadSettings:

@@ -164,7 +164,7 @@ class SourceOptions:
         given = Given(options)
         _refuse(given, kind)
         servers = given.required("kafka.bootstrap.servers", "host:port, or several with commas between them")
-        _check_addresses(servers)
+        bootstrap_addresses(servers, "kafka.bootstrap.servers")
         read = ReadSettings(
             servers,
             include_headers=given.truth("includeHeaders", default=False),
@@ -259,13 +259,6 @@ def _refuse(given: Given, kind: Kind) -> None:
     # `_security` checks the settings that secure a connection.
     secured = [name for name in given.under("kafka.") if name.startswith(_SECURES)]
     given.refuse_unknown(known, (*_KAFKA_NAMES, *secured))
-
-
-def _check_addresses(servers: str) -> None:
-    try:
-        bootstrap_addresses(servers)
-    except ValueError as error:
-        raise ValueError(f"kafka.bootstrap.servers is {servers!r}: {error}") from None
 
 
 def _security(properties: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ AT = {"bootstrap_servers": "127.0.0.1:1", "group_id": "g"}
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"group_protocol": "newest"}, "not one of 'classic', 'consumer', 'auto'"),
+        ({"group_protocol": "newest"}, "='newest': expected classic, consumer or auto"),
         ({"group_remote_assignor": "uniform"}, "group_protocol='consumer' or 'auto'"),
         ({"group_protocol": "consumer", "session_timeout_ms": 10_000}, "no session_timeout_ms"),
         ({"group_protocol": "consumer", "heartbeat_interval_ms": 100}, "group.consumer.heartbeat.interval.ms"),

@@ -94,7 +94,7 @@ SETTINGS: dict[str, Any] = {
     ("settings", "kind", "text"),
     [
         ({"protocol_type": "consumer"}, ValueError, "is that of consumers: use Consumer"),
-        ({"group_id": ""}, ValueError, "group_id is empty"),
+        ({"group_id": ""}, ValueError, "group_id='': expected a str that is not empty"),
         ({"protocols": []}, ValueError, "protocols is empty"),
         ({"protocols": ["v1"]}, TypeError, "one of protocols='v1' is a str: expected an EagerProtocol"),
         (

@@ -82,7 +82,7 @@ def test_security_options_have_kafkas_names_and_are_passed_as_plain_values() -> 
     ("options", "kind", "sentence"),
     [
         ({}, "stream", "the option kafka.bootstrap.servers is missing: it takes host:port"),
-        (STREAM | {"kafka.bootstrap.servers": "here"}, "stream", "kafka.bootstrap.servers is 'here': bootstrap server"),
+        (STREAM | {"kafka.bootstrap.servers": "here"}, "stream", "kafka.bootstrap.servers='here': expected HOST:PORT"),
         (SERVERS | {"group.id": "g"}, "stream", "one option of subscribe or subscribePattern is needed"),
         (STREAM | {"subscribePattern": "f.*"}, "stream", "there are subscribe or subscribePattern"),
         (SERVERS | {"subscribe": "f"}, "stream", "the option group.id is missing: it takes the name of the group"),
@@ -95,7 +95,11 @@ def test_security_options_have_kafkas_names_and_are_passed_as_plain_values() -> 
             "there is no option kafka.sesion.timeout.ms here: did you mean kafka.session.timeout.ms",
         ),
         (SERVERS | {"kafka.my.own": "1"}, "write", "Kafka's clients have no setting my.own"),
-        (STREAM | {"kafka.ssl.truststor.location": "f"}, "stream", "ssl.truststor.location is not supported"),
+        (
+            STREAM | {"kafka.ssl.truststor.location": "f"},
+            "stream",
+            "; did you mean 'ssl.truststore.location'?",
+        ),
         (
             STREAM
             | {"kafka.security.protocol": "SSL"}
@@ -138,7 +142,7 @@ def test_security_options_have_kafkas_names_and_are_passed_as_plain_values() -> 
         (STREAM | {"kafka.auto.offset.reset": "latest"}, "stream", "startingOffsets sets where"),
         (STREAM | {"kafka.enable.auto.commit": "true"}, "stream", "offsets are committed when a batch is finished"),
         (STREAM | {"kafka.group.protocol": "consumer"}, "stream", "use the option protocol"),
-        (STREAM | {"kafka.sasl.kerberos.service.name": "k"}, "stream", "sasl.kerberos.service.name is not supported"),
+        (STREAM | {"kafka.sasl.kerberos.service.name": "k"}, "stream", "no setting 'sasl.kerberos.service.name'"),
         (STREAM | {"assignor.weight": "4"}, "stream", "only assignor=capacity uses it"),
         (STREAM | {"assignor": "capacity", "assignor.weight": "-1"}, "stream", "it takes a number above 0"),
         (STREAM | {"kafka.heartbeat.interval.ms": "45000"}, "stream", "it takes less than kafka.session.timeout.ms"),
