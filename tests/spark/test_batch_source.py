@@ -126,11 +126,11 @@ def test_lost_offsets_fail_the_query_unless_they_may_be_left_out(spark: SparkSes
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"startingOffsets": "latest"}, "startingOffsets is latest"),
-        ({"endingOffsets": "earliest"}, "endingOffsets is earliest"),
-        ({"startingOffsets": "soon"}, "startingOffsets is 'soon': it takes earliest, latest, or JSON"),
-        ({"minPartitions": "0"}, "minPartitions is '0': it takes a whole number from 1 on"),
-        ({"failOnDataLoss": "yes"}, "failOnDataLoss is 'yes': it takes"),
+        ({"startingOffsets": "latest"}, "startingOffsets=latest"),
+        ({"endingOffsets": "earliest"}, "endingOffsets=earliest"),
+        ({"startingOffsets": "soon"}, "startingOffsets='soon': expected earliest, latest, or JSON"),
+        ({"minPartitions": "0"}, "minPartitions='0': expected a whole number from 1"),
+        ({"failOnDataLoss": "yes"}, "failOnDataLoss='yes': expected"),
         ({"startingOffset": "earliest"}, "startingOffset"),
     ],
 )

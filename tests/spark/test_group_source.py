@@ -150,5 +150,5 @@ def test_a_group_that_was_reset_ends_the_query_with_both_offsets_and_the_option(
 
 
 def test_a_wrong_option_is_refused_where_the_query_is_written(spark, topic, tmp_path):
-    with pytest.raises(Exception, match=r"protocol is 'sticky': it takes auto, eager, cooperative or consumer"):
+    with pytest.raises(Exception, match=r"protocol='sticky': expected auto, eager, cooperative or consumer"):
         Query(spark, topic, tmp_path, protocol="sticky")

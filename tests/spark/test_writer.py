@@ -97,8 +97,8 @@ def test_a_stream_is_written_and_a_restart_goes_on_where_it_stopped(
         ("value int", {}, "the column value is int: a sink takes"),
         ("value string, partition bigint", {}, "the column partition is bigint: a sink takes int"),
         ("value string", {"topic": ""}, "needs the option topic, or a column topic"),
-        ("value string", {"kafka.acks": "some"}, "kafka.acks is 'some': it takes"),
-        ("value string", {"kafka.compression.type": "rar"}, "kafka.compression.type is 'rar': it takes"),
+        ("value string", {"kafka.acks": "some"}, "kafka.acks='some': expected"),
+        ("value string", {"kafka.compression.type": "rar"}, "kafka.compression.type='rar': expected"),
         ("value string", {"kafka.acks": "0", "kafka.enable.idempotence": "true"}, "enable_idempotence needs acks"),
     ],
 )

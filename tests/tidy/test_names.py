@@ -117,7 +117,6 @@ DEFINED_TWICE = {
     "WINDOW_MS",
     "_FIRST_WAIT_MS",
     "_LARGEST_MS",
-    "_UNITS_MS",
     "_WAIT_MS",
 }
 """Times that have one name and two meanings, for now. A name leaves the list with its second definition."""

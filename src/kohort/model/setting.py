@@ -306,9 +306,16 @@ class Table(dict[str, Setting[Any]]):
 
 
 def unknown(
-    owner: str, name: str, known: Iterable[str], *, noun: str = "setting", advice: str = "", spelling: str = ""
+    owner: str,
+    name: str,
+    known: Iterable[str],
+    *,
+    noun: str = "setting",
+    advice: str = "",
+    spelling: str = "",
+    otherwise: str = "",
 ) -> WrongSetting:
-    """Return the error of a name that is no setting's, with `advice`, or the nearest name, or all of them."""
+    """Return the error of a name that is no setting's, with `advice`, or the nearest name, or `otherwise`, or all."""
     from difflib import get_close_matches
 
     by_lower = {each.lower(): each for each in sorted(known)}
@@ -317,7 +324,8 @@ def unknown(
     elif near := get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75):
         end = f"; did you mean {by_lower[near[0]]!r}?"
     else:
-        end = f": there are {', '.join(by_lower.values())}" if len(by_lower) < _MANY else ": its names are Kafka's"
+        names = f"there are {', '.join(by_lower.values())}" if len(by_lower) < _MANY else "its names are Kafka's"
+        end = f": {otherwise or names}"
     return WrongSetting(f"{owner} has no {noun} {(spelling or name)!r}{end}")
 
 

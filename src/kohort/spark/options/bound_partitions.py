@@ -32,7 +32,7 @@ class BoundPartitions:
         number, count = (int(found[1]), int(found[2])) if found else (1, 1)
         if (found is None and text.strip().lower() != "all") or not 1 <= number <= count:
             raise ValueError(
-                f"boundPartitions is {text!r}: it takes all, or the part of this query such as 1/2, the first of two"
+                f"boundPartitions={text!r}: expected all, or the part of this query such as 1/2, the first of two"
             )
         return cls(number, count)
 

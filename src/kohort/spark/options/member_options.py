@@ -17,8 +17,9 @@ from kohort.assign import (
     StickyAssignor,
 )
 from kohort.assign.server.catalog import BUILT_IN
+from kohort.model.setting import listed
 from kohort.spark.options.bound_partitions import BoundAssignor, BoundPartitions
-from kohort.spark.options.option_values import Given, listed
+from kohort.spark.options.option_values import Given
 
 if TYPE_CHECKING:
     from kohort.client.membership.protocol_switch import GroupProtocol
@@ -125,7 +126,7 @@ def member_options(given: Given) -> MemberOptions:
     )
     if found.heartbeat_interval_ms >= found.session_timeout_ms:
         raise ValueError(
-            f"kafka.heartbeat.interval.ms is {found.heartbeat_interval_ms}: it takes less than"
+            f"kafka.heartbeat.interval.ms={found.heartbeat_interval_ms}: expected less than"
             f" kafka.session.timeout.ms, which is {found.session_timeout_ms}"
         )
     return found
@@ -164,8 +165,8 @@ def _protocol_and_assignor(given: Given) -> tuple[Protocol, str | None]:
         if given.text("protocol") is not None and assignor.lower() not in clients_own:
             return protocol, assignor  # a custom one; a broker without it lists those that it has
         own = "; for a custom one of the broker, set protocol, too" if assignor.lower() not in clients_own else ""
-        raise ValueError(f"assignor is {assignor!r}: with protocol={protocol} it takes {listed(BUILT_IN)}{own}")
-    raise ValueError(f"assignor is {assignor!r}: with protocol={protocol} it takes {listed(ASSIGNORS[protocol])}")
+        raise ValueError(f"assignor={assignor!r}: expected {listed(BUILT_IN)} with protocol={protocol}{own}")
+    raise ValueError(f"assignor={assignor!r}: expected {listed(ASSIGNORS[protocol])} with protocol={protocol}")
 
 
 def _protocol_of(assignor: str | None) -> Protocol:
@@ -183,7 +184,7 @@ def _weight(given: Given, assignor: str | None) -> float | None:
     try:
         return CapacityAssignor(float(text)).weight
     except ValueError:
-        raise ValueError(f"assignor.weight is {text!r}: it takes a number above 0, such as the job's cores") from None
+        raise ValueError(f"assignor.weight={text!r}: expected a number above 0, such as the job's cores") from None
 
 
 def _words(option: str) -> str:

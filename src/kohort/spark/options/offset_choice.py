@@ -66,7 +66,7 @@ def choice_from(options: Mapping[str, str], side: Side, *, default: Literal["ear
     given = {name.lower(): value for name, value in options.items()}
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
     if strategy not in ("error", "latest"):
-        raise ValueError(f"startingOffsetsByTimestampStrategy is {strategy!r}: it takes error or latest")
+        raise ValueError(f"startingOffsetsByTimestampStrategy={strategy!r}: expected error or latest")
     is_strict = side == "starting" and strategy == "error"
     name = f"{side}Timestamp"
     if (text := given.get(name.lower())) is not None:
@@ -130,14 +130,14 @@ async def resolve(
 
 def _milliseconds(name: str, text: str) -> int:
     if not text.strip().isascii() or not text.strip().isdigit():
-        raise ValueError(f"{name} is {text!r}: it takes milliseconds since 1970, such as 1700000000000")
+        raise ValueError(f"{name}={text!r}: expected milliseconds since 1970, such as 1700000000000")
     return int(text)
 
 
 def _by_partition(name: str, text: str) -> dict[TopicPartition, int]:
     """Return the numbers of a JSON object of topics, of partitions. Raises ValueError."""
     words = "" if "Timestamp" in name else "earliest, latest, or "
-    wrong = ValueError(f"{name} is {text!r}: it takes {words}JSON such as {_EXAMPLE.replace('-2', '42')}")
+    wrong = ValueError(f"{name}={text!r}: expected {words}JSON such as {_EXAMPLE.replace('-2', '42')}")
     try:
         topics = json.loads(text)
     except (ValueError, RecursionError):

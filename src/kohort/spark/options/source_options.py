@@ -17,9 +17,10 @@ from kohort.client.arguments import bootstrap_addresses
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.config_file import reach
 from kohort.model.ids import TopicPartition
+from kohort.model.setting import listed
 from kohort.spark.options.member_options import MemberOptions, member_options
 from kohort.spark.options.offset_choice import OffsetChoice, choice_from
-from kohort.spark.options.option_values import Given, listed
+from kohort.spark.options.option_values import Given
 from kohort.spark.options.value_options import VALUE_OPTIONS, ValueOptions
 from kohort.spark.rows.read_settings import FETCH_BYTES, Isolation, ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, ranges_from_json
@@ -54,6 +55,7 @@ KNOWN: dict[Kind, tuple[str, ...]] = {
 }
 """The options of each kind of use, beside `kafka.*`."""
 
+_OWNERS: dict[Kind, str] = {"stream": "a stream", "batch": "a batch", "write": "a sink"}
 _REFUSED = {
     "auto.offset.reset": "startingOffsets sets where a partition without a committed offset begins",
     "enable.auto.commit": "offsets are committed when a batch is finished",
@@ -209,7 +211,7 @@ class SourceOptions:
             raise ValueError(f"deadLetterTopic is {letters}, which is read: its records would be bad again")
         if self.kind == "batch" and (choice.end == LATEST or LATEST in choice.offsets.values()):
             raise ValueError(
-                f"{choice.option} is latest: in a batch it takes earliest, -2 or offsets per partition, and a stream"
+                f"{choice.option}=latest: expected earliest, -2 or offsets per partition in a batch; a stream"
                 " needs the option group.id"
             )
         if self.kind == "stream" and (
@@ -220,7 +222,7 @@ class SourceOptions:
                 f"{choice.option} names {listed(sorted(others))}, and {what}: it takes topics that are read"
             )
         if self.kind == "batch" and (self.ending.end == EARLIEST or EARLIEST in self.ending.offsets.values()):
-            raise ValueError(f"{self.ending.option} is earliest: it takes latest, -1 or offsets per partition")
+            raise ValueError(f"{self.ending.option}=earliest: expected latest, -1 or offsets per partition")
         return self
 
     def _is_read(self, partition: TopicPartition) -> bool:
@@ -258,7 +260,7 @@ def _refuse(given: Given, kind: Kind) -> None:
     known = KNOWN["stream"] + (KNOWN[kind] if kind != "stream" else ())
     # `_security` checks the settings that secure a connection.
     secured = [name for name in given.under("kafka.") if name.startswith(_SECURES)]
-    given.refuse_unknown(known, (*_KAFKA_NAMES, *secured))
+    given.refuse_unknown(_OWNERS[kind], known, (*_KAFKA_NAMES, *secured))
 
 
 def _security(properties: Mapping[str, str]) -> dict[str, str]:
@@ -284,13 +286,13 @@ def _what(
         case "subscribe":
             topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
             if not topics:
-                raise ValueError(f"subscribe is {text!r}: it takes topics, such as flights,weather")
+                raise ValueError(f"subscribe={text!r}: expected topics, such as flights,weather")
             return topics, None, frozenset(), None
         case "subscribePattern":
             try:
                 re.compile(text)
             except re.error as cause:
-                raise ValueError(f"subscribePattern is {text!r}: it takes a regular expression ({cause})") from None
+                raise ValueError(f"subscribePattern={text!r}: expected a regular expression ({cause})") from None
             return (), text, frozenset(), None
         case "assign":
             return (), None, _partitions(text), None
@@ -305,13 +307,11 @@ def _topic_ids(given: Given) -> dict[str, str]:
     try:
         return {topic: str(each) for topic, each in json.loads(text).items()}
     except (AttributeError, ValueError, RecursionError):
-        raise ValueError(
-            f'topicIds is {text!r}: it takes JSON such as {{"flights": "x2Bb5r9XTf6Y0kqXG1oQzQ"}}'
-        ) from None
+        raise ValueError(f'topicIds={text!r}: expected JSON such as {{"flights": "x2Bb5r9XTf6Y0kqXG1oQzQ"}}') from None
 
 
 def _partitions(text: str) -> frozenset[TopicPartition]:
-    wrong = ValueError(f'assign is {text!r}: it takes JSON such as {{"flights": [0, 1]}}')
+    wrong = ValueError(f'assign={text!r}: expected JSON such as {{"flights": [0, 1]}}')
     try:
         topics = json.loads(text)
     except (ValueError, RecursionError):
@@ -342,7 +342,7 @@ def _limits(given: Given) -> TriggerLimits:
     )
     if found.min_offsets and found.max_offsets and found.min_offsets > found.max_offsets:
         raise ValueError(
-            f"minOffsetsPerTrigger is {found.min_offsets}: it takes at most maxOffsetsPerTrigger, which is"
+            f"minOffsetsPerTrigger={found.min_offsets}: expected at most maxOffsetsPerTrigger, which is"
             f" {found.max_offsets}"
         )
     return found

@@ -33,7 +33,7 @@ def decoding(
     Raises ValueError, SchemaUnknown, RegistryUnavailable.
     """
     if value_format not in (None, "avro", "json"):
-        raise ValueError(f"value_format is {value_format!r}: it takes avro or json")
+        raise ValueError(f"value_format={value_format!r}: expected avro or json")
     settings = RegistrySettings.parse(registry) if registry is not None else None
     if (subject is None) == (schema is None):
         raise ValueError("the reader's schema is needed: either subject, such as flights-value, or schema")

@@ -79,7 +79,7 @@ class RegistrySettings:
         for each in (part.strip() for part in found.get("url", "").split(",")):
             parts = urlsplit(each)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError(f"{URL} is {_shown(each)!r}: it takes http://host:port, or several with commas")
+                raise ValueError(f"{URL}={_shown(each)!r}: expected http://host:port, or several with commas")
             if parts.username is not None:
                 user_info = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             urls.append(_shown(each).rstrip("/"))
@@ -301,7 +301,7 @@ def _shown(url: str) -> str:
 def _number(found: Mapping[str, str], name: str, default: int) -> int:
     text = found.get(name, str(default))
     if not text.isdecimal() or not 0 < int(text) < 1 << 31:
-        raise ValueError(f"{PREFIX}{name} is {text!r}: it takes milliseconds, a whole number from 1 on")
+        raise ValueError(f"{PREFIX}{name}={text!r}: expected milliseconds, a whole number from 1 on")
     return int(text)
 
 

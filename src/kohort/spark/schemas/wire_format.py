@@ -15,7 +15,7 @@ HEADER: Final = 5
 def as_binary(values: pa.Array) -> pa.BinaryArray:
     """Return texts or bytes as a binary array. Raises TypeError."""
     if not (pa.types.is_binary(values.type) or pa.types.is_string(values.type) or _is_large(values.type)):
-        raise TypeError(f"the column to decode is {values.type}: it takes binary or string")
+        raise TypeError(f"the column to decode is {values.type}: expected binary or string")
     return values.cast(pa.binary())
 
 

@@ -38,7 +38,7 @@ def assigned(members: dict[str, MemberSpec], **topics: int) -> dict[str, list[st
     "text", ["0/2", "3/2", "-1/2", "1/0", "0/0", "1/-2", "x", "1", "1/2/3", "1/x", "1 / 2", "", "1234567/1234567"]
 )
 def test_a_part_that_is_none_is_refused_in_a_sentence_that_shows_it(text: str) -> None:
-    with pytest.raises(ValueError, match=f"boundPartitions is {text!r}: it takes all, or the part of this query"):
+    with pytest.raises(ValueError, match=f"boundPartitions={text!r}: expected all, or the part of this query"):
         parsed(boundPartitions=text)
 
 

@@ -52,18 +52,18 @@ def test_only_a_start_can_be_strict_about_its_time():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"startingOffsets": "23"}, "startingOffsets is '23': it takes earliest, latest, or JSON"),
-        ({"startingOffsets": '{"flights": {"zero": 1}}'}, "startingOffsets is"),
-        ({"startingOffsets": '{"flights": {"0": "1"}}'}, "startingOffsets is"),
-        ({"startingOffsets": '{"flights": {"0": true}}'}, "startingOffsets is"),
-        ({"startingOffsets": '{"flights": [0]}'}, "startingOffsets is"),
-        ({"startingOffsets": "{}"}, "startingOffsets is"),
-        ({"startingOffsets": "[" * 100_000}, "startingOffsets is"),
+        ({"startingOffsets": "23"}, "startingOffsets='23': expected earliest, latest, or JSON"),
+        ({"startingOffsets": '{"flights": {"zero": 1}}'}, "startingOffsets="),
+        ({"startingOffsets": '{"flights": {"0": "1"}}'}, "startingOffsets="),
+        ({"startingOffsets": '{"flights": {"0": true}}'}, "startingOffsets="),
+        ({"startingOffsets": '{"flights": [0]}'}, "startingOffsets="),
+        ({"startingOffsets": "{}"}, "startingOffsets="),
+        ({"startingOffsets": "[" * 100_000}, "startingOffsets="),
         ({"startingOffsets": '{"flights": {"0": -3}}'}, "an offset is 0 or more, -2 for the earliest or -1"),
-        ({"startingTimestamp": "noon"}, "startingTimestamp is 'noon': it takes milliseconds"),
+        ({"startingTimestamp": "noon"}, "startingTimestamp='noon': expected milliseconds"),
         ({"startingOffsetsByTimestamp": '{"flights": {"0": -1}}'}, "none is negative"),
-        ({"startingOffsetsByTimestamp": "latest"}, "startingOffsetsByTimestamp is 'latest': it takes JSON"),
-        ({"startingOffsetsByTimestampStrategy": "guess"}, "it takes error or latest"),
+        ({"startingOffsetsByTimestamp": "latest"}, "startingOffsetsByTimestamp='latest': expected JSON"),
+        ({"startingOffsetsByTimestampStrategy": "guess"}, "expected error or latest"),
     ],
 )
 def test_what_cannot_be_read_names_the_option_and_what_it_takes(options, text):

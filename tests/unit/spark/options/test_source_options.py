@@ -88,11 +88,11 @@ def test_security_options_have_kafkas_names_and_are_passed_as_plain_values() -> 
         (SERVERS | {"subscribe": "f"}, "stream", "the option group.id is missing: it takes the name of the group"),
         (STREAM | {"assign": "{}"}, "stream", "a stream has no option assign: the group assigns partitions"),
         (STREAM | {"endingOffsets": "latest"}, "stream", "a stream has no option endingOffsets"),
-        (STREAM | {"startingOffset": "earliest"}, "stream", "no option startingOffset here: did you mean"),
+        (STREAM | {"startingOffset": "earliest"}, "stream", "no option 'startingOffset'; did you mean"),
         (
             STREAM | {"kafka.sesion.timeout.ms": "9000"},
             "stream",
-            "there is no option kafka.sesion.timeout.ms here: did you mean kafka.session.timeout.ms",
+            "a stream has no option 'kafka.sesion.timeout.ms'; did you mean 'kafka.session.timeout.ms'",
         ),
         (SERVERS | {"kafka.my.own": "1"}, "write", "Kafka's clients have no setting my.own"),
         (
@@ -107,8 +107,8 @@ def test_security_options_have_kafkas_names_and_are_passed_as_plain_values() -> 
             "stream",
             "ssl.truststore.location is no PEM file by ssl.truststore.type",
         ),
-        (STREAM | {"onNewCheckpoint": "latest"}, "stream", "it takes fail, group or startingOffsets"),
-        (STREAM | {"startingOffsets": "first"}, "stream", "startingOffsets is 'first': it takes earliest, latest, or"),
+        (STREAM | {"onNewCheckpoint": "latest"}, "stream", "expected fail, group or startingOffsets"),
+        (STREAM | {"startingOffsets": "first"}, "stream", "startingOffsets='first': expected earliest, latest, or"),
         (STREAM | {"startingOffsets": '{"flihgts": {"0": 5}}'}, "stream", "names flihgts, and subscribe is flights"),
         (
             SERVERS | {"subscribePattern": "f.*", "group.id": "g", "startingOffsets": '{"weather": {"0": 5}}'},
@@ -118,44 +118,48 @@ def test_security_options_have_kafkas_names_and_are_passed_as_plain_values() -> 
         (
             STREAM | {"protocol": "sticky"},
             "stream",
-            "protocol is 'sticky': it takes auto, eager, cooperative or consum",
+            "protocol='sticky': expected auto, eager, cooperative or consum",
         ),
         (
             STREAM | {"protocol": "consumer", "assignor": "capacity"},
             "stream",
-            "assignor is 'capacity': with protocol=consumer it takes uniform, range or standby",
+            "assignor='capacity': expected uniform, range or standby with protocol=consumer",
         ),
         (STREAM | {"assignor": "by_hand"}, "stream", "for a custom one of the broker, set protocol, too"),
-        (STREAM | {"onOffsetMismatch": "ignore"}, "stream", "it takes fail, group or checkpoint"),
+        (STREAM | {"onOffsetMismatch": "ignore"}, "stream", "expected fail, group or checkpoint"),
         (
             STREAM | {"maxOffsetsPerTrigger": "0"},
             "stream",
-            "maxOffsetsPerTrigger is '0': it takes a whole number from 1",
+            "maxOffsetsPerTrigger='0': expected a whole number from 1",
         ),
         (
             STREAM | {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"},
             "stream",
-            "minOffsetsPerTrigger is 6: it takes at most maxOffsetsPerTrigger, which is 5",
+            "minOffsetsPerTrigger=6: expected at most maxOffsetsPerTrigger, which is 5",
         ),
-        (STREAM | {"maxTriggerDelay": "soon"}, "stream", "maxTriggerDelay is 'soon': it takes a time such as 500ms"),
-        (STREAM | {"failOnDataLoss": "no"}, "stream", "failOnDataLoss is 'no': it takes true or false"),
+        (STREAM | {"maxTriggerDelay": "soon"}, "stream", "maxTriggerDelay='soon': expected a time such as 500ms"),
+        (STREAM | {"failOnDataLoss": "no"}, "stream", "failOnDataLoss='no': expected true or false"),
         (STREAM | {"kafka.auto.offset.reset": "latest"}, "stream", "startingOffsets sets where"),
         (STREAM | {"kafka.enable.auto.commit": "true"}, "stream", "offsets are committed when a batch is finished"),
         (STREAM | {"kafka.group.protocol": "consumer"}, "stream", "use the option protocol"),
         (STREAM | {"kafka.sasl.kerberos.service.name": "k"}, "stream", "no setting 'sasl.kerberos.service.name'"),
         (STREAM | {"assignor.weight": "4"}, "stream", "only assignor=capacity uses it"),
-        (STREAM | {"assignor": "capacity", "assignor.weight": "-1"}, "stream", "it takes a number above 0"),
-        (STREAM | {"kafka.heartbeat.interval.ms": "45000"}, "stream", "it takes less than kafka.session.timeout.ms"),
-        (SERVERS | {"subscribe": "f", "startingOffsets": "latest"}, "batch", "startingOffsets is latest: in a batch"),
-        (SERVERS | {"subscribe": "f", "endingOffsets": "earliest"}, "batch", "endingOffsets is earliest: it takes"),
+        (STREAM | {"assignor": "capacity", "assignor.weight": "-1"}, "stream", "expected a number above 0"),
+        (STREAM | {"kafka.heartbeat.interval.ms": "45000"}, "stream", "expected less than kafka.session.timeout.ms"),
+        (
+            SERVERS | {"subscribe": "f", "startingOffsets": "latest"},
+            "batch",
+            "startingOffsets=latest: expected earliest",
+        ),
+        (SERVERS | {"subscribe": "f", "endingOffsets": "earliest"}, "batch", "endingOffsets=earliest: expected"),
         (
             SERVERS | {"assign": '{"f": 0}'},
             "batch",
-            'assign is \'{"f": 0}\': it takes JSON such as {"flights": [0, 1]}',
+            'assign=\'{"f": 0}\': expected JSON such as {"flights": [0, 1]}',
         ),
         (SERVERS | {"kafka.transactional.id": "t"}, "write", "no option kafka.transactional.id: each task has an"),
         (SERVERS | {"kafka.partitioner.class": "P"}, "write", "no option kafka.partitioner.class: a row goes to"),
-        (SERVERS | {"subscribePattern": "("}, "batch", "subscribePattern is '(': it takes a regular expression"),
+        (SERVERS | {"subscribePattern": "("}, "batch", "subscribePattern='(': expected a regular expression"),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_sentence(options: dict[str, str], kind: Kind, sentence: str) -> None:
@@ -209,13 +213,13 @@ def test_where_a_query_is_written_its_options_say_whether_it_is_a_stream() -> No
     check(SERVERS | {"subscribe": "flights", "kafka.group.id": "g", "startingOffsets": "latest"})
     check(SERVERS | {"subscribe": "flights", "groupIdPrefix": "batch"})
     check(STREAM | {"endingOffsets": "latest"})
-    with pytest.raises(ValueError, match=r"in a batch it takes earliest.*, and a stream needs the option group\.id"):
+    with pytest.raises(ValueError, match=r"expected earliest.* in a batch; a stream needs the option group\.id"):
         check(SERVERS | {"subscribe": "flights", "startingOffsets": "latest"})
     with pytest.raises(ValueError, match=r"group\.id is missing: maxOffsetsPerTrigger is a stream's"):
         check(SERVERS | {"subscribe": "flights", "maxOffsetsPerTrigger": "5"})
     with pytest.raises(ValueError, match=r"groupIdPrefix: the group is named by group\.id"):
         check(STREAM | {"groupIdPrefix": "query"})
-    with pytest.raises(ValueError, match="protocol is 'x'"):
+    with pytest.raises(ValueError, match="protocol='x'"):
         check(STREAM | {"protocol": "x"})
-    with pytest.raises(ValueError, match="did you mean startingOffsets"):
+    with pytest.raises(ValueError, match="did you mean 'startingOffsets'"):
         check(SERVERS | {"subscribe": "flights", "startingOffset": "earliest"})

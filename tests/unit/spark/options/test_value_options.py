@@ -26,9 +26,9 @@ def test_the_subject_of_a_single_topic_is_that_of_its_values() -> None:
         ({"valueFormat": "avro"}, "valueFormat is for values that are decoded"),
         (URL | {"subscribe": "a,b"}, "the option valueSubject is missing: with several topics it has no default"),
         (URL | {"deadLetterTopic": "flights"}, "deadLetterTopic is flights, which is read"),
-        (URL | {"valueFormat": "xml"}, "valueFormat is 'xml': it takes avro or json"),
-        ({"schema.registry.ulr": "http://r:8081"}, "there is no option schema.registry.ulr here: did you mean"),
-        ({"deadlettertopics": "x"}, "there is no option deadlettertopics here: did you mean deadLetterTopic"),
+        (URL | {"valueFormat": "xml"}, "valueFormat='xml': expected avro or json"),
+        ({"schema.registry.ulr": "http://r:8081"}, "has no option 'schema.registry.ulr'; did you mean"),
+        ({"deadlettertopics": "x"}, "has no option 'deadlettertopics'; did you mean 'deadLetterTopic'"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], why: str) -> None:

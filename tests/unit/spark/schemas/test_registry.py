@@ -153,10 +153,10 @@ def test_credentials_are_sent_and_never_shown() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ("localhost:8081", "schema.registry.url is 'localhost:8081': it takes http://host:port"),
-        ("", "schema.registry.url is ''"),
+        ("localhost:8081", "schema.registry.url='localhost:8081': expected http://host:port"),
+        ("", "schema.registry.url=''"),
         ({"schema.registry.url": "http://a", "schema.registry.user": "b"}, "has no setting user: there are schema.reg"),
-        ({"schema.registry.url": "http://a", "schema.registry.timeout.ms": "1s"}, "timeout.ms is '1s': it takes milli"),
+        ({"schema.registry.url": "http://a", "schema.registry.timeout.ms": "1s"}, "timeout.ms='1s': expected milli"),
         ({"schema.registry.url": "http://a", "schema.registry.basic.auth.user.info": "me"}, "takes user:password"),
     ],
 )

@@ -231,7 +231,7 @@ def test_a_json_schema_without_one_type_is_refused(schema: Any, why: str) -> Non
         ({}, "the reader's schema is needed: either subject"),
         ({"subject": "a", "schema": "{}"}, "the reader's schema is needed: either subject"),
         ({"schema": '"int"'}, "schema needs value_format: avro or json"),
-        ({"schema": '"int"', "value_format": "xml"}, "value_format is 'xml': it takes avro or json"),
+        ({"schema": '"int"', "value_format": "xml"}, "value_format='xml': expected avro or json"),
         ({"schema": "{", "value_format": "avro"}, "no Avro schema in JSON"),
         ({"subject": "p-value"}, "has a schema of Protobuf: decode takes avro or json"),
         ({"registry": None, "schema": '"int"', "value_format": "avro"}, "registry is missing"),
