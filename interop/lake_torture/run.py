@@ -371,11 +371,14 @@ class Run:
             log[record.partition][record.offset] = record.value
         due = sum(map(len, log.values()))
         self._say(f"the topic has {due:,} rows")
-        seen: dict[str, set[Row]] = {}
+        seen: dict[str, tuple[set[Row], int]] = {}
         deadline = time.monotonic() + REST_S
         while late := {job.name: rows for job in self.jobs if (rows := self._rest_of(job, log))}:
-            if late != seen:
-                seen, deadline = late, time.monotonic() + REST_S
+            # Of a merged table all rows may be others than those that are due, until its last round.
+            rounds = {job.name: sum(each.lines() for each in job.programs) for job in self.jobs}
+            if (now := {name: (rows, rounds[name]) for name, rows in late.items()}) != seen:
+                seen, deadline = now, time.monotonic() + REST_S
+                self._say("  left: " + ", ".join(f"{name} {len(rows):,} rows" for name, rows in late.items()))
             elif time.monotonic() > deadline:
                 for name, rows in late.items():
                     self.findings.append(Finding(Name.NO_END, name, len(rows), f"the first of them: {min(rows)}"))

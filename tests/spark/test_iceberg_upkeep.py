@@ -60,13 +60,14 @@ def test_snapshots_are_expired_where_that_is_asked_for(tmp_path: Path, monkeypat
     assert snapshots(filled(tmp_path, expire_after=timedelta(0))) <= 6
 
 
-def test_merges_of_the_same_keys_leave_one_file(tmp_path: Path) -> None:
+def test_merges_of_the_same_keys_leave_one_file_and_no_manifest_of_removed_ones(tmp_path: Path) -> None:
     table: IcebergTable = lake_table("iceberg", tmp_path)
     change = Change(("id",), ("number",))
     for number in range(4):
         rows = pa.table({"id": [number, 7, 8], "number": [number] * 3, DELETED: [False] * 3})
         table.merge(rows, "g", {P: step(3 * number or None, 3 * number + 3)}, change)
     assert len(list(table.catalog.load_table(table.name).scan().plan_files())) == 1
+    assert manifests(table) <= 2
     assert sorted((row["id"], row["number"]) for row in rows_in(table)) == [
         (0, 0),
         (1, 1),

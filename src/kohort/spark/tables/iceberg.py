@@ -25,6 +25,7 @@ from kohort.spark.tables.changes.row_change import Change
 from kohort.spark.tables.iceberg_files import (
     IcebergPlan,
     TableTransaction,
+    overwriting,
     require_partitionable,
     require_pyiceberg,
     rows_of_file,
@@ -53,6 +54,9 @@ _NEW_TABLE = {"write.metadata.delete-after-commit.enabled": "true"}
 
 _COMMITS_BETWEEN_EXPIRIES = 50
 """After how many commits of a job snapshots are expired: that is a commit of its own."""
+
+MERGED_MANIFESTS = "10"
+"""From how many small manifests on a merge makes one of them: it reads all of them, an addition none."""
 
 _FIELD = re.compile(r"(?:(?P<transform>[a-z]+(?:\[\d+\])?)\((?P<of>[^()]+)\))|(?P<plain>[^()]+)")
 
@@ -241,8 +245,12 @@ class IcebergTable(LakeTable):
         if group and f"{GROUP}{group}" not in self._table.properties:
             transaction.set_properties({f"{GROUP}{group}": "true"})
         summary = {OFFSETS: json.dumps(offsets, separators=(",", ":")), MARK: mark}
-        update = transaction.update_snapshot(snapshot_properties=summary)
-        with update.overwrite() if removed else update.merge_append() as snapshot:
+        if removed:
+            properties.setdefault("commit.manifest.min-count-to-merge", MERGED_MANIFESTS)  # a merge reads all of them
+            update = overwriting(transaction, self._table.io, summary)
+        else:
+            update = transaction.update_snapshot(snapshot_properties=summary).merge_append()
+        with update as snapshot:
             for file in removed:
                 snapshot.delete_data_file(file)
             for file in added:
