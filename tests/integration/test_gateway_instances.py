@@ -204,7 +204,7 @@ def test_a_frozen_instance_is_given_up(
     ("changes", "sentence"),
     [
         ({"instances": ("a:1",)}, "instances need instances_secret_file"),
-        ({"instances": ("a",), "instances_secret_file": "f"}, "not HOST:PORT"),
+        ({"instances": ("a",), "instances_secret_file": "f"}, "expected HOST:PORT, such as"),
         ({"instances_secret_file": "f"}, "of use with instances"),
     ],
 )
