@@ -63,7 +63,7 @@ def test_a_file_that_cannot_be_used_is_a_wrong_command_line(kohort: Commands, tm
     assert (missing.status, "cannot read" in missing.err) == (2, True)
     (tmp_path / "odd").write_text("security.protocol=KERBEROS\n")
     odd = kohort("groups", "list", "--command-config", str(tmp_path / "odd"))
-    assert (odd.status, "not one of PLAINTEXT" in odd.err) == (2, True)
+    assert (odd.status, "expected PLAINTEXT, SSL" in odd.err) == (2, True)
 
 
 def test_consume_takes_an_expression_for_topics(kohort: Commands) -> None:

@@ -264,7 +264,7 @@ def test_calls_out_of_turn_say_what_is_missing(broker: EmbeddedBroker) -> None:
 
 
 def test_settings_that_do_not_go_together_are_refused() -> None:
-    with pytest.raises(ValueError, match="transactional_id is empty"):
+    with pytest.raises(ValueError, match="transactional_id='': expected a name"):
         Producer("127.0.0.1:1", transactional_id="")
     with pytest.raises(ValueError, match="needs idempotence, which enable_idempotence=False turns off"):
         Producer("127.0.0.1:1", transactional_id="tx", enable_idempotence=False)

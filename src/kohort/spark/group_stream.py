@@ -333,7 +333,7 @@ class GroupStream:
                 return
             poll_s = _SESSION_POLL_S if until is None else _POLL_S
             patience_s = poll_s if left_s is None else min(poll_s, left_s)
-            begun = thread.call(gate.begin(self._plan, patience_s))
+            begun = thread.call(gate.begin(self._plan, patience_s, at_once=True))
             if begun is not None:
                 yield from self._one(thread, gate, begun, in_arrow)
             self._sample(running)

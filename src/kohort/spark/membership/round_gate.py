@@ -212,9 +212,10 @@ class RoundGate:
 
     # Rounds
 
-    async def begin(self, planner: Planner, timeout_s: float | None = None) -> Round | None:
+    async def begin(self, planner: Planner, timeout_s: float | None = None, *, at_once: bool = False) -> Round | None:
         """Wait until owned partitions have new records, and open the round that is planned over them.
 
+        `at_once`: of what the answer that ended the wait has shown, without a look at what came behind it.
         Returns None when `timeout_s` passed or the gate is interrupted. Raises KafkaError where the membership or a
         listener failed. Every round must be closed by `close`.
         """
@@ -225,7 +226,7 @@ class RoundGate:
             await self.owned.report_deleted()
             changes = self.owned.changes
             if self.owned.partitions - self.barrier.revoking:
-                available = self.owned.found(self._ends.found)
+                available = self.owned.found(self._ends.found) if at_once else {}
                 is_found = bool(available)
                 if not is_found:
                     available = await self._available()
