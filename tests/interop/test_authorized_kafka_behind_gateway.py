@@ -170,7 +170,15 @@ def test_the_rights_of_the_guide_are_enough(authorized: Authorized) -> None:
 
     async def is_drained(bootstrap: str) -> None:
         async with member(bootstrap, "billing-1", ANN) as consumer:
-            words = ("groups", "drain", "billing-1", "127.0.0.1", "--bootstrap-server", authorized.kafka.bootstrap)
+            words = (
+                "groups",
+                "drain",
+                "billing-1",
+                "127.0.0.1",
+                "--force",
+                "--bootstrap-server",
+                authorized.kafka.bootstrap,
+            )
             ordered = await asyncio.to_thread(kohort, *words)
             assert ordered.returncode == 0, ordered.stderr
             await owns(consumer, 0)
