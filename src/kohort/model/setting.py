@@ -79,7 +79,7 @@ class Setting(Generic[ValueT]):
     `pattern`, if there is one. `expected` is what a refusal names in place of the type. `is_dynamic`: it can change
     while the broker runs. `compatible` is another default, where `kohort.compatible` is `kafka-4.3`. `broker_names`, of
     a topic's or a group's setting, are the broker's settings that give its default: the first that is set wins.
-    `others` are more names under which it is read. An OBJECT is of type `cls`; `reader` makes it of what a file has.
+    An OBJECT is of type `cls`; `reader` makes it of what a file has.
     """
 
     kind: Kind
@@ -96,7 +96,6 @@ class Setting(Generic[ValueT]):
     pattern: str = ""
     cls: type | None = None
     reader: Callable[[Any], Any] | None = None
-    others: Names = ()
     name: str = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
@@ -167,7 +166,7 @@ class Setting(Generic[ValueT]):
         if not is_possible:
             raise refused(self.name, self._shown(value), self.what)
         if self.kind in (STRING, PASSWORD) and not self.choices:
-            check_length(self.name, value)
+            check_length(self.name, value, is_secret=self.kind is PASSWORD)
             if not self._is_within(len(value)):
                 raise refused(self.name, self._shown(value), self.what)
         return value
@@ -262,12 +261,14 @@ def _number(text: str) -> float | None:
         return None
 
 
-def check_length(name: str, text: str) -> None:
-    """Refuse a text that Kafka cannot carry. Raises SettingsError."""
+def check_length(name: str, text: str, *, is_secret: bool = False) -> None:
+    """Refuse a text that Kafka cannot carry; a secret one is not shown. Raises SettingsError."""
     if len(text.encode(errors="replace")) > _LONGEST_TEXT:
-        raise SettingsError(f"{name} is longer than {_LONGEST_TEXT} bytes: {text[:40]!r}…")
+        shown = "" if is_secret else f": {text[:40]!r}…"
+        raise SettingsError(f"{name} is longer than {_LONGEST_TEXT} bytes{shown}")
     if not text.isascii() and text.encode(errors="ignore").decode() != text:
-        raise SettingsError(f"{name}={text!r} holds half of a surrogate pair, which UTF-8 cannot carry")
+        shown = "" if is_secret else f"={text!r}"
+        raise SettingsError(f"{name}{shown} holds half of a surrogate pair, which UTF-8 cannot carry")
 
 
 def listed(words: Iterable[str]) -> str:
@@ -401,9 +402,3 @@ def record(owner: str, config: Callable[..., ValueT]) -> Callable[[object], Valu
         return config(**values)
 
     return read
-
-
-def fill(config: Callable[..., ValueT], value_of: Callable[[str], Any], **more: Any) -> ValueT:
-    """Return a dataclass whose settings have the values of another configuration, by name."""
-    known = settings_of(config)
-    return config(**{name: value_of(each.name) for name, each in known.items()}, **more)

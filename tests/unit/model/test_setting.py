@@ -25,7 +25,6 @@ from kohort.model.setting import (
     WrongSetting,
     attributes,
     check_fields,
-    fill,
     setting,
     settings_of,
     unknown,
@@ -231,10 +230,11 @@ def test_fields_of_a_dataclass_are_settings() -> None:
         check_fields(Options(group_id="g", num_threads=0))
 
 
-def test_a_dataclass_takes_its_values_from_another_configuration() -> None:
-    assert fill(Options, {"group_id": "g", "num.threads": 1, "wait_ms": 2}.__getitem__, other=4) == Options(
-        group_id="g", num_threads=1, wait_ms=2, other=4
-    )
+@pytest.mark.parametrize("secret", ["hunter2" * 6000, "hunter2\ud800", b"hunter2", ["hunter2"]])
+def test_no_refusal_shows_a_password(secret: Any) -> None:
+    with pytest.raises((SettingsError, WrongSetting), match="sasl_password") as refusal:
+        Setting(PASSWORD, None, "", name="sasl_password").check(secret)
+    assert "hunter2" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

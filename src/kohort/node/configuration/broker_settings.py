@@ -335,7 +335,7 @@ class BrokerSettings(ListenerSettings):
     offsets_topic_segment_bytes = _int(104_857_600, "Segment size of __consumer_offsets.", 1)
     offsets_topic_replication_factor = _int(1, "Replication factor of __consumer_offsets; one broker holds one.", 1, 1)
     kohort_offsets_load_ignore = Setting[Names](LIST, (),
-        "PARTITION@OFFSET,…: records of __consumer_offsets to go on without where they cannot be read.",
+        "PARTITION@OFFSET,…: records of __consumer_offsets that a load leaves out where they cannot be read.",
         pattern=r"\d+@\d+", expected="PARTITION@OFFSET, …")
     transaction_state_log_num_partitions = _int(50, "Partitions of __transaction_state, when it is created.", 1)
     transaction_state_log_segment_bytes = _int(104_857_600, "Segment size of __transaction_state.", 1)
