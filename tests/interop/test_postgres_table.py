@@ -247,6 +247,8 @@ def test_sessions_that_an_administrator_ends_between_rounds_end_no_job(
     table.append(spark.range(10, 20), "g", {P: step(10, 20)})
     end_sessions()
     table.set_offsets("g", {P: 30})
+    end_sessions()
+    assert table.vacuum() == 0
     assert stored(table, "g", [P]) == {P: 30}
     assert rows_in(postgres, table) == 20
 

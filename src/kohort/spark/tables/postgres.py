@@ -194,7 +194,8 @@ class PostgresTable:
         Raises TableBroken.
         """
         before_ms = int((time.time() - older_than_s) * 1000)
-        with self._in_a_sentence("was not vacuumed"), self._connected() as connection:
+
+        def drop(connection: Connection) -> int:
             found = connection.execute(
                 "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE %s",
                 (self._schema, f"{_STAGING}%"),
@@ -202,7 +203,10 @@ class PostgresTable:
             old = [name for (name,) in found if (made_ms(name) or before_ms + 1) <= before_ms]
             for name in old:
                 connection.execute(f"DROP TABLE IF EXISTS {self._beside(name)}")
-        return len(old)
+            return len(old)
+
+        with self._in_a_sentence("was not vacuumed"):
+            return self._tried(drop)
 
     def _append_from_driver(
         self, connection: Connection, frame: DataFrame | pa.Table, group: str, steps: Steps

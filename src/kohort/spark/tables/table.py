@@ -50,6 +50,9 @@ No topic of Kafka has a name with "/" or ":".
 DELETIONS = "__deleted"
 """The suffix of the table that has the keys and orders of deletions."""
 
+PAUSES_S = (0.2, 1.5)
+"""Seconds before storage or a server that failed is tried again: one may be cut off, or start at this moment."""
+
 
 class TableBroken(Exception):
     """A table cannot be read or written as it is; the text names the table, and says why and what to do."""
@@ -150,10 +153,6 @@ def most_rows(steps: Mapping[TopicPartition, Step]) -> float:
     if any(map(is_of_batches, steps)):
         return inf
     return sum(step.stop.offset - (step.expected.offset if step.expected else 0) for step in steps.values())
-
-
-PAUSES_S = (0.2, 1.5)
-"""Seconds before storage or a server that failed is tried again: one may be cut off, or start at this moment."""
 
 
 def are_taken(found: Mapping[TopicPartition, Position], steps: Mapping[TopicPartition, Step]) -> bool:
