@@ -31,6 +31,14 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def _has_memory(pid: int) -> bool:
+    """Whether a process has memory: one that has ended has none, though its parent has not waited for it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def cpu_s(pid: int, *, with_ended: bool = False) -> float:
     """Return the CPU seconds that a process has used, user and system; those of its ended children too if wanted."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -128,10 +136,15 @@ class Child:
 
     def crash(self) -> None:
         """End it and all its descendants by SIGKILL, as a machine that loses its power would."""
-        for pid in reversed(self.descendants()):
+        self.signal(signal.SIGSTOP)  # so that it starts none while they are listed
+        started = self.descendants()
+        for pid in reversed(started):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.kill()
+        # A server that is started again at once must not find memory or files that they still have.
+        while any(map(_has_memory, started)):
+            time.sleep(0.005)
 
 
 @contextmanager
