@@ -9,16 +9,14 @@ was named before. The targets of one computation are reported together, by the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kohort.group.commands import ConsumerHeartbeat, Protocols
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.events import (
-    AssignmentFailed,
     ClassicJoinAnswered,
     ClassicJoinParked,
     ConsumerGroupDeleted,
@@ -27,21 +25,13 @@ from kohort.group.events import (
     ConsumerMemberOut,
     ConsumerMemberStored,
     Event,
-    GatheringFailed,
-    GenerationFormed,
     GroupConverted,
     GroupDeleted,
-    GroupLoaded,
     GroupStored,
-    GroupUnloaded,
     Held,
-    InitialDelayExtended,
     JoinRefused,
     MemberAdded,
-    MemberAssignmentDeleted,
     MemberAssignmentStored,
-    MemberIdIssued,
-    MemberRecognized,
     MemberRejoined,
     MemberRemoved,
     MemberTargetDeleted,
@@ -51,22 +41,16 @@ from kohort.group.events import (
     PartitionMetadataDeleted,
     PartitionMetadataStored,
     PendingMemberDropped,
-    RebalanceAvoided,
     RegexDeleted,
     RegexStored,
-    RevocationsAwaited,
-    RoundAnnounced,
     RoundOpened,
     StaticMemberReplaced,
     SyncReceived,
-    SyncsReleased,
     TargetDeleted,
-    TargetFailed,
     TargetStored,
-    TargetTimed,
 )
 from kohort.group.join_refusals import Why
-from kohort.model.cause import Cause, CauseKind
+from kohort.model.cause import CauseKind
 from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import topic_id_text
 from kohort.node.groups.assigned_work import assigned_work
@@ -135,8 +119,13 @@ def event_name(event: Event) -> str:
                 return "assignment_stored"
             return "group_emptied" if event.generation else "group_created"
         case _:
-            described = EVENTS.get(type(event))
-            return _snake(type(event).__name__) if described is None else described[0]
+            return name_of_type(type(event))
+
+
+def name_of_type(kind: type) -> str:
+    """Return the name of events of a type: that of the type, unless `NAMES` has another one."""
+    words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)
+    return NAMES.get(kind) or words.lstrip("_")
 
 
 def event_fields(noted: Noted, name_of: TopicName = topic_id_text) -> Fields:
@@ -147,8 +136,7 @@ def event_fields(noted: Noted, name_of: TopicName = topic_id_text) -> Fields:
     if noted.phase is not None:
         found["epoch" if noted.is_consumer else "generation"] = noted.generation
         found["state"] = noted.phase
-    describe = EVENTS[type(event)][1] if type(event) in EVENTS else _all_fields
-    found |= describe(event, name_of)
+    found |= DESCRIBED.get(type(event), _own_fields)(event, name_of)
     if noted.members is not None:
         found["members"] = sorted(noted.members)
     elif noted.phase is not None:
@@ -179,31 +167,40 @@ def loaded_fields(group: ClassicGroup) -> Callable[[TopicName], Fields]:
     return lambda _: found
 
 
-Describe = Callable[[Any, TopicName], Fields]
+def _own_fields(event: Event, _: TopicName) -> Fields:
+    """Return the fields of an event's dataclass under the names of the topic, those of `OMITTED` left out."""
+    found = {each.name: getattr(event, each.name) for each in fields(event) if each.name not in OMITTED}  # type: ignore[arg-type]
+    return {_RENAMED.get(name, name): sorted(at) if isinstance(at, tuple) else at for name, at in found.items()}
 
 
-def _copied(names: str) -> Describe:
-    """Return a function that copies attributes of an event; of `name=attribute`, the first is the field's name."""
-    pairs = [
-        (name, attrgetter(attribute or name)) for name, _, attribute in (each.partition("=") for each in names.split())
-    ]
-    return lambda event, _: {name: read(event) for name, read in pairs}
+OMITTED = {"group_id", "generation", "cause", "protocols", "metadata_hash"}
+"""Fields that `event_fields` adds itself, and those that are bytes or say nothing to people."""
+
+_RENAMED = {
+    "member_id": "member",
+    "instance_id": "instance",
+    "protocol_name": "protocol",
+    "awaits_sync": "is_held",
+}
 
 
-_MEMBER = _copied("member=member_id")
-_NOTHING = _copied("")
-_SENDER = "member=member_id instance=request.instance_id client=request.client_id host=request.client_host"
-_ADDED = _copied(
-    f"{_SENDER} session_timeout_ms=request.session_timeout_ms rebalance_timeout_ms=request.rebalance_timeout_ms"
-)
-_CLIENT = _copied("instance=instance_id client=client_id host=client_host")
-_REPLACED = _copied(f"{_SENDER} replaced=old_member_id awaits_join")
+def _client(found: Any) -> Fields:
+    """Return what identifies a client, in its request or in what is stored of it."""
+    return {"instance": found.instance_id, "client": found.client_id, "host": found.client_host}
 
 
-def _member_added(event: MemberAdded, name_of: TopicName) -> Fields:
-    topics, owned = _claims(event.request.protocol_type, event.request.protocols)
-    offered = [name for name, _ in event.request.protocols]
-    return {**_ADDED(event, name_of), "protocols": offered, "topics": topics, "owned": owned}
+def _member_added(event: MemberAdded, _: TopicName) -> Fields:
+    request = event.request
+    topics, owned = _claims(request.protocol_type, request.protocols)
+    return {
+        "member": event.member_id,
+        **_client(request),
+        "session_timeout_ms": request.session_timeout_ms,
+        "rebalance_timeout_ms": request.rebalance_timeout_ms,
+        "protocols": [name for name, _ in request.protocols],
+        "topics": topics,
+        "owned": owned,
+    }
 
 
 def _member_rejoined(event: MemberRejoined, _: TopicName) -> Fields:
@@ -217,8 +214,14 @@ def _member_rejoined(event: MemberRejoined, _: TopicName) -> Fields:
     return found
 
 
-def _member_replaced(event: StaticMemberReplaced, name_of: TopicName) -> Fields:
-    return {**_REPLACED(event, name_of), "owned": _claims(CONSUMER_PROTOCOL_TYPE, event.request.protocols)[1]}
+def _member_replaced(event: StaticMemberReplaced, _: TopicName) -> Fields:
+    return {
+        "member": event.member_id,
+        **_client(event.request),
+        "replaced": event.old_member_id,
+        "awaits_join": event.awaits_join,
+        "owned": _claims(CONSUMER_PROTOCOL_TYPE, event.request.protocols)[1],
+    }
 
 
 def _member_gone(event: MemberRemoved | ConsumerMemberOut, _: TopicName) -> Fields:
@@ -248,15 +251,11 @@ def _group_stored(event: GroupStored, _: TopicName) -> Fields:
     return found if work is None else {**found, "work": work}
 
 
-def _revocations_awaited(event: RevocationsAwaited, _: TopicName) -> Fields:
-    return {"revoking": sorted(event.revoking), "is_holding": event.is_holding, "held": sorted(event.held)}
-
-
-def _join_refused(event: JoinRefused, name_of: TopicName) -> Fields:
+def _join_refused(event: JoinRefused, _: TopicName) -> Fields:
     request = event.request
     return {
         "member": request.member_id or None,
-        **_CLIENT(request, name_of),
+        **_client(request),
         "is_native": isinstance(request, ConsumerHeartbeat),
         "error": event.error.name,
     }
@@ -266,18 +265,6 @@ def refusal_fields(why: Why, count: int) -> Callable[[TopicName], Fields]:
     """Return the fields of a refused join: why, which members prevent it, and how many refusals the event counts."""
     found = {"text": why.text, "in_the_way": list(why.member_ids[:MOST_NAMED]), "count": count}
     return lambda _: found
-
-
-def _all_fields(event: Event, _: TopicName) -> Fields:
-    """Return all fields of an event of a type that is not described here."""
-    found: Fields = {}
-    for each in fields(event) if is_dataclass(event) else ():
-        value = getattr(event, each.name)
-        if each.name == "group_id" or isinstance(value, Cause | bytes):
-            continue
-        name = {"member_id": "member", "instance_id": "instance"}.get(each.name, each.name)
-        found[name] = sorted(value) if isinstance(value, set | frozenset) else value
-    return found
 
 
 # -- events of consumer groups
@@ -309,14 +296,13 @@ def targets_fields(targets: Iterable[MemberTargetStored], name_of: TopicName) ->
     return {"targets": {each.member_id: _named(each.target, name_of) for each in targets}}
 
 
-_STORED = _copied(
-    "member=member_id instance=instance_id client=client_id host=client_host rack=rack_id"
-    " rebalance_timeout_ms assignor=server_assignor"
-)
-
-
 def _member_stored(event: ConsumerMemberStored, name_of: TopicName) -> Fields:
-    found = _STORED(event, name_of) | {
+    found = {
+        "member": event.member_id,
+        **_client(event),
+        "rack": event.rack_id,
+        "rebalance_timeout_ms": event.rebalance_timeout_ms,
+        "assignor": event.server_assignor,
         "topics": list(event.subscribed_topic_names),
         "regex": event.subscribed_topic_regex or None,
         "is_classic": event.classic is not None,
@@ -334,11 +320,16 @@ def _member_target(event: MemberTargetStored, name_of: TopicName) -> Fields:
     return {"member": event.member_id, "target": _named(event.target, name_of)}
 
 
-_ASSIGNED = _copied("member=member_id member_epoch=epoch previous_epoch member_state=state.name")
+def _target_stored(event: TargetStored, _: TopicName) -> Fields:
+    return {"target_epoch": event.epoch, "computed_ms": event.timestamp_ms}
 
 
 def _member_assignment(event: MemberAssignmentStored, name_of: TopicName) -> Fields:
-    found = _ASSIGNED(event, name_of) | {
+    found = {
+        "member": event.member_id,
+        "member_epoch": event.epoch,
+        "previous_epoch": event.previous_epoch,
+        "member_state": event.state.name,
         "assigned": _held(event.assigned, name_of),
         "pending": _held(event.pending, name_of),
     }
@@ -361,46 +352,43 @@ def _group_converted(event: GroupConverted, _: TopicName) -> Fields:
     return {"to": "consumer" if event.is_consumer else "classic"}
 
 
-EVENTS: dict[type, tuple[str, Describe]] = {
-    MemberIdIssued: ("member_id_issued", _MEMBER),
-    PendingMemberDropped: ("member_id_dropped", _MEMBER),
-    MemberAdded: ("member_joined", _member_added),
-    MemberRejoined: ("member_rejoined", _member_rejoined),
-    StaticMemberReplaced: ("member_replaced", _member_replaced),
-    MemberRemoved: ("member_left or member_evicted", _member_gone),
-    RoundOpened: ("round_opened", _round_opened),
-    RoundAnnounced: ("round_announced", _copied("waited_ms")),
-    InitialDelayExtended: ("initial_delay_extended", _copied("delay_ms remaining_ms")),
-    GenerationFormed: ("generation_formed", _copied("protocol=protocol_name leader")),
-    SyncReceived: ("member_synced", _copied("member=member_id is_held=awaits_sync")),
-    MemberRecognized: ("member_recognized", _MEMBER),
-    RebalanceAvoided: ("rebalance_avoided", _MEMBER),
-    AssignmentFailed: ("assignment_failed", _copied("leader message")),
-    RevocationsAwaited: ("revocations_awaited", _revocations_awaited),
-    SyncsReleased: ("syncs_released", _NOTHING),
-    JoinRefused: ("join_refused", _join_refused),
-    GatheringFailed: ("gathering_failed", _NOTHING),
-    GroupLoaded: ("group_loaded", _NOTHING),
-    GroupStored: ("assignment_stored, group_emptied or group_created", _group_stored),
-    GroupDeleted: ("group_deleted", _group_deleted),
-    GroupUnloaded: ("group_unloaded", _NOTHING),
-    ConsumerGroupStored: ("group_epoch_bumped", _copied("epoch")),
-    ConsumerMemberStored: ("member_subscribed", _member_stored),
-    TargetStored: ("target_computed", _copied("target_epoch=epoch computed_ms=timestamp_ms")),
-    MemberTargetStored: ("member_targeted", _member_target),
-    MemberAssignmentStored: ("member_reconciled", _member_assignment),
-    RegexStored: ("regex_resolved", _regex_stored),
-    ConsumerGroupDeleted: ("group_deleted", _group_deleted),
-    ConsumerMemberDeleted: ("member_deleted", _MEMBER),
-    MemberAssignmentDeleted: ("member_assignment_deleted", _MEMBER),
-    TargetFailed: ("target_failed", _copied("assignor message")),
-    TargetTimed: ("target_timed", _copied("cost_us")),
-    ConsumerMemberOut: ("member_left or member_evicted", _member_gone),
-    ClassicJoinParked: ("join_held", _MEMBER),
-    ClassicJoinAnswered: ("join_released", _MEMBER),
-    GroupConverted: ("group_converted", _group_converted),
+NAMES: dict[type, str] = {
+    PendingMemberDropped: "member_id_dropped",
+    MemberAdded: "member_joined",
+    StaticMemberReplaced: "member_replaced",
+    SyncReceived: "member_synced",
+    ConsumerGroupStored: "group_epoch_bumped",
+    ConsumerMemberStored: "member_subscribed",
+    TargetStored: "target_computed",
+    MemberTargetStored: "member_targeted",
+    MemberAssignmentStored: "member_reconciled",
+    RegexStored: "regex_resolved",
+    ConsumerGroupDeleted: "group_deleted",
+    ConsumerMemberDeleted: "member_deleted",
+    ClassicJoinParked: "join_held",
+    ClassicJoinAnswered: "join_released",
 }
-"""The name and the fields of each type of event. One that is not here has its own name and all of its fields."""
+"""The names of events that are not those of their types."""
+
+DESCRIBED: dict[type, Callable[[Any, TopicName], Fields]] = {
+    MemberAdded: _member_added,
+    MemberRejoined: _member_rejoined,
+    StaticMemberReplaced: _member_replaced,
+    MemberRemoved: _member_gone,
+    RoundOpened: _round_opened,
+    JoinRefused: _join_refused,
+    GroupStored: _group_stored,
+    GroupDeleted: _group_deleted,
+    ConsumerMemberStored: _member_stored,
+    TargetStored: _target_stored,
+    MemberTargetStored: _member_target,
+    MemberAssignmentStored: _member_assignment,
+    RegexStored: _regex_stored,
+    ConsumerGroupDeleted: _group_deleted,
+    ConsumerMemberOut: _member_gone,
+    GroupConverted: _group_converted,
+}
+"""What describes the types of events whose fields are not those of their dataclass."""
 
 
 def _claims(protocol_type: str, protocols: Protocols) -> tuple[list[str] | None, dict[str, list[int]] | None]:
@@ -424,10 +412,6 @@ def _decoded(assignments: dict[str, bytes]) -> dict[str, dict[str, list[int]]] |
         return {member_id: assigned_by_topic(held) for member_id, held in assignments.items()}
     except MalformedMessage:
         return None
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
 def _named(partitions: IdPartitions, name_of: TopicName) -> ByTopic:

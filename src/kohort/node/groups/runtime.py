@@ -371,45 +371,46 @@ class Runtime:
         ready: list[tuple[Ticket, Result]] = []
         followers: list[Command] = []
         for effect in decision:
-            if type(effect) is Append or type(effect) is Note:
-                event = effect.event
-                apply(shard, event)
-                if observer is not None:
-                    observer.event_applied(shard, event, now_ms)
-                if type(event) is not OffsetCommitted and type(event) is not OffsetPending:
-                    # A refusal changes nothing, and a client can cause any number of them.
-                    self._has_changed |= type(event) is not JoinRefused
-                    if self._events is not None:
-                        self._events.note(shard, event, now_ms)
-            elif type(effect) is Reply:
-                waiting = ticket if effect.to is None else self.parked.pop(effect.to, None)
-                if waiting is not None:
-                    ready.append((waiting, effect.result))
-                if type(effect.result) is SyncResult and not effect.result.error:
-                    member_id = effect.to.member_id if effect.to else getattr(command, "member_id", "")
-                    self.classic_parking.begin(member_id, now_ms)
-            elif type(effect) is Arm:
-                self._arm(effect)
-            elif type(effect) is Disarm:
-                self._timers.disarm(effect.timer)
-                if effect.timer.kind is TimerKind.SESSION:
-                    self._forget(effect.timer)
-            elif type(effect) is WakeMembers:
-                for member_id in effect.member_ids:
-                    self._wake_members(self.consumer_parking.parked_of(effect.group_id, member_id))
-            elif type(effect) is Then:
-                followers.append(effect.command)
-            elif type(effect) is Park and ticket is not None:
-                self.parked[effect.at] = ticket
-                if effect.at.kind is ParkedKind.JOIN:
-                    self.classic_parking.joined(effect.at.group_id, effect.at.member_id)
-            elif type(effect) is Announce and self._is_parking:
-                self.classic_parking.announce(
-                    effect.group_id, effect.awaited, effect.stopping, effect.latest_ms, now_ms
-                )
+            match effect:
+                case Append(event) | Note(event):
+                    apply(shard, event)
+                    if observer is not None:
+                        observer.event_applied(shard, event, now_ms)
+                    if type(event) is not OffsetCommitted and type(event) is not OffsetPending:
+                        self._note(shard, event, now_ms)
+                case Reply(result, to):
+                    waiting = ticket if to is None else self.parked.pop(to, None)
+                    if waiting is not None:
+                        ready.append((waiting, result))
+                    if type(result) is SyncResult and not result.error:
+                        member_id = to.member_id if to else getattr(command, "member_id", "")
+                        self.classic_parking.begin(member_id, now_ms)
+                case Arm():
+                    self._arm(effect)
+                case Disarm(timer):
+                    self._timers.disarm(timer)
+                    if timer.kind is TimerKind.SESSION:
+                        self._forget(timer)
+                case WakeMembers(group_id, member_ids):
+                    for member_id in member_ids:
+                        self._wake_members(self.consumer_parking.parked_of(group_id, member_id))
+                case Then(following):
+                    followers.append(following)
+                case Park(at) if ticket is not None:
+                    self.parked[at] = ticket
+                    if at.kind is ParkedKind.JOIN:
+                        self.classic_parking.joined(at.group_id, at.member_id)
+                case Announce(group_id, awaited, stopping, latest_ms) if self._is_parking:
+                    self.classic_parking.announce(group_id, awaited, stopping, latest_ms, now_ms)
         if ready:
             self._answer(hosted, ready)
         return followers
+
+    def _note(self, shard: Shard, event: Event, now_ms: int) -> None:
+        """Note an event that was applied, for parked heartbeats and for the topic of events."""
+        self._has_changed |= type(event) is not JoinRefused  # it changes nothing, and a client can cause any number
+        if self._events is not None:
+            self._events.note(shard, event, now_ms)
 
     def _append(self, hosted: OffsetsPartition, events: list[HardEvent]) -> ErrorCode:
         """Append the records of one decision; return what kept them out of the log, or NONE."""
