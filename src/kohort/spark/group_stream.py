@@ -13,9 +13,9 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from kohort.client.consumer.range_reader import RangeReader
 from kohort.client.decode.arrow_decoder import warm
@@ -28,9 +28,9 @@ from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.membership.group_progress import GroupProgress
 from kohort.spark.membership.member_settings import MemberSettings
-from kohort.spark.membership.offset_store import OffsetStore
 from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
+from kohort.spark.membership.starting_offsets import OffsetStore
 from kohort.spark.options.value_options import default_subject
 from kohort.spark.report.history import HistoryListener, StreamHistory
 from kohort.spark.rows.read_rows import range_reader
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from kohort.assign.spec import Assignor
+    from kohort.client.membership.protocol_switch import GroupProtocol
+    from kohort.spark.membership.member_settings import Reset
+    from kohort.spark.rows.read_settings import Isolation, ReadSettings
     from kohort.spark.schemas.value_decoder import Format
 
 log = logging.getLogger(__name__)
@@ -52,11 +56,99 @@ log = logging.getLogger(__name__)
 RoundFunction = Callable[["DataFrame", Round], object]
 ArrowFunction = Callable[["pa.Table", Round], object]
 
-ROWS_ON_DRIVER = 50_000
-"""Rounds of up to this many offsets are decoded by the application itself, which is faster than the tasks of a job."""
 
-BYTES_ON_DRIVER = 64 << 20
-"""Bytes of decoded rows at which a round read by the application ends early."""
+class StreamSettings(TypedDict, total=False):
+    """The keyword arguments of `GroupStream`; `StreamConfig` explains its own, `MemberSettings` those of a member."""
+
+    max_rows_per_round: int
+    rows_on_driver: int
+    bytes_on_driver: int
+    listener: RebalanceListener | None
+    finished: Callable[[Round, bool], object] | None
+    include_headers: bool
+    report: str | Path | None
+    registry: str | Mapping[str, str] | None
+    subject: str | None
+    version: int | str
+    schema: str | StructType | None
+    value_format: Format | None
+    dead_letter_topic: str | None
+    auto_offset_reset: Reset | None
+    fail_on_data_loss: bool | None
+    client_id: str
+    group_instance_id: str | None
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    rebalance_timeout_ms: int
+    assignors: tuple[Assignor, ...]
+    client_rack: str | None
+    protocol: GroupProtocol
+    assignor: str | None
+    pattern: str | None
+    isolation_level: Isolation
+    topics_must_exist: bool
+    allow_auto_create_topics: bool
+    metadata_max_age_ms: int
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StreamConfig:
+    """Settings of a stream besides those of its member. Raises ValueError for those that do not go together.
+
+    `registry`, `subject`, `version`, `schema` and `value_format` are those of `kohort.spark.decode`: with them the
+    column `value` is decoded. The subject of a single topic is `TOPIC-value`.
+    """
+
+    max_rows_per_round: int = 100_000
+    """How many offsets a round has at most."""
+    rows_on_driver: int = 50_000
+    """Rounds of up to this many offsets are decoded by the application, which is faster than the tasks of a job."""
+    bytes_on_driver: int = 64 << 20
+    """Bytes of decoded rows at which a round read by the application ends early."""
+    listener: RebalanceListener | None = None
+    """Its callbacks run in another thread, after a running round has been committed."""
+    finished: Callable[[Round, bool], object] | None = None
+    """Called with each round and whether it is committed; else its next owner reads its rows again."""
+    include_headers: bool = False
+    """Whether rows have the column `headers`."""
+    report: str | Path | None = None
+    """An HTML file that `close` writes (`write_report`)."""
+    registry: str | Mapping[str, str] | None = None
+    subject: str | None = None
+    version: int | str = "latest"
+    schema: str | StructType | None = None
+    value_format: Format | None = None
+    dead_letter_topic: str | None = None
+    """Where bad records go; without it they have null as `value` and the reason in the column `error`."""
+
+    def __post_init__(self) -> None:
+        if self.max_rows_per_round < 1:
+            raise ValueError(f"max_rows_per_round is {self.max_rows_per_round}: a round reads at least one row")
+        if self.registry is None and self.schema is None and (self.dead_letter_topic or self.subject):
+            raise ValueError("dead_letter_topic and subject are for values that are decoded: give registry or schema")
+
+    def read_settings(self, member: MemberSettings) -> ReadSettings:
+        """Return how the rows of a member's topics are read. Raises ValueError, SchemaUnknown, RegistryUnavailable."""
+        found = replace(
+            member.read_settings, include_headers=self.include_headers, dead_letter_topic=self.dead_letter_topic or ""
+        )
+        if self.registry is not None or self.schema is not None:
+            from kohort.spark.schemas.decoded_column import decoding  # urllib3 and numba are loaded for it
+
+            subject = self.subject or (default_subject(member.topics) if self.schema is None else None)
+            how = decoding(
+                self.registry,
+                subject=subject,
+                version=self.version,
+                schema=self.schema,
+                value_format=self.value_format,
+            )
+            found = replace(found, decoding=how)
+        if self.dead_letter_topic in member.topics:
+            text = f"dead_letter_topic is {self.dead_letter_topic}, which is read: its records would be bad again"
+            raise ValueError(text)
+        return found
 
 
 @dataclass(slots=True)
@@ -100,18 +192,8 @@ class _Running:
 class GroupStream:
     """Rounds of rows from topics, shared with the other members of a group.
 
-    `max_rows_per_round` bounds a round, in offsets; `rows_on_driver` are those up to which the application decodes it
-    itself instead of having the executors read it. `include_headers` adds the column `headers`. With `registry`,
-    `subject`, `version`, `schema` and `value_format`, which are those of `kohort.spark.decode`, the column `value` is
-    decoded; bad records have null there and the reason in the column `error`, or go to `dead_letter_topic`. The
-    subject of a single topic is `TOPIC-value`. `group` are fields of
-    `MemberSettings`: `protocol` ("classic", "consumer", "auto"), `assignors`, `assignor`, `auto_offset_reset`
-    ("latest", "earliest", "none"), `fail_on_data_loss`, `metadata_max_age_ms`, `isolation_level`, `group_instance_id`,
-    timeouts, `pattern` instead of topics, and `properties`, the security settings in Kafka's names. The callbacks of
-    `listener` run in another thread, after a running round has been committed. `finished(round, is_committed)` is
-    called after each round; one that is not committed was lost to a rebalance, and its next owner reads its rows again.
-    `report` is an HTML file that `close`
-    writes (`write_report`). The stream joins the group when it is entered or first used.
+    `settings` are those of `StreamConfig` and of `MemberSettings`, among them `pattern` instead of topics. The stream
+    joins the group when it is entered or first used.
     """
 
     def __init__(
@@ -120,56 +202,21 @@ class GroupStream:
         *topics: str,
         bootstrap_servers: str,
         group_id: str,
-        max_rows_per_round: int = 100_000,
-        rows_on_driver: int = ROWS_ON_DRIVER,
-        bytes_on_driver: int = BYTES_ON_DRIVER,
-        listener: RebalanceListener | None = None,
-        finished: Callable[[Round, bool], object] | None = None,
-        include_headers: bool = False,
-        report: str | Path | None = None,
-        registry: str | Mapping[str, str] | None = None,
-        subject: str | None = None,
-        version: int | str = "latest",
-        schema: str | StructType | None = None,
-        value_format: Format | None = None,
-        dead_letter_topic: str | None = None,
-        **group: Any,
+        **settings: Unpack[StreamSettings],
     ) -> None:
-        if bool(topics) == bool(group.get("pattern")):
+        if bool(topics) == bool(settings.get("pattern")):
             raise ValueError("a GroupStream reads topics by name, at least one, or those that match a pattern")
-        if max_rows_per_round < 1:
-            raise ValueError(f"max_rows_per_round is {max_rows_per_round}: a round reads at least one row")
+        own = {each.name for each in fields(StreamConfig)}
+        config = {name: value for name, value in settings.items() if name in own}
+        member: dict[str, Any] = {name: value for name, value in settings.items() if name not in own}
         self.metrics = StreamMetrics()
         self._spark = spark
-        self._most_rows = max_rows_per_round
-        self._rows_on_driver = rows_on_driver
-        self._bytes_on_driver = bytes_on_driver
-        self._settings = MemberSettings(bootstrap_servers, group_id, topics, **group)
-        self._read_settings = replace(
-            self._settings.read_settings, include_headers=include_headers, dead_letter_topic=dead_letter_topic or ""
-        )
-        if registry is not None or schema is not None:
-            from kohort.spark.schemas.decoded_column import decoding  # urllib3 and numba are loaded for it
-
-            self._read_settings = replace(
-                self._read_settings,
-                decoding=decoding(
-                    registry,
-                    subject=subject or (default_subject(topics) if schema is None else None),
-                    version=version,
-                    schema=schema,
-                    value_format=value_format,
-                ),
-            )
-        elif dead_letter_topic or subject:
-            raise ValueError("dead_letter_topic and subject are for values that are decoded: give registry or schema")
-        if dead_letter_topic in topics:
-            raise ValueError(f"dead_letter_topic is {dead_letter_topic}, which is read: its records would be bad again")
+        self._config = StreamConfig(**config)  # type: ignore[arg-type]
+        self._settings = MemberSettings(bootstrap_servers, group_id, topics, **member)
+        self._read_settings = self._config.read_settings(self._settings)
         self._history = StreamHistory()
-        self._listener = HistoryListener(self._history, listener or RebalanceListener())
+        self._listener = HistoryListener(self._history, self._config.listener or RebalanceListener())
         self._progress = GroupProgress(group_id, "", -1, 0, 0, 0, 0, 0)
-        self._report = report
-        self._finished = finished
         self._running: _Running | None = None
         self._is_stopping = False
         self._refusal: CommitFailed | None = None
@@ -372,7 +419,7 @@ class GroupStream:
         return self._running.gate.member.member_id if self._running else ""
 
     async def _plan(self, available: Available) -> tuple[OffsetRange, ...]:
-        return plan(available, self._most_rows)
+        return plan(available, self._config.max_rows_per_round)
 
     def _progress_of(self, running: _Running) -> GroupProgress:
         member, owned = running.gate.member, running.gate.owned
@@ -392,9 +439,9 @@ class GroupStream:
         self._history.sample(sum(running.gate.owned.lag.values()), self.metrics.offsets, self.metrics.lost_offsets)
 
     def _report_at_end(self) -> None:
-        if self._report is not None:
+        if self._config.report is not None:
             try:
-                self.write_report(self._report)
+                self.write_report(self._config.report)
             except Exception as error:  # the member has left, and what ended the stream is worth more
                 log.warning("group %s: no report: %s", self._settings.group_id, error)
 
@@ -451,14 +498,14 @@ class GroupStream:
             self.metrics.count(done, time.perf_counter() - began)
         else:
             self.metrics.lose(done)
-        if self._finished is not None:
-            self._finished(done, is_done)
+        if self._config.finished is not None:
+            self._config.finished(done, is_done)
         return is_committed
 
     def _is_overtaken(self, failed: Round) -> bool:
         """Return whether executors failed because rows of their round were deleted: then the next round may succeed."""
         assert self._running is not None, "a round belongs to a running stream"
-        if failed.size <= self._rows_on_driver or self._running.gate.starting.policy.fails_on_data_loss:
+        if failed.size <= self._config.rows_on_driver or self._running.gate.starting.policy.fails_on_data_loss:
             return False
         try:
             return self._running.thread.call(self._running.gate.is_overtaken(failed))
@@ -468,12 +515,12 @@ class GroupStream:
 
     def _frame(self, planned: Round, in_arrow: int) -> tuple[DataFrame | pa.Table, Round]:
         """Return the rows of a round, with the round as far as it was read."""
-        if planned.size > self._rows_on_driver:
+        if planned.size > self._config.rows_on_driver:
             read = frame_on_executors if planned.size > in_arrow else table_on_executors
             return read(self._spark, self._read_settings, planned), planned
         assert self._running is not None, "a round belongs to a running stream"
         reader = self._running.reader
-        table, ranges, bad = table_on_driver(self._read_settings, planned, self._bytes_on_driver, reader=reader)
+        table, ranges, bad = table_on_driver(self._read_settings, planned, self._config.bytes_on_driver, reader=reader)
         frame = frame_of(self._spark, self._read_settings, table) if planned.size > in_arrow else table
         self.metrics.dead_letters += bad
         return frame, replace(planned, ranges=ranges)
