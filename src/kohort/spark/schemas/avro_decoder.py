@@ -15,6 +15,7 @@ from kohort.spark.schemas.avro_machine import (
     DATA_LENGTH,
     DATA_ROOM,
     FAULTS,
+    LEFT_OVER,
     LENGTH,
     PARENT,
     ROOM,
@@ -69,18 +70,22 @@ class AvroDecoder:
         count = len(payloads.rows)
         rows = np.ascontiguousarray(payloads.rows, np.int64)
         _, ends, content = payloads.values.buffers()
-        first_end = ends.address + 4 * payloads.values.offset
+        source, starts = content.address if content is not None else 0, ends.address + 4 * payloads.values.offset
         faults, places = np.zeros(count + 1, np.uint8), np.zeros(count + 1, np.int32)
         slots = np.zeros(self._program.lists + 1, np.int64)
         buffers = _Buffers(self._columns, count, _size(payloads.values) + _LEAST_ROOM)
         code, tables = self._program.code.buffer_info()[0], self._program.tables.buffer_info()[0]
-        done, columns = 0, len(self._columns.all)
+        batch = np.array(
+            [
+                *(code, tables, self._constants.ctypes.data, buffers.state.ctypes.data, slots.ctypes.data),
+                *(source, starts, rows.ctypes.data, faults.ctypes.data, places.ctypes.data),
+                *(len(self._columns.all), len(slots), payloads.skip, count),
+            ],
+            np.int64,
+        )
+        done = 0
         while done < count:
-            done, column, more = decode_records(
-                *(code, tables, self._constants.ctypes.data, buffers.state.ctypes.data, columns),
-                *(slots.ctypes.data, len(slots), content.address if content is not None else 0, first_end),
-                *(payloads.skip, rows.ctypes.data, done, count, faults.ctypes.data, places.ctypes.data),
-            )
+            done, column, more = decode_records(batch.ctypes.data, done)
             if column >= 0:
                 buffers.grow(column, more)
         wrong = {int(each): self._fault(int(faults[each]), int(places[each])) for each in np.flatnonzero(faults)}
@@ -91,7 +96,7 @@ class AvroDecoder:
             return self._program.failures[fault - UNREADABLE]
         paths = self._program.paths
         where = paths[place] if 0 <= place < len(paths) else "value"
-        return FAULTS[fault] if fault == 7 else f"{where}: {FAULTS[fault]}"
+        return FAULTS[fault] if fault == LEFT_OVER else f"{where}: {FAULTS[fault]}"
 
 
 class _Buffers:

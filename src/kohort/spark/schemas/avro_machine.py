@@ -51,23 +51,31 @@ from kohort.spark.schemas.avro_program import (
 
 np: Any = numpy
 
+CODE, TABLES, CONSTANTS, STATE, SLOTS, SOURCE, STARTS, ROWS, FAULTS_OF, PLACES, COLUMNS, LISTS, PREFIX, COUNT = range(
+    14
+)
+"""What the table of a batch has: ten addresses, three sizes, and how many records there are."""
+
 VALUES, VALID, DATA, ROOM, DATA_ROOM, LENGTH, DATA_LENGTH, STORE, VALUE_WIDTH, PARENT, STATE_WIDTH = range(11)
 """What the table of columns has of each: three addresses, two sizes, two lengths, and what never changes."""
 
+CUT, VARINT, INT_RANGE, BRANCH, UTF8, SIZE, LEFT_OVER, SYMBOL, DIGITS, TIME_RANGE, ITEMS, BOOL_RANGE, GIBIBYTES = range(
+    1, 14
+)
 FAULTS: Final = {
-    1: "the bytes end in the middle of a value",
-    2: "a varint is cut off or too long",
-    3: "an int is outside of 32 bits",
-    4: "a union has no such branch",
-    5: "a string is not UTF-8",
-    6: "a length is negative, or more than the bytes that are left",
-    7: "bytes are left over behind the value",
-    8: "the reader's enum has no such symbol, and no default",
-    9: "a decimal has more digits than its precision",
-    10: "a time is outside of the range of microseconds",
-    11: "a list claims more items than its bytes can hold",
-    12: "a boolean is neither 0 nor 1",
-    13: "it has more than 2 GiB of lists",
+    CUT: "the bytes end in the middle of a value",
+    VARINT: "a varint is cut off or too long",
+    INT_RANGE: "an int is outside of 32 bits",
+    BRANCH: "a union has no such branch",
+    UTF8: "a string is not UTF-8",
+    SIZE: "a length is negative, or more than the bytes that are left",
+    LEFT_OVER: "bytes are left over behind the value",
+    SYMBOL: "the reader's enum has no such symbol, and no default",
+    DIGITS: "a decimal has more digits than its precision",
+    TIME_RANGE: "a time is outside of the range of microseconds",
+    ITEMS: "a list claims more items than its bytes can hold",
+    BOOL_RANGE: "a boolean is neither 0 nor 1",
+    GIBIBYTES: "it has more than 2 GiB of lists",
 }
 UNREADABLE: Final = 64
 """Faults from here on are `Program.failures`; a fault has eight bits, so that many of them share the last."""
@@ -153,19 +161,19 @@ def _list_items(source: Any, at: int, end: int, least: int, empty: int) -> tuple
     """
     number, at = varint(source, at, end)
     if at < 0:
-        return 0, at, empty, 2
+        return 0, at, empty, VARINT
     if number < 0:
         size, at = varint(source, at, end)
         if at < 0:
-            return 0, at, empty, 2
+            return 0, at, empty, VARINT
         if size < 0 or size > end - at:
-            return 0, at, empty, 6
+            return 0, at, empty, SIZE
         number = -number
     if number < 0 or (least > 0 and number > (end - at) // least):
-        return 0, at, empty, 11
+        return 0, at, empty, ITEMS
     if least == 0:
         if number > MOST_EMPTY_ITEMS or empty + number > MOST_EMPTY_ITEMS:
-            return 0, at, empty, 11
+            return 0, at, empty, ITEMS
         empty += number
     return number, at, empty, 0
 
@@ -182,14 +190,14 @@ def _flow(
     following = here // WIDTH + 1
     if kind == UNION:
         if number < 0 or number >= second:
-            return following, at, empty, 4
+            return following, at, empty, BRANCH
         return tables[first + number], at, empty, 0
     if kind == JUMP:
         return first, at, empty, 0
     if kind == SKIP_BYTES or kind == SKIP:
         size = first if kind == SKIP else number
         if size < 0 or size > end - at:
-            return following, at, empty, 6
+            return following, at, empty, SIZE
         return following, at + size, empty, 0
     if kind == FAIL:
         return following, at, empty, UNREADABLE + min(first, 255 - UNREADABLE)
@@ -210,23 +218,23 @@ def _add_whole(kind: int, number: int, first: int, second: int, tables: Any, add
     """Add what a varint stands for; return a fault."""
     if kind == LONG:
         if first == 1 and (number < -(1 << 31) or number >= 1 << 31):
-            return 3
+            return INT_RANGE
         numbers_at(address)[length] = number
     elif kind == INT:
         if number < -(1 << 31) or number >= 1 << 31:
-            return 3
+            return INT_RANGE
         ends_at(address)[length] = np.int32(number)
     elif kind == SCALED:
         if number > _LARGEST_LONG // first or number < -(_LARGEST_LONG // first):
-            return 10
+            return TIME_RANGE
         numbers_at(address)[length] = number * first
     elif kind == ENUM:
         if number < 0 or number >= second or tables[first + number] < 0:
-            return 8
+            return SYMBOL
         ends_at(address)[length] = np.int32(tables[first + number])
     else:
         if first == 1 and (number < -(1 << 31) or number >= 1 << 31):
-            return 3
+            return INT_RANGE
         if kind == TO_DOUBLE:
             doubles_at(address)[length] = np.float64(number)
         else:
@@ -239,13 +247,13 @@ def _add_plain(kind: int, source_at: int, at: int, end: int, address: int, lengt
     """Add a value of one, four or eight bytes; return the position behind it, and a fault."""
     size = 8 if kind == EIGHT else 1 if kind == BOOL else 4
     if size > end - at:
-        return at, 1
+        return at, CUT
     if kind == FLOAT_TO_DOUBLE:
         doubles_at(address)[length] = floats_at(source_at + at)[0]
     elif kind == BOOL:
         value = bytes_at(source_at + at)[0]
         if value > 1:
-            return at, 12
+            return at, BOOL_RANGE
         bytes_at(address)[length] = value
     elif kind == FOUR:
         ends_at(address)[length] = ends_at(source_at + at)[0]
@@ -260,10 +268,10 @@ def _add_bytes(
 ) -> tuple[int, int, int]:
     """Add bytes; return the position behind them, a fault, and for how many of them there is no room."""
     if number < 0 or number > end - at:
-        return at, 6, 0
+        return at, SIZE, 0
     used, length = state[base + DATA_LENGTH], state[base + LENGTH]
     if used + number > state[base + DATA_ROOM]:
-        return at, 13 if used + number > _LARGEST else 0, number
+        return at, GIBIBYTES if used + number > _LARGEST else 0, number
     target = bytes_at(state[base + DATA])
     seen = np.uint8(0)
     for index in range(number):
@@ -271,7 +279,7 @@ def _add_bytes(
         seen |= byte
         target[used + index] = byte
     if is_text and seen & 0x80 and not is_utf8(source, at, at + number):
-        return at, 5, 0
+        return at, UTF8, 0
     state[base + DATA_LENGTH] = used + number
     ends_at(state[base + VALUES])[length + 1] = used + number
     return at + number, 0, 0
@@ -294,7 +302,7 @@ def _add_given(kind: int, code: Any, here: int, state: Any, base: int, address: 
     elif state[base + STORE] == LIST:
         child = (code[here + 5] if kind == NEXT else code[here + 2]) * STATE_WIDTH
         if state[child + LENGTH] > _LARGEST:
-            return 13
+            return GIBIBYTES
         ends_at(address)[length + 1] = np.int32(state[child + LENGTH])
     return 0
 
@@ -316,7 +324,7 @@ def _decode_record(
         if kind <= DECIMAL_BYTES:
             number, at = varint(source, at, end)
             if at < 0:
-                return 2, place, -1, 0
+                return VARINT, place, -1, 0
         if kind <= UNION or kind >= NEXT:
             following, at, empty, fault = _flow(code, here, tables, slots, source, at, end, number, empty)
             if fault != 0:
@@ -342,10 +350,10 @@ def _decode_record(
         elif kind == DECIMAL_BYTES or kind == DECIMAL_FIXED:
             size = first if kind == DECIMAL_FIXED else number
             if size < 0 or size > end - at:
-                return 6, place - 1, -1, 0
+                return SIZE, place - 1, -1, 0
             target = numbers_at(address + length * 16)
             if not _decimal(source, at, size, target, tables[second], tables[second + 1]):
-                fault = 9
+                fault = DIGITS
             at += size
         elif kind <= FLOAT_TO_DOUBLE:
             at, fault = _add_plain(kind, source_at, at, end, address, length)
@@ -357,48 +365,32 @@ def _decode_record(
             return fault, place - 1, -1 if fault != 0 else column, more
         bytes_at(state[base + VALID])[length] = 1
         state[base + LENGTH] = length + 1
-    return 0 if at == end else 7, place, -1, 0
+    return 0 if at == end else LEFT_OVER, place, -1, 0
 
 
 @compiled()
-def decode_records(
-    code_at: int,
-    tables_at: int,
-    constants_at: int,
-    state_at: int,
-    columns: int,
-    lists_at: int,
-    lists: int,
-    source_at: int,
-    ends_address: int,
-    skip: int,
-    rows_at: int,
-    first: int,
-    count: int,
-    faults_at: int,
-    places_at: int,
-) -> tuple[int, int, int]:
-    """Decode records from the `first` of `count` on, which `rows` names; each begins `skip` bytes behind its start.
+def decode_records(batch_at: int, first: int) -> tuple[int, int, int]:
+    """Decode records of a batch from the `first` on; each begins `PREFIX` bytes behind its start.
 
     Returns how many are done, and a column that needs room for how many bytes or items more, or -1. Up to there,
     `faults` and `places` have each record's fault and the instruction that found it.
     """
-    code, tables, state = numbers_at(code_at), numbers_at(tables_at), numbers_at(state_at)
-    slots, rows = numbers_at(lists_at), numbers_at(rows_at)
-    starts, constants = ends_at(ends_address), bytes_at(constants_at)
-    faults, places = bytes_at(faults_at), ends_at(places_at)
-    for done in range(first, count):
+    batch = numbers_at(batch_at)
+    code, tables, constants = numbers_at(batch[CODE]), numbers_at(batch[TABLES]), bytes_at(batch[CONSTANTS])
+    state, slots, rows = numbers_at(batch[STATE]), numbers_at(batch[SLOTS]), numbers_at(batch[ROWS])
+    starts, faults, places = ends_at(batch[STARTS]), bytes_at(batch[FAULTS_OF]), ends_at(batch[PLACES])
+    for done in range(first, batch[COUNT]):
         row = rows[done]
-        at, end = np.int64(starts[row]) + skip, np.int64(starts[row + 1])
-        fault, place, column, more = _decode_record(code, tables, constants, state, slots, source_at, at, end)
+        at, end = np.int64(starts[row]) + batch[PREFIX], np.int64(starts[row + 1])
+        fault, place, column, more = _decode_record(code, tables, constants, state, slots, batch[SOURCE], at, end)
         if fault == 0 and column < 0:
             continue
-        _take_back(state, columns, done)
-        for index in range(lists):
+        _take_back(state, batch[COLUMNS], done)
+        for index in range(batch[LISTS]):
             slots[index] = 0
         if column >= 0:
             return done, column, more
         faults[done] = np.uint8(fault)
         places[done] = np.int32(place)
-        _null_row(state, columns)
-    return count, -1, 0
+        _null_row(state, batch[COLUMNS])
+    return batch[COUNT], -1, 0

@@ -27,69 +27,66 @@ MOST_DEPTH = 256
 _BLOCK_BYTES = 1 << 20
 
 
+_BRACE, _BRACKET, _CLOSING_BRACE, _CLOSING_BRACKET, _QUOTE, _BACKSLASH = b'{[}]"\\'
+_BLANK, _LINE = b" \n"
+_BLANKS = tuple(b" \n\r\t")
+
+
 @compiled()
-def _mark_objects(source_at: int, starts_at: int, ends_at: int, count: int, lines_at: int, sound_at: int) -> int:
-    """Copy each value that is one object, by its brackets, as a line; return the bytes of all lines.
+def _copy_object(source: Any, at: int, end: int, lines: Any, used: int) -> int:
+    """Copy a value as a line if it is one object, by its brackets; return the place behind the line, or -1.
 
     Line breaks inside become blanks. Whether an object is JSON is the parser's matter.
     """
-    source, lines, sound = bytes_at(source_at), bytes_at(lines_at), bytes_at(sound_at)
+    begin, depth, is_closed, in_text, seen = at, 0, False, False, np.uint8(0)
+    while at < end:
+        byte = source[at]
+        seen |= byte
+        if in_text:
+            if byte == _BACKSLASH and at + 1 < end:
+                lines[used] = byte
+                used += 1
+                at += 1
+                byte = source[at]
+                seen |= byte
+            elif byte == _QUOTE:
+                in_text = False
+            if byte < _BLANK:
+                return -1
+        elif byte in _BLANKS:
+            byte = np.uint8(_BLANK)
+        elif depth == 0:
+            if byte != _BRACE or is_closed:
+                return -1
+            depth = 1
+        elif byte in (_BRACE, _BRACKET):
+            if depth >= MOST_DEPTH:
+                return -1
+            depth += 1
+        elif byte in (_CLOSING_BRACE, _CLOSING_BRACKET):
+            depth -= 1
+            is_closed = depth == 0
+        elif byte == _QUOTE:
+            in_text = True
+        lines[used] = byte
+        used += 1
+        at += 1
+    if not is_closed or (seen >= 0x80 and not is_utf8(source, begin, end)):
+        return -1
+    lines[used] = _LINE
+    return used + 1
+
+
+@compiled()
+def _copy_objects(source_at: int, starts_at: int, ends_at: int, count: int, lines_at: int, objects_at: int) -> int:
+    """Copy each value that is one object as a line, and mark it; return the bytes of all lines."""
+    source, lines, objects = bytes_at(source_at), bytes_at(lines_at), bytes_at(objects_at)
     starts, stops = numbers_at(starts_at), numbers_at(ends_at)
     used = 0
     for row in range(count):
-        begin = used
-        depth, closed, in_text, is_object = 0, False, False, True
-        at, end = starts[row], stops[row]
-        seen = np.uint8(0)
-        while at < end:
-            byte = source[at]
-            seen |= byte
-            if in_text:
-                if byte == 0x5C:  # a backslash
-                    lines[used] = byte
-                    used += 1
-                    at += 1
-                    if at >= end:
-                        break
-                    byte = source[at]
-                    seen |= byte
-                elif byte == 0x22:  # a quotation mark
-                    in_text = False
-                if byte < 0x20:
-                    is_object = False
-                    break
-            elif byte == 0x20 or byte == 0x09 or byte == 0x0A or byte == 0x0D:
-                byte = np.uint8(0x20)
-            elif closed:
-                is_object = False
-                break
-            elif byte == 0x7B or byte == 0x5B:
-                if (depth == 0 and byte != 0x7B) or depth >= MOST_DEPTH:
-                    is_object = False
-                    break
-                depth += 1
-            elif byte == 0x7D or byte == 0x5D:
-                depth -= 1
-                if depth <= 0:
-                    closed = True
-                    if depth < 0:
-                        is_object = False
-                        break
-            elif depth == 0:
-                is_object = False
-                break
-            elif byte == 0x22:
-                in_text = True
-            lines[used] = byte
-            used += 1
-            at += 1
-        if is_object and closed and (seen < 0x80 or is_utf8(source, starts[row], end)):
-            lines[used] = 0x0A
-            used += 1
-            sound[row] = 1
-        else:
-            used = begin
-            sound[row] = 0
+        behind = _copy_object(source, starts[row], stops[row], lines, used)
+        objects[row] = behind >= 0
+        used = max(used, behind)
     return used
 
 
@@ -109,13 +106,13 @@ class JsonDecoder:
         starts, ends = spans(values)
         starts, ends = np.ascontiguousarray(starts[rows] + skip), np.ascontiguousarray(ends[rows])
         lines = np.empty(int((ends - starts).sum()) + len(rows) + 1, np.uint8)
-        sound = np.zeros(len(rows) + 1, np.uint8)
-        used = _mark_objects(
+        objects = np.zeros(len(rows) + 1, np.uint8)
+        used = _copy_objects(
             *(values.buffers()[2].address if len(rows) else 0, starts.ctypes.data, ends.ctypes.data, len(rows)),
-            *(lines.ctypes.data, sound.ctypes.data),
+            *(lines.ctypes.data, objects.ctypes.data),
         )
-        places = np.flatnonzero(sound[: len(rows)])
-        wrong = {int(place): NOT_AN_OBJECT for place in np.flatnonzero(sound[: len(rows)] == 0)}
+        places = np.flatnonzero(objects[: len(rows)])
+        wrong = {int(place): NOT_AN_OBJECT for place in np.flatnonzero(objects[: len(rows)] == 0)}
         text = lines[:used].tobytes()
         parts = self._parts(text, places, wrong)
         found = pa.concat_arrays([part for part, _ in parts]) if parts else pa.nulls(0, self.type)
