@@ -16,7 +16,7 @@ from tests.spark.cluster import Topic
 
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.spark import exactly_once
-from kohort.spark.membership.commit_mark import CommitMark
+from kohort.spark.membership.stream_offset import CommitMark
 from kohort.spark.tables import DeltaLakeTable
 from kohort.sync import Admin
 from kohort.wire.record_batches import Record

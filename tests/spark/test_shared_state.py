@@ -10,9 +10,8 @@ from tests.spark.cluster import Topic
 
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Consumer
-from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.shared_state import SharedState
-from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.membership.stream_offset import CommitMark, StreamOffset
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 

@@ -15,9 +15,8 @@ from kohort.client import Admin, UnknownTopic
 from kohort.client.cluster.list_offsets import list_ends
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.control_socket import report_ended, report_finished, socket_path, wait_until_left
-from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.membership.stream_offset import CommitMark, StreamOffset
 from kohort.spark.options.source_options import TriggerLimits
 from kohort.wire.record_batches import Record
 

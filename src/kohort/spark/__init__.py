@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from kohort.spark.membership.group_progress import GroupProgress, progress
     from kohort.spark.query_failure import QueryFailed, await_termination
     from kohort.spark.rows.rounds import OffsetRange, Round
-    from kohort.spark.schemas.bad_record import Reason
-    from kohort.spark.schemas.dead_letter_rows import dead_letters
+    from kohort.spark.schemas.bad_record import Reason, dead_letters
     from kohort.spark.schemas.decoded_column import decode
     from kohort.spark.schemas.registry import RegistryUnavailable, SchemaUnknown
     from kohort.spark.source.data_source import register
@@ -53,8 +52,7 @@ _NAMES_IN = {
     "kohort.spark.membership.group_progress": "GroupProgress progress",
     "kohort.spark.query_failure": "QueryFailed await_termination",
     "kohort.spark.rows.rounds": "OffsetRange Round",
-    "kohort.spark.schemas.bad_record": "Reason",
-    "kohort.spark.schemas.dead_letter_rows": "dead_letters",
+    "kohort.spark.schemas.bad_record": "Reason dead_letters",
     "kohort.spark.schemas.decoded_column": "decode",
     "kohort.spark.schemas.registry": "RegistryUnavailable SchemaUnknown",
     "kohort.spark.source.data_source": "register",

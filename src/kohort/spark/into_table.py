@@ -31,8 +31,7 @@ from kohort.spark.rows.rounds import Round
 from kohort.spark.running_query import RunningQuery, running_query
 from kohort.spark.tables.addresses import table_at
 from kohort.spark.tables.changes.envelopes import ENVELOPES, opened
-from kohort.spark.tables.changes.merge_table import MergeTable
-from kohort.spark.tables.changes.row_change import Change
+from kohort.spark.tables.changes.row_change import Change, MergeTable
 from kohort.spark.tables.table import (
     BATCHES,
     Fenced,

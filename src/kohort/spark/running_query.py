@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.query_plan import is_published
+from kohort.spark.membership.query_listener import is_published
 from kohort.spark.membership.shared_state import SharedState
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.rows.frame_spans import Spans

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from kohort.extras import install_command
-from kohort.spark.found_formats import make_found
 from kohort.spark.java import java_home
 from kohort.spark.running_session import is_remote
 from kohort.spark.spark_home import compiled_pyspark
@@ -115,3 +117,21 @@ def require_spark() -> None:
     missing = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
     if missing:
         raise SparkMissing(f"{' and '.join(missing)} not installed: {install_command('spark')}")
+
+
+def make_found(spark: SparkSession) -> None:
+    """Put our format where Spark keeps what it has found, if it would find no other one. New sessions have it, too."""
+    from py4j.protocol import Py4JError
+    from pyspark.sql.udf import _wrap_function
+
+    modules = [each.name for each in iter_modules() if each.name.startswith("pyspark_")]
+    if modules != ["pyspark_kohort"]:
+        return
+    ours = import_module(*modules).DefaultSource
+    with suppress(AttributeError, Py4JError, TypeError):  # a version that looks in another way looks by itself
+        sql = spark._jvm.org.apache.spark.sql.execution.datasources
+        formats = getattr(getattr(sql, "DataSourceManager$"), "MODULE$")
+        if formats.dataSourceBuilders().isEmpty():
+            source = sql.v2.python.UserDefinedPythonDataSource(_wrap_function(spark.sparkContext, ours))
+            found = spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({ours.name(): source})
+            getattr(formats, "dataSourceBuilders_$eq")(spark._jvm.scala.Some(found))

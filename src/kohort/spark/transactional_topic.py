@@ -22,8 +22,8 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.rows.read_settings import security
-from kohort.spark.rows.record_columns import record_columns
 from kohort.spark.rows.rounds import Round
+from kohort.spark.rows.spark_columns import record_columns
 from kohort.spark.running_query import running_query
 from kohort.spark.running_session import is_remote, parallelism
 from kohort.spark.tables.table import BATCHES

@@ -1,6 +1,6 @@
-"""Whether the application of a streaming query and its session still run, as the process of its reader can observe it.
+"""The application of a streaming query as the process of its reader observes it: its calls, and whether it still runs.
 
-Spark notifies a source of neither. When the application has ended, this process has another parent. When a session is
+Spark notifies a source of no end. When the application has ended, this process has another parent. When a session is
 stopped, Spark deletes the directory of its files (`SparkFiles`), whose name every process of a source receives.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _TOUCH_S = 3600.0
@@ -58,3 +59,18 @@ def session_files() -> Path | None:
     return next(
         (each for each in (folder, folder.parent) if each.name.startswith("userFiles-") and each.is_dir()), None
     )
+
+
+@dataclass(slots=True)
+class Calls:
+    """Spark's calls of one reader; times are those of the monotonic clock, which all processes of a machine share."""
+
+    made_ns: int = field(default_factory=time.monotonic_ns)
+    called_ns: int = 0
+    is_planned: bool = False
+    """Whether the last call planned a batch, and Spark has not read it yet."""
+
+    def called(self) -> None:
+        """Record a call by Spark."""
+        self.called_ns = self.called_ns or time.monotonic_ns()
+        self.is_planned = False

@@ -17,9 +17,8 @@ from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.shared_state import NO_STATE, SharedState, StateGuard
-from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.membership.stream_offset import CommitMark, StreamOffset
 from kohort.spark.options.member_options import Mismatch, OnNewCheckpoint
 from kohort.spark.rows.rounds import OffsetRange
 

@@ -24,14 +24,13 @@ from kohort.member import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.commit_mark import JOB, CommitMark
 from kohort.spark.membership.end_watch import LONGEST_S, EndWatch
 from kohort.spark.membership.member_settings import MemberSettings
-from kohort.spark.membership.offset_store import OffsetStore
 from kohort.spark.membership.owned_partitions import Available, OwnedPartitions
 from kohort.spark.membership.shared_state import NO_STATE, StateGuard
 from kohort.spark.membership.start_policy import ResetPolicy, StartPolicy
-from kohort.spark.membership.starting_offsets import StartingOffsets
+from kohort.spark.membership.starting_offsets import OffsetStore, StartingOffsets
+from kohort.spark.membership.stream_offset import JOB, CommitMark
 from kohort.spark.rows.rounds import OffsetRange, Round
 
 log = logging.getLogger(__name__)

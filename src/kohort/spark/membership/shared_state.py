@@ -19,7 +19,7 @@ from kohort.client.membership.membership import Membership
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.commit_mark import JOB, CommitMark
+from kohort.spark.membership.stream_offset import JOB, CommitMark
 from kohort.spark.options.bound_partitions import BoundPartitions
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.spark.membership.application import Calls
 from kohort.spark.membership.control_socket import directory, is_private, socket_path
-from kohort.spark.membership.reader_calls import Calls
 
 log = logging.getLogger(__name__)
 

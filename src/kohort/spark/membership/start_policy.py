@@ -87,7 +87,19 @@ class Log:
 
 
 class StartPolicy(ABC):
-    """Chooses offsets for partitions without a committed offset, or with one that the log does not hold."""
+    """Chooses offsets for partitions without a committed offset, or with one that the log does not hold.
+
+    `option` is the name of the one that states whether lost rows end the job. `has_store`: a table's offsets come
+    before the group's. `keeps_state`: rows that were read are in the state of the query's checkpoint.
+    """
+
+    def __init__(self, option: str, isolation: int, *, keeps_state: bool = False) -> None:
+        self.has_store = False
+        self._option = option
+        self._isolation = isolation
+        self._keeps_state = keeps_state
+        self._old: frozenset[TopicPartition] = frozenset()
+        """The partitions that existed when the job started; others begin at their first record."""
 
     @property
     def is_marking(self) -> bool:
@@ -100,31 +112,49 @@ class StartPolicy(ABC):
         """Whether an offset that the log does not hold ends the job."""
 
     @property
+    def needs_topics(self) -> bool:
+        """Whether a topic that is deleted ends the job."""
+        return self.fails_on_data_loss
+
+    @property
     @abstractmethod
     def advice(self) -> str:
         """Why an offset that the log does not hold ends the job, and what to do."""
 
-    @abstractmethod
     def see(self, partitions: Iterable[TopicPartition]) -> None:
         """Remember which partitions exist when the job starts."""
+        self._old = frozenset(partitions)
 
     @abstractmethod
     async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
         """Return where to begin in partitions that have no committed offset. Raises NoOffset."""
 
-    @abstractmethod
     def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
-        """Return where to go on when the log no longer, or not yet, holds `offset`. Raises NoOffset."""
+        """Return the first offset of a log that does not hold `offset`. Raises NoOffset where rows may not be lost."""
+        if self.fails_on_data_loss:
+            raise NoOffset(partition, offset, found, self.advice)
+        if offset < found.first:
+            lost = found.first - offset
+            text = "%s: %d offsets are lost, %d to %d: the log begins at %d, where reading continues"
+            log.warning(text, partition, lost, offset, found.first - 1, found.first)
+        else:
+            text = "%s: the log ends at %d, before offset %d: it is read from its first offset on, %d"
+            log.warning(text, partition, found.last, offset, found.first)
+        return found.first
 
     def deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Log owned partitions whose topics were deleted, and read the others on. Raises TopicDeleted."""
+        if self.needs_topics:
+            raise TopicDeleted(partitions, self._option)
         log.warning("%s: %s", _names(partitions), _DELETED)
 
     def recreated(self, partitions: Iterable[TopicPartition]) -> None:
         """Log partitions whose topics were recreated, and read those from their first records on.
 
-        Raises TopicRecreated.
+        A table with rows of the old topic refuses those of the new one itself. Raises TopicRecreated.
         """
+        if self.needs_topics and not self.has_store:
+            raise TopicRecreated(partitions, self._option, keeps_state=self._keeps_state)
         log.warning("%s: %s", _names(partitions), _RECREATED)
 
 
@@ -132,19 +162,17 @@ class ResetPolicy(StartPolicy):
     """The consumer's `auto_offset_reset` for partitions that exist when a group begins; later ones are read whole.
 
     The latest offset is what `isolation` lets be read. While `is_exact`, each row is promised once: then the default of
-    `reset` is "earliest" instead of "latest", and that of `fails_on_data_loss` is true. `has_store`: a table's offsets
-    come before the group's, so resetting the group's changes nothing where the table has some.
+    `reset` is "earliest" instead of "latest", and that of `fails_on_data_loss` is true. Where a table's offsets come
+    first, resetting the group's changes nothing.
     """
 
     def __init__(
         self, reset: Reset | None, isolation: int = READ_UNCOMMITTED, *, fails_on_data_loss: bool | None = None
     ) -> None:
+        super().__init__("fail_on_data_loss", isolation)
         self.is_exact = False
-        self.has_store = False
         self._reset = reset
-        self._isolation = isolation
         self._fails_on_data_loss = fails_on_data_loss
-        self._old: frozenset[TopicPartition] = frozenset()
 
     @property
     def reset(self) -> Reset:
@@ -156,6 +184,11 @@ class ResetPolicy(StartPolicy):
         """Whether an offset that the log does not hold ends the job."""
         given = self._fails_on_data_loss
         return self.reset == "none" or (self.is_exact if given is None else given)
+
+    @property
+    def needs_topics(self) -> bool:
+        """Whether a topic that is deleted ends the job: only where no row may be missing."""
+        return self.is_exact and self.fails_on_data_loss
 
     @property
     def advice(self) -> str:
@@ -173,10 +206,6 @@ class ResetPolicy(StartPolicy):
         """Whether a choice is committed at once: the latest offset would be another one after a restart."""
         return self.reset == "latest"
 
-    def see(self, partitions: Iterable[TopicPartition]) -> None:
-        """Apply the reset to these alone."""
-        self._old = frozenset(partitions)
-
     async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
         """Return the first or last offsets; the first for partitions that came later."""
         if self.reset == "none":
@@ -189,42 +218,16 @@ class ResetPolicy(StartPolicy):
             chosen |= await list_ends(cluster, latest, LATEST, self._isolation, gone=set())
         return chosen
 
-    def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
-        """Return the first offset, or raise NoOffset where rows may not be lost."""
-        if not self.fails_on_data_loss:
-            return _first(partition, offset, found)
-        raise NoOffset(partition, offset, found, self.advice)
-
-    def deleted(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read the other partitions on, or raise TopicDeleted where no row may be missing."""
-        if self.is_exact and self.fails_on_data_loss:
-            raise TopicDeleted(partitions, "fail_on_data_loss")
-        super().deleted(partitions)
-
-    def recreated(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read the new topics from their first records on, or raise TopicRecreated where no row may be missing.
-
-        A table with rows of the old topic refuses those of the new one, whatever may be lost.
-        """
-        if self.is_exact and self.fails_on_data_loss and not self.has_store:
-            raise TopicRecreated(partitions, "fail_on_data_loss")
-        super().recreated(partitions)
-
 
 class ChoicePolicy(StartPolicy):
-    """A stream's `startingOffsets` and `failOnDataLoss`, with the meaning that they have in Spark's own source.
-
-    `keeps_state`: rows that were read are in the state of the query's checkpoint.
-    """
+    """A stream's `startingOffsets` and `failOnDataLoss`, with the meaning that they have in Spark's own source."""
 
     def __init__(
         self, choice: OffsetChoice, isolation: int, *, fails_on_data_loss: bool, keeps_state: bool = False
     ) -> None:
+        super().__init__("failOnDataLoss", isolation, keeps_state=keeps_state)
         self._choice = choice
-        self._isolation = isolation
         self._fails_on_data_loss = fails_on_data_loss
-        self._keeps_state = keeps_state
-        self._old: frozenset[TopicPartition] = frozenset()
 
     @property
     def fails_on_data_loss(self) -> bool:
@@ -239,10 +242,6 @@ class ChoicePolicy(StartPolicy):
             f"failOnDataLoss is true: rows are lost; {move}, or set failOnDataLoss=false to read on at the first"
             " offset of the log"
         )
-
-    def see(self, partitions: Iterable[TopicPartition]) -> None:
-        """Apply the choice to these alone; a partition that is created later begins at its first record."""
-        self._old = frozenset(partitions)
 
     async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
         """Return what the options chose; the first offset for partitions that came later or are not named."""
@@ -260,36 +259,6 @@ class ChoicePolicy(StartPolicy):
         """Return whether the log does not hold the named offset; the latest may have moved since it was looked up."""
         named = self._choice.place(partition)
         return named is not None and named >= 0 and not found.first <= named <= found.last
-
-    def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
-        """Return the first offset, or raise NoOffset where rows may not be lost."""
-        if self._fails_on_data_loss:
-            raise NoOffset(partition, offset, found, self.advice)
-        return _first(partition, offset, found)
-
-    def deleted(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read the other partitions on, or raise TopicDeleted where rows may not be lost."""
-        if self._fails_on_data_loss:
-            raise TopicDeleted(partitions, "failOnDataLoss")
-        super().deleted(partitions)
-
-    def recreated(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read the new topics from their first records on, or raise TopicRecreated where rows may not be lost."""
-        if self._fails_on_data_loss:
-            raise TopicRecreated(partitions, "failOnDataLoss", keeps_state=self._keeps_state)
-        super().recreated(partitions)
-
-
-def _first(partition: TopicPartition, offset: int, found: Log) -> int:
-    """Return the first offset of a log that does not hold `offset`, and log what is lost."""
-    if offset < found.first:
-        lost = found.first - offset
-        text = "%s: %d offsets are lost, %d to %d: the log begins at %d, where reading continues"
-        log.warning(text, partition, lost, offset, found.first - 1, found.first)
-    else:
-        text = "%s: the log ends at %d, before offset %d: it is read from its first offset on, %d"
-        log.warning(text, partition, found.last, offset, found.first)
-    return found.first
 
 
 def _names(partitions: Iterable[TopicPartition]) -> str:

@@ -1,8 +1,9 @@
 """Where a member of a group begins to read the partitions that it was assigned.
 
-The law: an offset store beside the rows comes first, then the checkpoint of a restarted query where it is ahead of the
-group, then the group's committed offset, then the policy. What a stream's policy chose is committed at once: otherwise
-a restart before the first record would choose again.
+The law: the offsets of a store beside the rows are the truth, and the group's follow, so that tools show the lag; then
+comes the checkpoint of a restarted query where it is ahead of the group, then the group's committed offset, then the
+policy. What a stream's policy chose, and what any policy chose beside a store, is committed at once: otherwise a
+restart before the first record would choose again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Protocol, runtime_checkable
 
 from kohort.client.admin.group_descriptions import describe_group
 from kohort.client.cluster.cluster import Cluster
@@ -21,15 +23,62 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.spark.membership.checkpoint import Checkpoint, NewCheckpoint
-from kohort.spark.membership.commit_mark import JOB, CommitMark
-from kohort.spark.membership.offset_store import OffsetStore, require_in_log, settle
 from kohort.spark.membership.shared_state import NO_STATE, StateGuard, may_read
 from kohort.spark.membership.start_policy import Log, ResetPolicy, StartPolicy
+from kohort.spark.membership.stream_offset import JOB, CommitMark
 from kohort.spark.options.member_options import OnNewCheckpoint
 from kohort.spark.options.offset_choice import OffsetChoice
-from kohort.spark.tables.table import Positions
+from kohort.spark.tables.table import OtherTopic, Position, Positions, TableBroken, is_same_topic
 
 log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class OffsetStore(Protocol):
+    """Stores the offsets of a stream's partitions in one step with its rows."""
+
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        """Return where to read on in partitions that a member was assigned; those without an offset are left out."""
+        ...
+
+
+async def settle(
+    member: Membership,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    chosen: Mapping[TopicPartition, int],
+) -> None:
+    """Make the group agree with the store, and with what a policy chose where the store has nothing.
+
+    A member that was killed between the store's step and the group's commit left the group behind. Raises CommitFailed
+    where another member owns a partition.
+    """
+    await member.commit(
+        {
+            partition: OffsetAndMetadata(offset, JOB.text)
+            for partition, offset in chosen.items()
+            if partition not in committed or committed[partition].offset != offset
+        }
+    )
+
+
+def require_in_log(
+    store: OffsetStore,
+    group: str,
+    found: Mapping[TopicPartition, Position],
+    ends: Mapping[TopicPartition, int],
+    topic_ids: Mapping[str, str],
+) -> None:
+    """Raise TableBroken where the store has an offset beyond the end of its topic, or one of another topic."""
+    for partition, position in sorted(found.items()):
+        now = topic_ids.get(partition.topic)
+        if not is_same_topic(position.topic_id, now):
+            raise OtherTopic.of(repr(store), group, partition, position, now)
+        if position.offset > ends.get(partition, position.offset):
+            raise TableBroken(
+                f"{store!r} holds offset {position.offset} of {partition} for group {group}, and the topic ends at"
+                f" {ends[partition]}: the topic was created again, or this is another cluster. Read it as another"
+                " group, or set the table's offsets (set_offsets)"
+            )
 
 
 class StartingOffsets:

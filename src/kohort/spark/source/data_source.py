@@ -68,7 +68,7 @@ class KohortSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         """Return the stream reader, which becomes a member of the group when Spark asks it for a batch."""
-        from kohort.spark.membership.query_plan import options_key
+        from kohort.spark.membership.query_listener import options_key
         from kohort.spark.source.stream_reader import StreamReader
 
         return StreamReader(self._parsed("stream", schema), self.cores, plan_key=options_key(self.options))

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kohort.spark.membership.reader_calls import Calls
+from kohort.spark.membership.application import Calls
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.source_options import NO_LIMITS, SourceOptions
 from kohort.spark.rows.rounds import parted, pieces, tasks
@@ -171,7 +171,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         import asyncio
 
         from kohort.spark.membership.application import Application, session_files
-        from kohort.spark.membership.query_plan import claim
+        from kohort.spark.membership.query_listener import claim
         from kohort.spark.membership.stream_member import StreamMember
 
         operators = claim(os.getppid(), self._plan_key)

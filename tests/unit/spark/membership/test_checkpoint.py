@@ -7,8 +7,7 @@ import pytest
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.checkpoint import Checkpoint, CheckpointGone, NewCheckpoint, OffsetMismatch
-from kohort.spark.membership.commit_mark import JOB, CommitMark
-from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.membership.stream_offset import JOB, CommitMark, StreamOffset
 from kohort.spark.options.member_options import ON_NEW_CHECKPOINT, Mismatch, OnNewCheckpoint
 from kohort.spark.rows.rounds import OffsetRange
 

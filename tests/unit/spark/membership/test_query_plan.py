@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kohort.spark.membership.query_plan import (
+from kohort.spark.membership.query_listener import (
     claim,
     is_published,
     options_key,

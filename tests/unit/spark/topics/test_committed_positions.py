@@ -8,7 +8,7 @@ import pytest
 
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.commit_mark import CommitMark
+from kohort.spark.membership.stream_offset import CommitMark
 from kohort.spark.tables.table import BATCHES, OtherTopic, Position
 from kohort.spark.topics.committed_positions import CommittedPositions, Offsets, Origin
 

@@ -3,24 +3,27 @@
 Pure values in Arrow. Columns whose names begin with two underscores belong to the change and are not stored, unless
 they are among `order`: `__deleted`, `__error`, and the place of a record, `__topic`, `__partition`, `__offset` (or
 `topic`, `partition`, `offset`, which are stored), which rows with an `order` need not have. Of changes with an equal
-order the later record counts.
+order the later record counts. `MergeTable` is what a table does so that its rows may be changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import table_of
 from kohort.spark.tables.changes.key_match import DELETED, is_first_of_key
+from kohort.spark.tables.table import Step, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 np: Any = numpy
 
@@ -173,3 +176,14 @@ def filled_orders(rows: pa.Table, keys: Sequence[str], order: Sequence[str], by:
     for each in order:
         rows = rows.set_column(rows.schema.get_field_index(each), each, rows[each].take(taken))
     return rows
+
+
+class MergeTable(Table, Protocol):
+    """A table whose rows have keys."""
+
+    def merge(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step], change: Change) -> None:
+        """Change rows by `change.collect(frame)` and take the steps, all or nothing.
+
+        Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
+        """
+        ...

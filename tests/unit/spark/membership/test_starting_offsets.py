@@ -11,8 +11,8 @@ import pytest
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.membership.membership import Membership
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.commit_mark import JOB
-from kohort.spark.membership.offset_store import require_in_log, settle
+from kohort.spark.membership.starting_offsets import require_in_log, settle
+from kohort.spark.membership.stream_offset import JOB
 from kohort.spark.tables.table import OtherTopic, Position, Positions, TableBroken
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
