@@ -13,7 +13,7 @@ from kohort.client import Cluster
 from kohort.client.cluster.offset_specs import READ_UNCOMMITTED
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.end_watch import EndWatch
+from kohort.spark.membership.owned_partitions import EndWatch
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest, FetchResponse
 

@@ -21,7 +21,7 @@ from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter
 
 if TYPE_CHECKING:
-    from kohort.node.authentication.logins import Login
+    from kohort.node.authentication.authentication import Login
     from kohort.node.configuration.listeners import Listener
     from kohort.node.route import Route
     from kohort.node.timers import NodeClock

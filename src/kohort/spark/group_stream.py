@@ -422,18 +422,8 @@ class GroupStream:
         return plan(available, self._config.max_rows_per_round)
 
     def _progress_of(self, running: _Running) -> GroupProgress:
-        member, owned = running.gate.member, running.gate.owned
-        lags = owned.lag.values()
-        return GroupProgress(
-            self._settings.group_id,
-            member.member_id,
-            member.generation,
-            len(owned.partitions),
-            sum(lags),
-            max(lags, default=0),
-            member.rebalances,
-            self.metrics.lost_offsets,
-        )
+        member, owned, lost = running.gate.member, running.gate.owned, self.metrics.lost_offsets
+        return GroupProgress.of(self._settings.group_id, member, len(owned.partitions), owned.lag.values(), lost)
 
     def _sample(self, running: _Running) -> None:
         self._history.sample(sum(running.gate.owned.lag.values()), self.metrics.offsets, self.metrics.lost_offsets)

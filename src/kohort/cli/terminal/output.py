@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, TextIO
 
 from kohort.cli.terminal.failure import CommandFailed, OutputClosed
+from kohort.drawing.shown_text import counted as counted
 from kohort.model.printable import printable
 
 SHOW_AFTER_S = 2.0
@@ -73,11 +74,6 @@ def table_of(rows: Sequence[Mapping[str, Cell]], *, empty: str = "") -> str:
 def is_number(cell: str) -> bool:
     """Whether a cell is a whole number or a missing one."""
     return cell == "-" or cell.lstrip("-").isdigit()
-
-
-def counted(count: int, noun: str) -> str:
-    """Return "1 member", "2 members"."""
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def put(text: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.node.authentication.authentication import Authentication, ClaimsOf
@@ -12,14 +12,15 @@ from kohort.node.authorization.access import Access
 from kohort.node.authorization.acls import Acls
 from kohort.node.authorization.api_checks import Check
 from kohort.node.authorization.authorizer import Authorizer
+from kohort.node.client_connection import Request
 from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import Listener, listeners_of
 from kohort.node.fetch_sessions import FetchSessions
 from kohort.node.services import Services
+from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 
 if TYPE_CHECKING:
-    from kohort.node.client_connection import Request
     from kohort.node.groups.coordinator import Coordinator
     from kohort.node.groups.runtime import GroupObserver
     from kohort.node.topics.topic import Topic
@@ -112,3 +113,29 @@ def authorizer_of(config: Config, acls: Acls) -> Authorizer | None:
     if not config.authorizer_class_name:
         return None
     return Authorizer(acls, config.super_user_names, allows_without_acl=config.allow_everyone_if_no_acl_found)
+
+
+AnswerT = TypeVar("AnswerT")
+ResponseT = TypeVar("ResponseT")
+
+
+def when_answered(
+    request: Request,
+    ask: Callable[[Callable[[AnswerT], None]], None],
+    go_on: Callable[[AnswerT], Steps[ResponseT]],
+) -> Steps[ResponseT | None]:
+    """Call `ask` with a ticket, and `go_on` with what the ticket gets; return the response, None if it comes later."""
+    answers: list[AnswerT] = []
+    is_parked = False
+
+    def ticket(answer: AnswerT) -> None:
+        if is_parked:
+            request.server.proceed(request, go_on(answer))
+        else:
+            answers.append(answer)
+
+    ask(ticket)
+    if answers:
+        return (yield from go_on(answers[0]))
+    is_parked = True
+    return None

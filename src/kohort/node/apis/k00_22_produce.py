@@ -14,8 +14,7 @@ from functools import partial
 from kohort.log.disk import StorageError
 from kohort.log.partition_log import Appended
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.apis.context import ApiContext
-from kohort.node.apis.going_on import when_answered
+from kohort.node.apis.context import ApiContext, when_answered
 from kohort.node.authorization import api_checks
 from kohort.node.client_connection import NO_REPLY, Request, Silence
 from kohort.node.route import set_error

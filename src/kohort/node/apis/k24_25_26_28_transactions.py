@@ -17,8 +17,7 @@ from kohort.group.commands import CommitOffsets
 from kohort.group.results import Result
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.apis.context import ApiContext
-from kohort.node.apis.going_on import when_answered
+from kohort.node.apis.context import ApiContext, when_answered
 from kohort.node.apis.k08_09_47_offsets import commit_offsets, read_offsets
 from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request

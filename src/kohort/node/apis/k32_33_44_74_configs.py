@@ -25,7 +25,6 @@ from kohort.node.configuration.broker_settings import BROKER, GROUP
 from kohort.node.configuration.config import Config, GroupResourceConfig, ResourceConfig, Source, TopicConfig
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
-from kohort.node.topics.internal_topics import check_internal
 from kohort.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -36,6 +35,36 @@ from kohort.wire.messages import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+
+COORDINATED = frozenset({"__consumer_offsets", "__transaction_state"})
+
+SMALLEST_BATCH = 1_048_588
+"""The least `max.message.bytes`: a group of some thousand members is one record."""
+SMALLEST_SEGMENT = 2 * SMALLEST_BATCH
+
+_REFUSED = ("retention.ms", "retention.bytes", "message.timestamp.type")
+
+
+def check_internal(name: str, config: TopicConfig) -> None:
+    """Raise SettingsError where the settings of a topic would take away what its coordinator needs."""
+    if name not in COORDINATED:
+        return
+    if config.cleanup_policy != ("compact",):
+        policy = ",".join(config.cleanup_policy)
+        raise SettingsError(
+            f"cleanup.policy={policy} of {name} would delete the state of its coordinator: it is compact"
+        )
+    for refused in _REFUSED:
+        if refused in config.texts:
+            raise SettingsError(
+                f"{refused} of {name} cannot be set: the topic is compacted, and keeps its coordinator's state"
+            )
+    for setting, least in (("max.message.bytes", SMALLEST_BATCH), ("segment.bytes", SMALLEST_SEGMENT)):
+        if setting in config.texts and config.get(setting) < least:
+            raise SettingsError(
+                f"{setting}={config.get(setting)} of {name} is less than its coordinator needs, {least}"
+            )
+
 
 _TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 2, 4, 8, 16, 32
 _OTHERS = {_BROKER_LOGGER: "broker logger", _CLIENT_METRICS: "client metrics"}

@@ -1,4 +1,4 @@
-"""One partition of `__consumer_offsets` on this node: its log, its groups, and whether they are loaded.
+"""One partition of `__consumer_offsets` on this node: its log and its groups; and in which partition each group is.
 
 Loading folds the log from its start; until that is done, and after it failed, every command gets an error after which
 its sender retries. It decides nothing.
@@ -7,7 +7,7 @@ its sender retries. It decides nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
@@ -37,10 +37,12 @@ from kohort.group.shard import Shard, apply
 from kohort.log.disk import StorageError
 from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import LONGEST_CACHED_NAME, group_partition
 from kohort.node.topics.topic import Partition
 from kohort.wire.record_batches import BatchHeader, CorruptBatch, iter_batches
 
 log = logging.getLogger("kohort.node")
+
 
 _RESTORE = "put the segment back from a copy while the broker is stopped"
 """What an operator does first about a log that cannot be read."""
@@ -215,3 +217,31 @@ def failure(result: Result, error: ErrorCode) -> Result:
             return ConsumerHeartbeatResult(error, error.text)
         case _:
             return replace(result, error=error)
+
+
+MOST_GROUPS = 100_000
+"""How many group ids are remembered."""
+
+
+class GroupPartitions(dict[str, OffsetsPartition]):
+    """The partition by group id, found when it is asked for; there have to be `partitions` by then.
+
+    Of long ids only the last is remembered: to hash one of 32 KiB takes milliseconds, and a request asks several times.
+    """
+
+    def __init__(self, partitions: Sequence[OffsetsPartition]) -> None:
+        super().__init__()
+        self._partitions = partitions
+        self._last_long: tuple[str, OffsetsPartition] | None = None
+
+    def __missing__(self, group_id: str) -> OffsetsPartition:
+        if self._last_long is not None and self._last_long[0] == group_id:
+            return self._last_long[1]
+        found = self._partitions[group_partition(group_id, len(self._partitions))]
+        if len(group_id) > LONGEST_CACHED_NAME:
+            self._last_long = group_id, found
+        else:
+            if len(self) >= MOST_GROUPS:
+                self.clear()
+            self[group_id] = found
+        return found

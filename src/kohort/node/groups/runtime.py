@@ -57,8 +57,15 @@ from kohort.log.offsets_topic import encode_events
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.groups.event_topic import EventTopic, EventWriter
-from kohort.node.groups.group_partitions import GroupPartitions
-from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, failure, refusal
+from kohort.node.groups.offsets_partition import (
+    GroupPartitions,
+    OffsetsPartition,
+    Progress,
+    Status,
+    Ticket,
+    failure,
+    refusal,
+)
 from kohort.node.services import Services
 from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking

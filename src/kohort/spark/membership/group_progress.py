@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
+
+    from kohort.client.membership.membership import Membership
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +36,35 @@ class GroupProgress:
             f" {self.longest_lag}), {self.rebalances} rebalances, {self.read_again} offsets read again"
         )
 
+    @classmethod
+    def of(
+        cls, group: str, member: Membership, partitions: int, lags: Collection[int], read_again: int
+    ) -> GroupProgress:
+        """Return the place of a member whose partitions are so many offsets behind."""
+        return cls(
+            *(group, member.member_id, member.generation, partitions, sum(lags), max(lags, default=0)),
+            *(member.rebalances, read_again),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return what the offset of a source shows, under the names of the metrics of Spark's own source."""
-        return {
-            "memberId": self.member_id,
-            "partitions": self.partitions,
-            "offsetsBehindLatest": self.lag,
-            "maxOffsetsBehindLatest": self.longest_lag,
-            "rebalances": self.rebalances,
-            "offsetsReadAgain": self.read_again,
-        }
+        return {shown: getattr(self, name) for name, shown in _SHOWN.items()}
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> GroupProgress:
         """Return what `to_json` wrote beside `group` and `generation`. Raises KeyError for anything else."""
-        return cls(
-            found["group"],
-            found["memberId"],
-            found["generation"],
-            found["partitions"],
-            found["offsetsBehindLatest"],
-            found["maxOffsetsBehindLatest"],
-            found["rebalances"],
-            found["offsetsReadAgain"],
-        )
+        shown = {name: found[shown] for name, shown in _SHOWN.items()}
+        return cls(group=found["group"], generation=found["generation"], **shown)
+
+
+_SHOWN = {
+    "member_id": "memberId",
+    "partitions": "partitions",
+    "lag": "offsetsBehindLatest",
+    "longest_lag": "maxOffsetsBehindLatest",
+    "rebalances": "rebalances",
+    "read_again": "offsetsReadAgain",
+}
 
 
 def progress(query: StreamingQuery) -> tuple[GroupProgress, ...]:

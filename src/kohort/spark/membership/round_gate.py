@@ -24,9 +24,8 @@ from kohort.member import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.end_watch import LONGEST_S, EndWatch
 from kohort.spark.membership.member_settings import MemberSettings
-from kohort.spark.membership.owned_partitions import Available, OwnedPartitions
+from kohort.spark.membership.owned_partitions import LONGEST_S, Available, EndWatch, OwnedPartitions
 from kohort.spark.membership.shared_state import NO_STATE, StateGuard
 from kohort.spark.membership.start_policy import ResetPolicy, StartPolicy
 from kohort.spark.membership.starting_offsets import OffsetStore, StartingOffsets

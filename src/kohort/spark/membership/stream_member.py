@@ -245,17 +245,7 @@ class StreamMember:
         behind = [max(0, end - read_to[each]) for each, end in ends.items() if each in read_to]
         if behind:
             found |= {"minOffsetsBehindLatest": min(behind), "avgOffsetsBehindLatest": sum(behind) / len(behind)}
-        member = self.gate.member
-        progress = GroupProgress(
-            self._member.group_id,
-            member.member_id,
-            member.generation,
-            len(ends),
-            sum(behind),
-            max(behind, default=0),
-            member.rebalances,
-            self.read_again,
-        )
+        progress = GroupProgress.of(self._member.group_id, self.gate.member, len(ends), behind, self.read_again)
         return found | progress.to_json()
 
     async def leave(self, reason: str) -> None:

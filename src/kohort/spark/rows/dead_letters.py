@@ -11,12 +11,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kohort.client.producer.accumulator import Delivery
-from kohort.client.producer.producer import Producer
 from kohort.model.errors import KafkaError
-from kohort.spark.loop_thread import LoopThread
 from kohort.spark.rows.read_settings import ReadSettings, security
 from kohort.spark.schemas.bad_record import BadRecord, dead_letter_headers
+from kohort.sync import Delivery, Producer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +32,6 @@ class DeadLetters:
     def __init__(self, settings: ReadSettings) -> None:
         self.count = 0
         self._settings = settings
-        self._thread: LoopThread | None = None
         self._producer: Producer | None = None
         self._open: list[Delivery] = []
         self._reasons: Counter[tuple[str, str]] = Counter()
@@ -44,7 +41,7 @@ class DeadLetters:
         try:
             for each in bad:
                 row = rows.slice(each.place, 1).to_pylist()[0]
-                self._started.call(self._send(row, each))
+                self._send(row, each)
                 self.count += 1
                 self._reasons[f"{row['topic']}-{row['partition']}", each.reason.value] += 1
         except KafkaError as error:
@@ -52,20 +49,16 @@ class DeadLetters:
 
     def close(self) -> None:
         """Return when everything is written. Raises KafkaError."""
-        thread, producer = self._thread, self._producer
-        if thread is None or producer is None:
+        producer, self._producer = self._producer, None
+        if producer is None:
             return
-        self._thread = self._producer = None
         try:
-            thread.call(producer.flush())
+            producer.flush()
             self._check()
         except KafkaError as error:
             raise self._refused(error) from None
         finally:
-            try:
-                thread.call(producer.stop(timeout_ms=0))
-            finally:
-                thread.close()
+            producer.stop(timeout_ms=0)
         for (partition, reason), number in sorted(self._reasons.items()):
             log.warning(
                 "group %s: %d records of %s are in the dead-letter topic %s: %s",
@@ -73,8 +66,8 @@ class DeadLetters:
             )
 
     @property
-    def _started(self) -> LoopThread:
-        if self._thread is None:
+    def _started(self) -> Producer:
+        if self._producer is None:
             settings = self._settings
             producer = Producer(
                 settings.bootstrap_servers,
@@ -83,30 +76,22 @@ class DeadLetters:
                 max_request_size=_MOST_BYTES,
                 **security(settings.properties),
             )
-            thread = LoopThread("kohort dead letters")
-            try:
-                thread.call(producer.start())
-            except BaseException:
-                thread.close()
-                raise
-            self._thread, self._producer = thread, producer
-        return self._thread
+            self._producer = producer.__enter__()
+        return self._producer
 
-    async def _send(self, row: dict[str, Any], bad: BadRecord) -> None:
-        assert self._producer is not None, "it is started"
+    def _send(self, row: dict[str, Any], bad: BadRecord) -> None:
         kept = [(each["key"], each["value"]) for each in row["headers"] or ()]
         stamp = row["timestamp"]
-        self._open.append(
-            await self._producer.send(
-                self._settings.dead_letter_topic,
-                row["value"],
-                row["key"],
-                timestamp_ms=None if stamp is None else max(0, round(stamp.timestamp() * 1000)),
-                headers=[*kept, *self._why(row, bad)],
-            )
+        sent = self._started.send(
+            self._settings.dead_letter_topic,
+            row["value"],
+            row["key"],
+            timestamp_ms=None if stamp is None else max(0, round(stamp.timestamp() * 1000)),
+            headers=[*kept, *self._why(row, bad)],
         )
+        self._open.append(sent)
         if len(self._open) >= _MOST_OPEN:
-            await self._producer.flush()
+            self._started.flush()
             self._check()
 
     def _why(self, row: dict[str, Any], bad: BadRecord) -> list[tuple[str, bytes]]:

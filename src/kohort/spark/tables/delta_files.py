@@ -153,6 +153,13 @@ class FileWriter:
                 self._done.append(largest.close())
                 del self._open[key]
 
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[Any]:
+        """Write rows into new files, and return them. If that fails, they are removed as far as possible."""
+        with self:
+            for batch in batches:
+                self.add(batch)
+            return self.close()
+
     def close(self) -> list[Any]:
         """Write what is left, and return the files."""
         self._done += [each.close() for each in self._open.values()]

@@ -179,10 +179,7 @@ class DeltaPlan:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[DeltaFile]:
         """Write rows into new files. If that fails, they are removed as far as possible."""
-        with self.writer() as files:
-            for batch in batches:
-                files.add(batch)
-            return files.close()
+        return self.writer().write(batches)
 
 
 def commit_files(

@@ -127,10 +127,7 @@ class IcebergPlan:
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[Any]:
         """Write rows into new data files, and return them. If that fails, its files are removed as far as possible."""
         places = _Places(load_file_io(dict(self.properties), self.location))
-        with FileWriter(_Files(self.metadata, self.schema), places) as files:
-            for batch in batches:
-                files.add(batch)
-            return files.close()
+        return FileWriter(_Files(self.metadata, self.schema), places).write(batches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,8 @@ class LakeTable(ABC):
         self._conflict = conflict
         """What the library raises where another commit was first."""
         self._is_merging = merge_schema
-        self._rows_on_driver = rows_on_driver
+        self.rows_in_arrow = rows_on_driver
+        """Up to how many offsets the application writes a round, which then may be a `pyarrow.Table`."""
         self._table: Any = None
         self._identity = ""
         self._lock = threading.RLock()
@@ -102,11 +103,6 @@ class LakeTable(ABC):
         """
         with self._lock, self._in_a_sentence(f"cannot be read for group {group}"):
             return self._looked_up(lambda: self._trusted(group, sorted(partitions)) if self._refresh() else {})
-
-    @property
-    def rows_in_arrow(self) -> int:
-        """Up to how many offsets a round may be a `pyarrow.Table` instead of a frame."""
-        return self._rows_on_driver
 
     def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
@@ -333,7 +329,7 @@ class LakeTable(ABC):
 
     def _write(self, plan: Plan, frame: DataFrame | pa.Table, steps: Mapping[TopicPartition, Step]) -> list[Any]:
         """Write rows into files that are in no version yet. What the frame's own computation raises is raised as is."""
-        if isinstance(frame, pa.Table) or most_rows(steps) <= self._rows_on_driver:
+        if isinstance(frame, pa.Table) or most_rows(steps) <= self.rows_in_arrow:
             batches = batches_of(frame)
             for pause_s in PAUSES_S:
                 try:

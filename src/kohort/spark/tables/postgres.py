@@ -37,7 +37,7 @@ from kohort.spark.tables.postgres_connection import (
     quoted,
     require_psycopg,
 )
-from kohort.spark.tables.postgres_merge import statements
+from kohort.spark.tables.postgres_merge import column_list, statements
 from kohort.spark.tables.table import (
     DELETIONS,
     PAUSES_S,
@@ -97,7 +97,8 @@ class PostgresTable:
         self.name = name
         self._schema, _, self._plain = name.rpartition(".")
         self._conninfo = conninfo
-        self._rows_on_driver = rows_on_driver
+        self.rows_in_arrow = rows_on_driver
+        """Up to how many offsets the application writes a round, which then may be a `pyarrow.Table`."""
         self._connection: Connection | None = None
         self._is_prepared = False
         self._round_columns: tuple[str, ...] = ()
@@ -136,15 +137,10 @@ class PostgresTable:
         with self._in_a_sentence(f"did not confirm the offsets of group {group}"):
             self._tried(move)
 
-    @property
-    def rows_in_arrow(self) -> int:
-        """Up to how many offsets a round may be a `pyarrow.Table` instead of a frame."""
-        return self._rows_on_driver
-
     def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
         columns = columns_of(spark_columns_of(frame.schema))
-        is_small = isinstance(frame, pa.Table) or most_rows(steps) <= self._rows_on_driver
+        is_small = isinstance(frame, pa.Table) or most_rows(steps) <= self.rows_in_arrow
         append = self._append_from_driver if is_small else self._append_from_tasks
 
         def add(connection: Connection) -> None:
@@ -217,7 +213,7 @@ class PostgresTable:
             # Into a table of this session: the offsets are not locked while rows travel.
             copy_in(connection, _ROUND, names, map(to_csv, rows))
             self._step(connection, group, steps)
-            connection.execute(f"INSERT INTO {self._table} ({_listed(names)}) SELECT * FROM {_ROUND}")
+            connection.execute(f"INSERT INTO {self._table} ({column_list(names)}) SELECT * FROM {_ROUND}")
 
     def _make_round(self, connection: Connection, names: tuple[str, ...]) -> None:
         """See that this session has its empty table for a round; once, since each new one costs the catalogue."""
@@ -269,7 +265,7 @@ class PostgresTable:
     def _move(self, connection: Connection, staging: str, names: Sequence[str], written: Mapping[str, int]) -> None:
         """Move the rows of the attempts that Spark reported, by their marks."""
         moved = connection.execute(
-            f"INSERT INTO {self._table} ({_listed(names)}) SELECT {_listed(names)} FROM {staging}"
+            f"INSERT INTO {self._table} ({column_list(names)}) SELECT {column_list(names)} FROM {staging}"
             f" WHERE {ATTEMPT} = ANY (%s)",
             (list(written),),
         ).rowcount
@@ -296,7 +292,7 @@ class PostgresTable:
         return quoted(self._schema, name)
 
     def _select(self, names: Sequence[str]) -> str:
-        return f"SELECT {_listed(names)} FROM {self._table}"
+        return f"SELECT {column_list(names)} FROM {self._table}"
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
@@ -331,7 +327,7 @@ class PostgresTable:
         """Check that the table has the columns; create it where it does not exist."""
         if not (columns := self._columns(connection)):
             declared = ", ".join(f"{quoted(each.name)} {each.declaration}" for each in wanted)
-            declared += f", PRIMARY KEY ({_listed(key)})" if key else ""
+            declared += f", PRIMARY KEY ({column_list(key)})" if key else ""
             self._alone(connection, f"CREATE TABLE IF NOT EXISTS {self._table} ({declared})")
             columns = self._columns(connection)
         require_room(columns, wanted, repr(self))
@@ -349,7 +345,7 @@ class PostgresTable:
         self._alone(
             connection,
             f"CREATE TABLE IF NOT EXISTS {self._deletions} AS {self._select(names)} WITH NO DATA;"
-            f" CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {self._deletions} ({_listed(names)})",
+            f" CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {self._deletions} ({column_list(names)})",
         )
 
     def _columns(self, connection: Connection, table: str = "") -> tuple[Column, ...]:
@@ -460,7 +456,3 @@ def _staged(conninfo: str, staging: str, columns: Sequence[str], batches: Iterat
     with refused, connect(conninfo) as connection, connection.transaction():
         marked = (each.append_column(ATTEMPT, pa.repeat(mark, each.num_rows)) for each in batches if each.num_rows)
         return mark, copy_in(connection, staging, [*columns, ATTEMPT], map(to_csv, marked))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(quoted(name) for name in names)

@@ -24,7 +24,7 @@ def statements(
     keys, same = change.keys, partial(_equal, change.keys)
     gone = f"s.{quoted(DELETED)}"
     if change.order:
-        first, listed = change.order[0], _listed((*keys, *change.order))
+        first, listed = change.order[0], column_list((*keys, *change.order))
         if is_unordered:
             yield _ordered(change, rows, changes, deletions)
         yield (
@@ -34,7 +34,7 @@ def statements(
         if change.is_history:
             yield f"DELETE FROM {changes} WHERE {quoted(first)} IS NULL"
         else:
-            ended = f"({_listed(change.order, 's')}) < ({_listed(change.order, 'd')})"
+            ended = f"({column_list(change.order, 's')}) < ({column_list(change.order, 'd')})"
             yield f"DELETE FROM {changes} s USING {deletions} d WHERE {same('d')} AND {ended}"
     counts = not_older(change.condition, quoted)
     match = same("t")
@@ -56,7 +56,7 @@ def statements(
 
 def _ordered(change: Change, rows: str, changes: str, deletions: str) -> str:
     """Return what gives deletions without an order the newest that is stored of their key."""
-    keys, listed, gone = change.keys, _listed((*change.keys, *change.order)), f"s.{quoted(DELETED)}"
+    keys, listed, gone = change.keys, column_list((*change.keys, *change.order)), f"s.{quoted(DELETED)}"
     is_asked = f"{gone} AND s.{quoted(change.order[0])} IS NULL"
     stored = " UNION ALL ".join(
         f"SELECT {listed} FROM {each} t WHERE EXISTS (SELECT FROM {changes} s WHERE {is_asked} AND {_equal(keys, 't')})"
@@ -64,8 +64,8 @@ def _ordered(change: Change, rows: str, changes: str, deletions: str) -> str:
     )
     newest = ", ".join(f"{quoted(each)} DESC NULLS LAST" for each in change.order)
     return (
-        f"UPDATE {changes} s SET ({_listed(change.order)}) = ROW({_listed(change.order, 't')})"
-        f" FROM (SELECT DISTINCT ON ({_listed(keys)}) * FROM ({stored}) a ORDER BY {_listed(keys)}, {newest}) t"
+        f"UPDATE {changes} s SET ({column_list(change.order)}) = ROW({column_list(change.order, 't')})"
+        f" FROM (SELECT DISTINCT ON ({column_list(keys)}) * FROM ({stored}) a ORDER BY {column_list(keys)}, {newest}) t"
         f" WHERE {is_asked} AND {_equal(keys, 't')}"
     )
 
@@ -75,9 +75,9 @@ def _ended(change: Change, rows: str, changes: str, deletions: str) -> str:
     keys, since, until, current = change.keys, *map(quoted, (FROM, TO, CURRENT))
     order = quoted(change.order[0])
     deleted = f"SELECT min(d.{order}) FROM {deletions} d WHERE {_equal(keys, 'd', 't')} AND d.{order} > t.{since}"
-    following = f"lead(t.{since}) OVER (PARTITION BY {_listed(keys, 't')} ORDER BY t.{since})"
+    following = f"lead(t.{since}) OVER (PARTITION BY {column_list(keys, 't')} ORDER BY t.{since})"
     versions = (
-        f"SELECT {_listed((*keys, FROM), 't')}, LEAST({following}, ({deleted})) AS ends FROM {rows} t"
+        f"SELECT {column_list((*keys, FROM), 't')}, LEAST({following}, ({deleted})) AS ends FROM {rows} t"
         f" WHERE EXISTS (SELECT FROM {changes} s WHERE {_equal(keys, 't')})"
     )
     return (
@@ -91,5 +91,6 @@ def _equal(columns: Sequence[str], of: str, beside: str = "s") -> str:
     return " AND ".join(f"{of}.{quoted(each)} = {beside}.{quoted(each)}" for each in columns)
 
 
-def _listed(names: Sequence[str], of: str = "") -> str:
+def column_list(names: Sequence[str], of: str = "") -> str:
+    """Return names as SQL, separated by commas, each with the alias of its table if that is given."""
     return ", ".join(f"{of}.{quoted(each)}" if of else quoted(each) for each in names)

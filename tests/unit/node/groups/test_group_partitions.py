@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from kohort.model.ids import LONGEST_CACHED_NAME, group_partition
-from kohort.node.groups import group_partitions
-from kohort.node.groups.group_partitions import GroupPartitions
+from kohort.node.groups import offsets_partition
+from kohort.node.groups.offsets_partition import GroupPartitions
 
 PARTITIONS: list[Any] = [SimpleNamespace(index=index) for index in range(50)]
 
@@ -29,7 +29,7 @@ def test_long_ids_of_strangers_are_not_remembered() -> None:
 
 
 def test_so_many_ids_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_partitions, "MOST_GROUPS", 10)
+    monkeypatch.setattr(offsets_partition, "MOST_GROUPS", 10)
     found = GroupPartitions(PARTITIONS)
     for number in range(1000):
         assert cast(Any, found[f"group-{number}"]).index == group_partition(f"group-{number}", 50)
