@@ -28,12 +28,12 @@ from kohort.spark.tables.changes.row_change import CURRENT, FROM, TO, Change
 from kohort.spark.tables.postgres_columns import Column, columns_of, require_room, to_csv
 from kohort.spark.tables.postgres_connection import (
     Connection,
+    ConnectionLost,
+    DatabaseError,
+    UndefinedTable,
     connect,
     copy_in,
-    database_errors,
     is_open,
-    lost_connection,
-    missing_table,
     quoted,
     require_psycopg,
 )
@@ -228,7 +228,6 @@ class PostgresTable:
 
     def _append_from_tasks(self, connection: Connection, frame: DataFrame, group: str, steps: Steps) -> None:
         names = tuple(frame.schema.names)
-        gone: tuple[type[Exception], ...] = (_StagingLost, *missing_table())
         for _ in range(_TRIES):
             staging = self._beside(f"{_STAGING}{time.time_ns() // 1_000_000}_{uuid.uuid4().hex[:12]}")
             # Not logged: twice the work for rows that a crash of the server may take, because they are counted below.
@@ -240,7 +239,7 @@ class PostgresTable:
                 with connection.transaction():
                     self._step(connection, group, steps)
                     self._move(connection, staging, names, written)
-            except gone:
+            except (_StagingLost, UndefinedTable):
                 log.warning(
                     "group %s: %s was dropped before its rows were stored: they are written again",
                     group,
@@ -259,7 +258,7 @@ class PostgresTable:
         try:
             if is_open(connection):
                 connection.execute(f"DROP TABLE IF EXISTS {staging}")
-        except database_errors() as error:  # the round is stored, or what made it fail is the error to raise
+        except DatabaseError as error:  # the round is stored, or what made it fail is the error to raise
             log.warning("%r: %s could not be dropped, which vacuum does later: %s", self, staging, error)
 
     def _move(self, connection: Connection, staging: str, names: Sequence[str], written: Mapping[str, int]) -> None:
@@ -274,7 +273,7 @@ class PostgresTable:
 
     def _in_a_sentence(self, what: str) -> AbstractContextManager[None]:
         """Raise what psycopg raises as a TableBroken that names the table, and advises what to do."""
-        return in_a_sentence(repr(self), what, _ADVICE, database_errors())
+        return in_a_sentence(repr(self), what, _ADVICE, (DatabaseError,))
 
     @property
     def _table(self) -> str:
@@ -421,7 +420,7 @@ class PostgresTable:
             try:
                 with self._connected() as connection:
                     return use(connection)
-            except lost_connection() as error:
+            except ConnectionLost as error:
                 if is_open(self._connection):
                     raise
                 log.warning("%r: a connection was lost, and what it was for is tried again: %s", self, error)
@@ -452,7 +451,7 @@ def _staged(conninfo: str, staging: str, columns: Sequence[str], batches: Iterat
     the table. Tasks commit for themselves: what is in a staging table is not in the table.
     """
     mark = uuid.uuid4().hex
-    refused = in_a_sentence(f"the staging table {staging}", "took no rows of a task", _ADVICE, database_errors())
+    refused = in_a_sentence(f"the staging table {staging}", "took no rows of a task", _ADVICE, (DatabaseError,))
     with refused, connect(conninfo) as connection, connection.transaction():
         marked = (each.append_column(ATTEMPT, pa.repeat(mark, each.num_rows)) for each in batches if each.num_rows)
         return mark, copy_in(connection, staging, [*columns, ATTEMPT], map(to_csv, marked))

@@ -12,9 +12,13 @@ from kohort.extras import install_command
 
 try:
     import psycopg
+    from psycopg import Error as DatabaseError
+    from psycopg import OperationalError as ConnectionLost
     from psycopg import sql
+    from psycopg.errors import UndefinedTable
 except ImportError:
     psycopg = None
+    DatabaseError = ConnectionLost = UndefinedTable = OSError
 
 Connection = Any
 """A `psycopg.Connection`."""
@@ -45,21 +49,6 @@ def connect(conninfo: str) -> Connection:
 def is_open(connection: Connection | None) -> bool:
     """Return whether a connection is usable, as far as is known."""
     return connection is not None and not connection.closed and not connection.broken
-
-
-def lost_connection() -> tuple[type[Exception], ...]:
-    """Return the errors after which it is unknown whether the server has committed."""
-    return (psycopg.OperationalError,)
-
-
-def database_errors() -> tuple[type[Exception], ...]:
-    """Return what psycopg raises for the server and the connection to it."""
-    return (psycopg.Error,)
-
-
-def missing_table() -> tuple[type[Exception], ...]:
-    """Return the error for a table that does not exist."""
-    return (psycopg.errors.UndefinedTable,)
 
 
 def quoted(*names: str) -> str:
