@@ -7,6 +7,7 @@ its sender retries. It decides nothing.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -44,11 +45,11 @@ from kohort.wire.record_batches import BatchHeader, CorruptBatch, iter_batches
 log = logging.getLogger("kohort.node")
 
 
-_RESTORE = "put the segment back from a copy while the broker is stopped"
+RESTORE = "put the segment back from a copy while the broker is stopped"
 """What an operator does first about a log that cannot be read."""
 
 LOAD_BYTES = 5 << 20
-"""How much of the log is read at a time (Kafka's offsets.load.buffer.size)."""
+"""How much of a log is read at a time (Kafka's offsets.load.buffer.size, transaction.state.log.load.buffer.size)."""
 
 QUIET_US = 2_000_000
 """A load that takes longer logs its progress, as often."""
@@ -59,7 +60,7 @@ Ticket = Callable[[Result], None]
 
 
 class Status(Enum):
-    """Whether the groups of a partition can be asked."""
+    """Whether the state of a partition can be asked."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -67,26 +68,21 @@ class Status(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class OffsetsPartition:
-    """The state and the log of one offsets partition. `problem` is why it failed.
-
-    `ignored` are the offsets of records that the operator goes on without if they cannot be read.
-    """
+class CoordinatedPartition(ABC):
+    """One partition of a coordinator's topic: its log, and whether its state is loaded. `problem` is why it failed."""
 
     partition: Partition
-    settings: GroupSettings
-    ignored: frozenset[int] = frozenset()
-    shard: Shard = field(init=False)
-    status: Status = Status.LOADING
-    problem: str = ""
-    is_failed_for_now: bool = False
+    status: Status = field(default=Status.LOADING, init=False)
+    problem: str = field(default="", init=False)
+    is_failed_for_now: bool = field(default=False, init=False)
     """Whether it failed because its disk does."""
-    skipped: int = 0
-    gathered: list[tuple[CommitOffsets, Ticket]] = field(default_factory=list)
-    """Commits of this batch of input that are not decided yet."""
 
     def __post_init__(self) -> None:
-        self.shard = Shard(self.settings)
+        self.forget()
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Begin with an empty state."""
 
     @property
     def error(self) -> ErrorCode:
@@ -95,24 +91,75 @@ class OffsetsPartition:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR if self.status is Status.FAILED else ErrorCode.NONE
 
+    def loaded(self) -> None:
+        """Serve what was loaded."""
+        self.status, self.problem, self.is_failed_for_now = Status.ACTIVE, "", False
+
+    def fail(self, problem: str, *, is_for_now: bool = False) -> None:
+        """Serve nothing from this partition, for now or until the broker starts again."""
+        self.status, self.is_failed_for_now = Status.FAILED, is_for_now
+        self.forget()
+        if problem != self.problem:
+            self.problem = problem
+            end = "; it is loaded again once the disk works" if is_for_now else ""
+            log.error("%s cannot be served: %s%s", self.partition.directory, problem, end)
+
+    def batches(self, progress: Progress | None = None) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Yield the batches of the log from its start. Raises CorruptBatch, StorageError, KafkaError."""
+        source = self.partition.log
+        source.require_sound()
+        offset = source.log_start_offset
+        while offset < source.log_end_offset:
+            start = offset
+            for view in source.read(offset, LOAD_BYTES, up_to=source.log_end_offset):
+                try:
+                    for header, batch in iter_batches(view):
+                        yield header, batch
+                        offset = header[0] + header[6] + 1
+                except CorruptBatch as error:
+                    raise CorruptBatch(f"batch at offset {offset}: {error}") from error
+            if offset == start:
+                break  # a cleaner, perhaps of another broker, left nothing of the last records
+            if progress is not None:
+                progress.reached(self.partition.directory, offset, source.log_end_offset)
+
+
+@dataclass(slots=True, eq=False)
+class OffsetsPartition(CoordinatedPartition):
+    """The state and the log of one offsets partition.
+
+    `ignored` are the offsets of records that the operator goes on without if they cannot be read.
+    """
+
+    settings: GroupSettings
+    ignored: frozenset[int] = frozenset()
+    shard: Shard = field(init=False)
+    skipped: int = 0
+    gathered: list[tuple[CommitOffsets, Ticket]] = field(default_factory=list)
+    """Commits of this batch of input that are not decided yet."""
+
+    def forget(self) -> None:
+        """Begin without groups."""
+        self.shard = Shard(self.settings)
+
     def load(self, progress: Progress) -> Iterator[Command]:
         """Fold the log, then yield a `Loaded` for each group. What cannot be read fails the partition, not the node."""
         self.status = Status.LOADING
-        self.shard = Shard(self.settings)
+        self.forget()
         replay = Replay(self.ignored)
         try:
             self._fold(replay, progress)
         except CorruptOffsetsRecord as error:
             place = f"{self.partition.index}@{error.offset}"
-            self.fail(f"{error}; {_RESTORE}, or go on without it by kohort.offsets.load.ignore={place}")
+            self.fail(f"{error}; {RESTORE}, or go on without it by kohort.offsets.load.ignore={place}")
             return
         except CorruptBatch as error:
-            self.fail(f"{error}; {_RESTORE}, or move the folder away: its groups then begin without offsets")
+            self.fail(f"{error}; {RESTORE}, or move the folder away: its groups then begin without offsets")
             return
         except (StorageError, KafkaError) as error:
             self.fail(str(error), is_for_now=isinstance(error, StorageError) and error.is_passing)
             return
-        self.status, self.problem, self.is_failed_for_now = Status.ACTIVE, "", False
+        self.loaded()
         self.skipped = replay.skipped.total()
         if self.skipped:
             types = ", ".join(f"{count} of type {kind}" for kind, count in sorted(replay.skipped.items()))
@@ -126,33 +173,14 @@ class OffsetsPartition:
         for group_id in sorted(self.shard.groups):
             yield Loaded(group_id)
 
-    def fail(self, problem: str, *, is_for_now: bool = False) -> None:
-        """Serve nothing from this partition, for now or until the broker starts again."""
-        self.status, self.is_failed_for_now = Status.FAILED, is_for_now
-        self.shard = Shard(self.settings)
-        if problem != self.problem:
-            self.problem = problem
-            end = "; it is loaded again once the disk works" if is_for_now else ""
-            log.error("%s cannot be served: %s%s", self.partition.directory, problem, end)
-
     def _fold(self, replay: Replay, progress: Progress) -> None:
-        source = self.partition.log
-        source.require_sound()
-        offset = source.log_start_offset
         # What the operator gives up must not have taken the place of what was there before it.
         take = partial(self._apply_all, replay) if self.ignored else replay.take
-        while offset < source.log_end_offset:
-            start = offset
-            for view in source.read(offset, LOAD_BYTES, up_to=source.log_end_offset):
-                try:
-                    for header, batch in iter_batches(view):
-                        take(header, batch)
-                        offset = header[0] + header[6] + 1
-                except CorruptBatch as error:
-                    raise CorruptBatch(f"batch at offset {offset}: {error}") from error
-            if offset == start:
-                break  # another broker's cleaner left nothing of the last records
-            progress.reached(self.partition.directory, offset, source.log_end_offset)
+        for header, batch in self.batches(progress):
+            try:
+                take(header, batch)
+            except CorruptBatch as error:
+                raise CorruptBatch(f"batch at offset {header.base_offset}: {error}") from error
         self._apply(replay, replay.events())
         self._apply(replay, replay.pending())
 
