@@ -24,6 +24,7 @@ from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.model.setting import LONG, OBJECT, STRING, check_fields, setting
 from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.membership.group_progress import GroupProgress
@@ -100,31 +101,29 @@ class StreamConfig:
     column `value` is decoded. The subject of a single topic is `TOPIC-value`.
     """
 
-    max_rows_per_round: int = 100_000
-    """How many offsets a round has at most."""
-    rows_on_driver: int = 50_000
-    """Rounds of up to this many offsets are decoded by the application, which is faster than the tasks of a job."""
-    bytes_on_driver: int = 64 << 20
-    """Bytes of decoded rows at which a round read by the application ends early."""
-    listener: RebalanceListener | None = None
-    """Its callbacks run in another thread, after a running round has been committed."""
-    finished: Callable[[Round, bool], object] | None = None
-    """Called with each round and whether it is committed; else its next owner reads its rows again."""
-    include_headers: bool = False
-    """Whether rows have the column `headers`."""
-    report: str | Path | None = None
-    """An HTML file that `close` writes (`write_report`)."""
+    # fmt: off
+    max_rows_per_round: int = setting(100_000, "How many offsets a round has at most.", 1, kind=LONG)
+    rows_on_driver: int = setting(50_000, "Rounds of up to this many offsets are decoded by the application, which is "
+        "faster than the tasks of a job.", 0, kind=LONG)
+    bytes_on_driver: int = setting(64 << 20, "Bytes of decoded rows at which a round that the application reads ends "
+        "early.", 0, kind=LONG)
+    listener: RebalanceListener | None = setting(None, "Its callbacks run in another thread, after a running round has "
+        "been committed.", kind=OBJECT)
+    finished: Callable[[Round, bool], object] | None = setting(None, "Called with each round and whether it is "
+        "committed; else its next owner reads its rows again.", kind=OBJECT)
+    include_headers: bool = setting(False, "Whether rows have the column `headers`.")
+    report: str | Path | None = setting(None, "An HTML file that `close` writes (`write_report`).", kind=OBJECT)
     registry: str | Mapping[str, str] | None = None
     subject: str | None = None
     version: int | str = "latest"
     schema: str | StructType | None = None
     value_format: Format | None = None
-    dead_letter_topic: str | None = None
-    """Where bad records go; without it they have null as `value` and the reason in the column `error`."""
+    dead_letter_topic: str | None = setting(None, "Where bad records go; without it they have null as `value` and the "
+        "reason in the column `error`.", kind=STRING)
+    # fmt: on
 
     def __post_init__(self) -> None:
-        if self.max_rows_per_round < 1:
-            raise ValueError(f"max_rows_per_round is {self.max_rows_per_round}: a round reads at least one row")
+        check_fields(self)
         if self.registry is None and self.schema is None and (self.dead_letter_topic or self.subject):
             raise ValueError("dead_letter_topic and subject are for values that are decoded: give registry or schema")
 

@@ -12,10 +12,10 @@ from kohort.extras import install_command
 
 try:
     import psycopg
-    from psycopg import Error as DatabaseError
-    from psycopg import OperationalError as ConnectionLost
     from psycopg import sql
-    from psycopg.errors import UndefinedTable
+
+    DatabaseError, ConnectionLost = psycopg.Error, psycopg.OperationalError
+    UndefinedTable = psycopg.errors.UndefinedTable
 except ImportError:
     psycopg = None
     DatabaseError = ConnectionLost = UndefinedTable = OSError
