@@ -33,7 +33,7 @@ from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.membership.starting_offsets import OffsetStore
 from kohort.spark.options.value_options import default_subject
-from kohort.spark.report.history import HistoryListener, StreamHistory
+from kohort.spark.report import HistoryListener, StreamHistory, stream_report
 from kohort.spark.rows.read_rows import range_reader
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
 from kohort.spark.running_session import is_stopped
@@ -273,8 +273,6 @@ class GroupStream:
 
         Other threads may call it. Raises OSError.
         """
-        from kohort.spark.report.stream_report import stream_report
-
         text = stream_report(self.progress, self._history)
         unfinished = Path(f"{path}.unfinished")
         try:

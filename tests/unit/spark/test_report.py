@@ -13,8 +13,7 @@ from kohort.client.rebalance_listener import Callbacks
 from kohort.drawing.ownership_drawing import RateColumns, ValueLine
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.group_progress import GroupProgress
-from kohort.spark.report.history import SAMPLES, HistoryListener, StreamHistory
-from kohort.spark.report.stream_report import drawing_of, stream_report
+from kohort.spark.report import SAMPLES, HistoryListener, StreamHistory, drawing_of, stream_report
 
 PROGRESS = GroupProgress("delays & <b>", "member-1", 4, 2, 30, 20, 3, 7)
 
