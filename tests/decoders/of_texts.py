@@ -17,10 +17,10 @@ from kohort.broker.json_web_tokens import JsonWebKeys
 from kohort.cli.acls import operations, principal
 from kohort.cli.group_state.group_events import parsed
 from kohort.cli.terminal.record_lines import NotARecord, json_line
-from kohort.gateway.core.policies import PolicyError
 from kohort.gateway.gateway_settings import read_settings
-from kohort.gateway.instance_links import LinkRefused, _read_greeting
-from kohort.gateway.order_topic import UnreadableOrder, read_order
+from kohort.gateway.policies.policies import PolicyError
+from kohort.gateway.server.instance_links import LinkRefused, _read_greeting
+from kohort.gateway.server.order_topic import UnreadableOrder, read_order
 from kohort.model.errors import KafkaError
 from kohort.model.setting import SettingsError
 from kohort.net.sasl import Sasl, authenticate

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.properties.random_messages import message_versions, random_message
 
-from kohort.gateway.core.instance_messages import decode_message, encode_message
+from kohort.gateway.peers.instance_messages import decode_message, encode_message
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription

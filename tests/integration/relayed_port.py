@@ -9,10 +9,10 @@ from collections.abc import Callable, Coroutine
 from struct import pack
 from typing import Any
 
-from kohort.gateway.core.relay import Exchange, Relay, RequestHead, Sink
-from kohort.gateway.node_port import NodePort, Upstream
-from kohort.gateway.socket_splice import SocketSplices
-from kohort.gateway.traffic_counters import TrafficCounters
+from kohort.gateway.relay.relay import Exchange, Relay, RequestHead, Sink
+from kohort.gateway.server.node_port import NodePort, Upstream
+from kohort.gateway.server.socket_splice import SocketSplices
+from kohort.gateway.server.traffic_counters import TrafficCounters
 from kohort.net.server import Clock
 from kohort.wire.codec import Buffer
 

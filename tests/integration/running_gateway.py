@@ -8,9 +8,9 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-from kohort.gateway.gateway_server import GatewayServer
 from kohort.gateway.gateway_settings import GatewaySettings, Mode
-from kohort.gateway.node_port import NodePort
+from kohort.gateway.server.gateway_server import GatewayServer
+from kohort.gateway.server.node_port import NodePort
 from kohort.net.event_loop import new_event_loop
 
 

@@ -14,8 +14,8 @@ from tests.integration.running_gateway import RunningGateway
 from kohort import Admin, Consumer, TopicPartition
 from kohort.assign import Assignor, CooperativeStickyAssignor, GroupSpec, RangeAssignor, StickyAssignor
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.gateway.gateway_server import GatewayServer
 from kohort.gateway.gateway_settings import AssignorRow
+from kohort.gateway.server.gateway_server import GatewayServer
 from kohort.model.setting import SettingsError
 
 GROUP, PARTITIONS = "billing", 4

@@ -15,8 +15,8 @@ from struct import pack
 import pytest
 from tests.integration.relayed_port import Run, Shared, answer, request
 
-from kohort.gateway.node_port import NodePort, Upstream
-from kohort.gateway.socket_splice import WORTH_BYTES
+from kohort.gateway.server.node_port import NodePort, Upstream
+from kohort.gateway.server.socket_splice import WORTH_BYTES
 
 BIG = 20 * WORTH_BYTES
 

@@ -15,8 +15,8 @@ from tests.integration.gateway_cluster import gateway_cluster
 from kohort import CooperativeStickyAssignor, RangeAssignor
 from kohort.cli.group_state.group_events import GroupFilter, filed_events, stored_events
 from kohort.client import Admin, Consumer
-from kohort.gateway.gateway_server import GatewayServer
 from kohort.gateway.gateway_settings import GatewaySettings, Mode
+from kohort.gateway.server.gateway_server import GatewayServer
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.explain_text import Names, title
 from kohort.group.explain.rebalance_report import EventFields

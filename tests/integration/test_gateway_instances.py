@@ -17,9 +17,9 @@ from tests.integration.running_gateway import RunningGateway, free_port
 from kohort import RangeAssignor
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Consumer
-from kohort.gateway import instance_links
-from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
 from kohort.gateway.gateway_settings import GatewaySettings, Mode
+from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
+from kohort.gateway.server import instance_links
 from kohort.model.setting import SettingsError
 
 PARKING = PolicyTable((Policy(groups="*", treatment=Treatment.PARK),))

@@ -12,10 +12,10 @@ from tests.integration.running_gateway import RunningGateway, free_port
 from kohort import Admin, Consumer, CooperativeStickyAssignor, Producer, RangeAssignor, TopicPartition
 from kohort.assign import Assignor
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.gateway import load_assignors
-from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
 from kohort.gateway.gateway_settings import AssignorRow
-from kohort.gateway.load_assignors import LagMeasure, RateMeasure, overloaded
+from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
+from kohort.gateway.server import load_assignors
+from kohort.gateway.server.load_assignors import LagMeasure, RateMeasure, overloaded
 from kohort.model.assignment import Partitions
 
 PARKING = PolicyTable((Policy(groups="*", treatment=Treatment.PARK),))

@@ -15,8 +15,8 @@ from tests.integration.running_gateway import RunningGateway, free_port
 
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Sasl
-from kohort.gateway.cluster_topology import TopologyError
-from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
+from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
+from kohort.gateway.server.cluster_topology import TopologyError
 from kohort.net.blocking_connection import BlockingConnection
 from kohort.wire.frames import encode_request
 from kohort.wire.messages import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest

@@ -16,12 +16,12 @@ import pytest
 from tests.integration.gateway_cluster import GatewayCluster, free_port, gateway_cluster
 
 from kohort.client import Admin, Consumer, Producer
-from kohort.gateway.cluster_topology import TopologyError
-from kohort.gateway.core.policies import EVERYTHING_PARKED
-from kohort.gateway.gateway_server import GatewayServer, ListenFailed
 from kohort.gateway.gateway_settings import GatewaySettings, Mode
 from kohort.gateway.measure import Kind, MeasureFailed, MeasurePlan, measure
-from kohort.gateway.node_port import NodePort, Upstream
+from kohort.gateway.policies.policies import EVERYTHING_PARKED
+from kohort.gateway.server.cluster_topology import TopologyError
+from kohort.gateway.server.gateway_server import GatewayServer, ListenFailed
+from kohort.gateway.server.node_port import NodePort, Upstream
 from kohort.model.errors import KafkaError
 from kohort.net.connection import Connection
 from kohort.wire.frames import encode_request

@@ -11,8 +11,8 @@ from struct import unpack
 import pytest
 from tests.integration.relayed_port import Run, Shared, answer, request
 
-from kohort.gateway.node_port import NodePort, Upstream
-from kohort.gateway.socket_splice import MOST, WORTH_BYTES, SocketSplices
+from kohort.gateway.server.node_port import NodePort, Upstream
+from kohort.gateway.server.socket_splice import MOST, WORTH_BYTES, SocketSplices
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "splice"), reason="only Linux moves bytes between sockets")
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from interop import jars
-from kohort.gateway.core.rewriting.broker_addresses import address_walker
-from kohort.gateway.core.rewriting.offered_apis import PASSED_VERSIONS
+from kohort.gateway.rewriting.broker_addresses import address_walker
+from kohort.gateway.rewriting.offered_apis import PASSED_VERSIONS
 from kohort.node.apis.routes import served
 from kohort.node.configuration.broker_settings import NEWEST_VERSIONS
 from kohort.wire.apis import VERSIONS, Api, request_class

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.unit.gateway.core.edge.test_edge import GROUP, Member, gateway
+from tests.unit.gateway.assigning.test_edge import GROUP, Member, gateway
 
 from kohort.assign.server.adapter import assign_by_name
 from kohort.assign.server.uniform import UniformAssignor
 from kohort.assign.spec import GroupSpec, TopicSpec
 from kohort.assign.user_data import encode_generation, encode_sticky
-from kohort.gateway.core.edge.assignor_runner import Done, Intended
-from kohort.gateway.core.edge.edge import Result
+from kohort.gateway.assigning.assignor_runner import Done, Intended
+from kohort.gateway.assigning.edge import Result
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.properties.random_messages import any_number, random_message
-from tests.unit.gateway.core.test_relay import pieces_of
+from tests.unit.gateway.relay.test_relay import pieces_of
 from tests.unit.wire.responses import encode_response
 
-from kohort.gateway.core.gateway import Gateway
-from kohort.gateway.core.policies import EVERYTHING_PARKED, OBSERVED
-from kohort.gateway.core.relay import Relay
-from kohort.gateway.core.rewriting.rewriting_relay import RewritingRelay
+from kohort.gateway.gateway import Gateway
+from kohort.gateway.policies.policies import EVERYTHING_PARKED, OBSERVED
+from kohort.gateway.relay.relay import Relay
+from kohort.gateway.rewriting.rewriting_relay import RewritingRelay
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.wire.apis import VERSIONS, Api, request_class, response_class
 from kohort.wire.frames import encode_request

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.properties.test_gateway_garbage import Client, changed
 
-from kohort.gateway.core.gateway import Gateway
-from kohort.gateway.core.instance_messages import decode_message, encode_message
-from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
+from kohort.gateway.gateway import Gateway
+from kohort.gateway.peers.instance_messages import decode_message, encode_message
+from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.wire.primitives import MalformedMessage
 

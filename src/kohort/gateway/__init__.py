@@ -1,4 +1,4 @@
-"""A proxy in front of Apache Kafka's group coordinators: heartbeats that wait for news, and causes of rebalances.
+"""A proxy in front of Apache Kafka's group coordinators: heartbeats that are parked, and causes of rebalances.
 
-`core` is the proxy without sockets; the modules beside it connect it to the network and to the cluster.
+`gateway.Gateway` is the proxy without sockets; `server` connects it to the network and to the cluster.
 """

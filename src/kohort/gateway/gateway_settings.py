@@ -13,11 +13,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypedDict
 
-from kohort.gateway.core.edge.edge import ASSIGNOR_MS
-from kohort.gateway.core.fallbacks import FALLBACK_MS
-from kohort.gateway.core.policies import PolicyError, PolicyTable, read_policies
-from kohort.gateway.core.read_budget import MAX_REQUEST_BYTES
-from kohort.gateway.core.rewriting.node_addresses import NODE_ID_MARK
+from kohort.gateway.assigning.edge import ASSIGNOR_MS
+from kohort.gateway.policies.fallbacks import FALLBACK_MS
+from kohort.gateway.policies.policies import PolicyError, PolicyTable, read_policies
+from kohort.gateway.relay.read_budget import MAX_REQUEST_BYTES
+from kohort.gateway.rewriting.node_addresses import NODE_ID_MARK
 from kohort.model.setting import (
     ADDRESS,
     INT,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kohort.client.cluster.metadata import PartitionView, TopicView
-from kohort.gateway.cluster_topology import OFFSETS_TOPIC, ClusterFacts, Endpoint, NodeListeners, matching
 from kohort.gateway.gateway_settings import check_advertised
 from kohort.gateway.measure import PREFIX
+from kohort.gateway.server.cluster_topology import OFFSETS_TOPIC, ClusterFacts, Endpoint, NodeListeners, matching
 from kohort.model.setting import SettingsError
 
 LISTENER = "GATEWAY"

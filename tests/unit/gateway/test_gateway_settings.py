@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kohort.gateway.core.policies import Treatment
 from kohort.gateway.gateway_settings import AssignorRow, GatewaySettings, ListenerTls, Mode, read_settings_file
+from kohort.gateway.policies.policies import Treatment
 from kohort.model.setting import SettingsError
 
 LEAST: dict[str, Any] = {

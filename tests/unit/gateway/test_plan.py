@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.gateway.test_cluster_topology import facts, node, topic, usual
+from tests.unit.gateway.server.test_cluster_topology import facts, node, topic, usual
 
-from kohort.gateway.cluster_topology import OFFSETS_TOPIC, ClusterFacts
 from kohort.gateway.plan import Plan, PlanError, Wishes, coordinators_plan, listener_plan, rewrite_plan
+from kohort.gateway.server.cluster_topology import OFFSETS_TOPIC, ClusterFacts
 
 WISHES = Wishes("gateway.example")
 INTERNAL = "INTERNAL://:9092,CLIENTS://:9093"

@@ -53,8 +53,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     """Print the plan, and return the exit status."""
-    from kohort.gateway.cluster_topology import TopologyError
     from kohort.gateway.plan import PlanError
+    from kohort.gateway.server.cluster_topology import TopologyError
 
     try:
         plan = await _plan(args, admin)
@@ -72,8 +72,8 @@ async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
 
 
 async def _plan(args: argparse.Namespace, admin: Admin) -> Plan:
-    from kohort.gateway.cluster_topology import cluster_facts
     from kohort.gateway.plan import Wishes, coordinators_plan, listener_plan, rewrite_plan
+    from kohort.gateway.server.cluster_topology import cluster_facts
 
     host, _, port = args.advertised.rpartition(":")
     if host.count(":") or not port.isdecimal():

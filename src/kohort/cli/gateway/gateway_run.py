@@ -17,8 +17,8 @@ from kohort.cli.gateway import gateway_measure, gateway_plan
 from kohort.cli.terminal.options import add_cluster, add_json, number, verb
 
 if TYPE_CHECKING:
-    from kohort.gateway.gateway_server import GatewayServer
     from kohort.gateway.gateway_settings import GatewaySettings
+    from kohort.gateway.server.gateway_server import GatewayServer
 
 _EXAMPLES = """
 kohort gateway --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example
@@ -148,9 +148,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the gateway until it is stopped, and return the exit status."""
     from kohort.broker.descriptors import raise_limit
     from kohort.cli.cluster import sentence_of
-    from kohort.gateway.cluster_topology import TopologyError
-    from kohort.gateway.core.policies import PolicyError
-    from kohort.gateway.gateway_server import ListenFailed
+    from kohort.gateway.policies.policies import PolicyError
+    from kohort.gateway.server.cluster_topology import TopologyError
+    from kohort.gateway.server.gateway_server import ListenFailed
     from kohort.model.errors import KafkaError
     from kohort.model.setting import SettingsError
     from kohort.net.event_loop import run as run_loop
@@ -176,8 +176,8 @@ def run(args: argparse.Namespace) -> int:
 
 def settings_from(args: argparse.Namespace) -> GatewaySettings:
     """Return the settings of a command line and of the file that it names. Raises SettingsError, PolicyError."""
-    from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
     from kohort.gateway.gateway_settings import GatewaySettings, read_settings, read_settings_file
+    from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
     from kohort.model.setting import SettingsError
 
     settings: dict[str, Any] = read_settings_file(args.config) if args.config is not None else {}
@@ -208,7 +208,7 @@ async def _serve(settings: GatewaySettings, args: argparse.Namespace) -> None:
     import asyncio
 
     from kohort.cli.terminal.interruption import first_signal
-    from kohort.gateway.gateway_server import GatewayServer
+    from kohort.gateway.server.gateway_server import GatewayServer
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kohort.client import Admin
     from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
-    from kohort.gateway.order_topic import KnownOrders, Order
+    from kohort.gateway.server.order_topic import KnownOrders, Order
 
 TIMEOUT_MS = 30_000
 CONSUMER = "consumer"
@@ -72,7 +72,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 async def drain(args: argparse.Namespace, admin: Admin) -> None:
     """Drain a member or a host, and wait until it owns nothing."""
-    from kohort.gateway.order_topic import Order, OrderKind
+    from kohort.gateway.server.order_topic import Order, OrderKind
 
     group = await _classic(admin, args.group)
     matching = [member for member in group.members if args.name in names_of(member)]
@@ -107,7 +107,7 @@ async def drain(args: argparse.Namespace, admin: Admin) -> None:
 
 async def undrain(args: argparse.Namespace, admin: Admin) -> None:
     """End drains, and wait until the group rebalances."""
-    from kohort.gateway.order_topic import Order, OrderKind
+    from kohort.gateway.server.order_topic import Order, OrderKind
 
     if bool(args.name) == args.all:
         raise CommandFailed("name a member or a host, or give --all", USAGE)
@@ -127,7 +127,7 @@ async def undrain(args: argparse.Namespace, admin: Admin) -> None:
 
 async def rebalance(args: argparse.Namespace, admin: Admin) -> None:
     """Have a group rebalance, and wait until it does."""
-    from kohort.gateway.order_topic import Order, OrderKind
+    from kohort.gateway.server.order_topic import Order, OrderKind
 
     await _classic(admin, args.group)
     order = Order(OrderKind.REBALANCE, args.group, reason=args.reason, at_ms=now_ms())
@@ -151,7 +151,7 @@ async def drained_members(args: argparse.Namespace, group: GroupDescription, top
 async def _orders(args: argparse.Namespace, topics: Collection[str]) -> KnownOrders | None:
     if "__kohort_group_orders" not in topics:
         return None
-    from kohort.gateway.order_topic import read_orders
+    from kohort.gateway.server.order_topic import read_orders
 
     return await read_orders(args.bootstrap_server, args.security)
 
@@ -182,7 +182,14 @@ async def _owned(admin: Admin, group_id: str, members: set[str]) -> bool:
 async def _carried_out(args: argparse.Namespace, admin: Admin, orders: list[Order], deadline_s: float) -> None:
     """Write orders of one group, and wait until a gateway has carried out the last one. Raises CommandFailed."""
     from kohort.client import Producer
-    from kohort.gateway.order_topic import ORDER_TOPIC, ORDERS, OrderKind, make_order_topic, order_consumer, orders_in
+    from kohort.gateway.server.order_topic import (
+        ORDER_TOPIC,
+        ORDERS,
+        OrderKind,
+        make_order_topic,
+        order_consumer,
+        orders_in,
+    )
 
     try:
         await make_order_topic(admin)

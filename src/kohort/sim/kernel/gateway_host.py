@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kohort.gateway.core.edge.assignor_runner import AssignorRunner
-from kohort.gateway.core.gateway import Gateway
-from kohort.gateway.core.policies import Policy, PolicyTable, Treatment
-from kohort.gateway.core.relay import Relay
+from kohort.gateway.assigning.assignor_runner import AssignorRunner
+from kohort.gateway.gateway import Gateway
+from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
+from kohort.gateway.relay.relay import Relay
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import Event
 from kohort.group.shard import Shard

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
-from kohort.gateway.core.gateway import Gateway
-from kohort.gateway.core.instance_messages import MOST_MESSAGE_BYTES
+from kohort.gateway.gateway import Gateway
+from kohort.gateway.peers.instance_messages import MOST_MESSAGE_BYTES
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import End, Network
 from kohort.wire.frames import FrameSplitter

@@ -19,7 +19,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.gateway.core.gateway import Gateway
+    from kohort.gateway.gateway import Gateway
     from kohort.node.groups.offsets_partition import OffsetsPartition
     from kohort.node.node import Node
     from kohort.sim.kernel.scheduler import Scheduler

@@ -8,8 +8,8 @@ from random import Random
 from kohort.assign.server.adapter import assign_by_name
 from kohort.assign.server.catalog import server_assignors
 from kohort.assign.spec import GroupSpec, TopicSpec
-from kohort.gateway.core.edge.assignor_runner import Done, Intended
-from kohort.gateway.core.edge.edge import ASSIGNOR_MS
+from kohort.gateway.assigning.assignor_runner import Done, Intended
+from kohort.gateway.assigning.edge import ASSIGNOR_MS
 from kohort.sim.kernel.host import Host
 
 DELAYS_US = (0, 0, 0, 30_000, 400_000, 1_000 * ASSIGNOR_MS, 2_000 * ASSIGNOR_MS)

@@ -1,0 +1,288 @@
+"""The edge of classic groups: assignors and orders of an operator, carried out on the traffic of leaders.
+
+The laws. A leader's own assignments pass unless all of them are replaced by valid ones: an assignor that fails, is
+late, or breaks a rule changes nothing. A SyncGroup waits for an assignor, and for nothing else, for a limited time; a
+request behind it ends the wait. No round begins here: the answer to the leader's heartbeat has it join again.
+
+Orders come by `drain` and `rebalance`, which every instance of the gateway gets; the one that the leader's requests
+come through carries them out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from kohort.gateway.assigning.assignments import (
+    COOPERATIVE_STICKY,
+    PROTOCOLS,
+    LeftAsItIs,
+    by_assignor,
+    members_of,
+    own_assignments,
+    settled,
+    without_drained,
+    written,
+)
+from kohort.gateway.assigning.assignor_runner import AssignorRunner, Intended, NoAssignors
+from kohort.gateway.assigning.led_rounds import LedRound, LedRounds
+from kohort.gateway.assigning.orders import Orders, begins_round
+from kohort.gateway.observing.observed_groups import ObservedGroups
+from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
+from kohort.gateway.relay.relay import Exchange
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
+from kohort.group.commands import Heartbeat, Join, Sync
+from kohort.group.results import JoinResult
+from kohort.model.assignment import Partitions
+from kohort.model.cause import MAX_REASON_LENGTH, first_few
+from kohort.model.printable import printable
+from kohort.node.timers import Timers
+from kohort.wire.codec import decode, encode
+from kohort.wire.frames import decode_request_header
+from kohort.wire.messages import SyncGroupRequest
+from kohort.wire.primitives import MalformedMessage
+
+log = logging.getLogger("kohort.gateway")
+
+ASSIGNOR_MS = 1_000
+"""How long an assignor may take."""
+
+MOST_LOGGED = 1_000
+"""Of how many groups the last failure is remembered, so that it is logged once."""
+
+
+class Result(StrEnum):
+    """What became of a leader's assignments."""
+
+    REPLACED = "replaced"
+    REFUSED = "refused"
+    """They are not touched: user data, a foreign protocol, SkipAssignment."""
+    FAILED = "failed"
+    """The assignor failed, was late, or returned what is not valid."""
+
+
+@dataclass(slots=True)
+class EdgeCounters:
+    """How often leaders' assignments were replaced or not, and how long assignors took."""
+
+    results: Counter[Result] = field(default_factory=Counter)
+    assignor_ms: int = 0
+    rounds_ordered: int = 0
+    """Heartbeats answered with REBALANCE_IN_PROGRESS by order."""
+
+
+Passes = Callable[[Sync, str, int], None]
+"""Takes a command as it passes, for `kohort explain` what was done with its assignments, and the time."""
+
+
+class HeldAssignments:
+    """A leader's SyncGroup that waits for an assignor. `passes` is called, once, when the wait is over."""
+
+    def __init__(self, edge: Edge, exchange: Exchange, command: Sync, passes: Passes) -> None:
+        self._edge = edge
+        self.exchange = exchange
+        self.command = command
+        self._passes = passes
+        self.is_over = False
+
+    def end(self, now_ms: int) -> None:
+        """Pass the leader's own assignments: another request has come, or the time is up."""
+        self._edge.gave_up(self, now_ms)
+
+    def drop(self) -> None:
+        """The connection has ended."""
+        self.is_over = True
+        self._edge.timers.disarm(self)
+
+    def passed(self, remark: str, now_ms: int) -> None:
+        """It is decided what passes."""
+        self.drop()
+        self._passes(self.command, remark, now_ms)
+
+
+class Edge:
+    """Assignors and orders of one gateway. `assignor_ms` is how long an assignor may take."""
+
+    def __init__(
+        self,
+        groups: ObservedGroups,
+        timers: Timers,
+        runner: AssignorRunner | None = None,
+        assignor_ms: int = ASSIGNOR_MS,
+        interrupted: Callable[[str, int], None] = lambda _group_id, _now_ms: None,
+    ) -> None:
+        self.timers = timers
+        self.orders = Orders()
+        self.counters = EdgeCounters()
+        self._groups = groups
+        self._runner: AssignorRunner = runner or NoAssignors()
+        self._assignor_ms = assignor_ms
+        self._interrupted = interrupted
+        """Called with a group of which a held heartbeat may now be answered."""
+        self._rounds = LedRounds()
+        self._logged: OrderedDict[str, str] = OrderedDict()
+        """By group, the last failure."""
+
+    # Orders
+
+    def drain(self, group_id: str, names: Iterable[str]) -> None:
+        """Let the members with these names keep their places and get nothing, from the group's next round on.
+
+        A name is a member id, a `group.instance.id` or the address of a host. The names replace those given before;
+        without any, no member is drained. `rebalance` begins the round.
+        """
+        self.orders.drain(group_id, names)
+
+    def rebalance(self, group_id: str, reason: str, now_ms: int) -> None:
+        """Have a classic group begin a round: its leader's next heartbeat, or the one that is held, is answered so.
+
+        The order lapses when a round begins for another reason, and after five minutes.
+        """
+        self.orders.order_round(group_id, reason, now_ms)
+        self._interrupted(group_id, now_ms)
+
+    def interrupts(self, command: Heartbeat, now_ms: int) -> bool:
+        """Whether a heartbeat that the coordinator answers without an error is answered REBALANCE_IN_PROGRESS."""
+        ordered = self.orders.ordered(command.group_id, now_ms)
+        return ordered is not None and begins_round(self._groups.group(command.group_id), command.member_id)
+
+    def reason_of(self, command: Join, now_ms: int) -> str:
+        """Return why a member joins: for the reason of the ordered round, or for the one that it gives."""
+        ordered = self.orders.ordered(command.group_id, now_ms)
+        if ordered is None or not begins_round(self._groups.group(command.group_id), command.member_id):
+            return command.reason
+        return ordered.reason[:MAX_REASON_LENGTH]
+
+    def round_began(self, group_id: str) -> None:
+        """A round gathers the members of a group."""
+        self.orders.round_began(group_id)
+
+    # Assignments
+
+    def join_answered(self, group_id: str, result: JoinResult) -> None:
+        """A JoinGroup is answered; a leader's names the members that it assigns to."""
+        if result.error or result.leader != result.member_id:
+            return
+        if self._runner.assignor_of(group_id) is None and group_id not in self.orders.drained_names:
+            return
+        if result.skip_assignment:
+            self._left(group_id, Result.REFUSED, "its leader came back and keeps the assignment (KIP-814)")
+        else:
+            self._rounds.begin(group_id, result)
+
+    def handed_in(self, exchange: Exchange, command: Sync, now_ms: int, passes: Passes) -> HeldAssignments | None:
+        """Take a leader's SyncGroup; None where it passes as it is.
+
+        `passes` is called, perhaps at once, when the exchange's frame is decided.
+        """
+        group_id = command.group_id
+        drained = self.orders.drained(self._groups.group(group_id))
+        assignor = self._runner.assignor_of(group_id)
+        if not command.assignments or (assignor is None and not drained):
+            return None
+        held = HeldAssignments(self, exchange, command, passes)
+        try:
+            led = self._led_round(command)
+            protocol = led.protocol_name or ""
+            spec = members_of(protocol, led.members, self._seen(group_id))
+            own = own_assignments(spec, command.assignments)
+        except LeftAsItIs as why:
+            self._left(group_id, Result.REFUSED, str(why))
+            return None
+        drained &= spec.members.keys()  # the coordinator's answer to the leader decides who is in the round
+        if assignor is None and not drained:
+            return None
+        without = f"without {first_few(sorted(drained))}, drained" if drained else ""
+        if assignor is None and protocol != COOPERATIVE_STICKY:
+            try:
+                self._replace(held, without_drained(spec, drained, own), without, now_ms)
+            except LeftAsItIs as why:
+                self._failed(held, str(why), now_ms)
+            return held
+
+        def done(intended: Intended | str, at_ms: int) -> None:
+            if held.is_over:
+                return
+            self.counters.assignor_ms += max(0, at_ms - now_ms)
+            try:
+                if isinstance(intended, str):
+                    raise LeftAsItIs(intended)
+                decided = by_assignor(spec, protocol, drained, own, intended)
+                self._replace(held, decided, f"by {assignor or 'uniform'} at the gateway {without}".rstrip(), at_ms)
+            except LeftAsItIs as why:
+                self._failed(held, str(why), at_ms)
+
+        self.timers.arm(held, now_ms + self._assignor_ms, held.end)
+        topics = frozenset(topic for member in spec.members.values() for topic in member.subscription.topics)
+        self._runner.assign(group_id, settled(spec, protocol, drained), topics, done)
+        return held
+
+    def gave_up(self, held: HeldAssignments, now_ms: int) -> None:
+        """Pass the leader's own assignments."""
+        if not held.is_over:
+            is_late = held not in self.timers
+            why = (
+                f"it took more than {self._assignor_ms} ms" if is_late else "the leader sent another request meanwhile"
+            )
+            self._failed(held, why, now_ms)
+
+    def _led_round(self, command: Sync) -> LedRound:
+        led = self._rounds.take(command.group_id)
+        if led is None or (led.generation, led.leader) != (command.generation, command.member_id):
+            raise LeftAsItIs("its leader's JoinGroup answer did not come through this gateway")
+        if led.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or led.protocol_name not in PROTOCOLS:
+            raise LeftAsItIs(
+                f"its assignor is {led.protocol_name!r} of the type {led.protocol_type!r}, not one of"
+                f" {', '.join(sorted(PROTOCOLS))} of consumers"
+            )
+        return led
+
+    def _seen(self, group_id: str) -> dict[str, bytes]:
+        group = self._groups.group(group_id)
+        return {} if group is None else {name: member.assignment for name, member in group.members.items()}
+
+    def _replace(self, held: HeldAssignments, decided: dict[str, Partitions], remark: str, now_ms: int) -> None:
+        """Pass these assignments in place of the leader's own. Raises LeftAsItIs."""
+        command = held.command
+        changed = replace(command, assignments=written(command.assignments, decided))
+        held.exchange.frame = _with_assignments(held.exchange, changed)
+        held.command = changed
+        self.counters.results[Result.REPLACED] += 1
+        self._logged.pop(command.group_id, None)
+        held.passed(remark, now_ms)
+
+    def _failed(self, held: HeldAssignments, why: str, now_ms: int) -> None:
+        group_id = held.command.group_id
+        why = f"the assignor {self._runner.assignor_of(group_id) or 'uniform'}: {why}"
+        self._left(group_id, Result.FAILED, why)
+        held.passed(f"the leader's own: {why}"[:MAX_REASON_LENGTH], now_ms)
+
+    def _left(self, group_id: str, result: Result, why: str) -> None:
+        self.counters.results[result] += 1
+        if self._logged.get(group_id) != why:
+            self._logged.pop(group_id, None)
+            while len(self._logged) >= MOST_LOGGED:
+                self._logged.popitem(last=False)
+            self._logged[group_id] = why
+            log.warning("group %s keeps its leader's own assignment: %s", printable(group_id), printable(why))
+
+
+def _with_assignments(exchange: Exchange, command: Sync) -> bytes:
+    """Return a SyncGroup's frame with other assignments; all else stays as it is. Raises LeftAsItIs."""
+    body = memoryview(exchange.frame)[LENGTH_BYTES:]
+    version = exchange.head.api_version
+    try:
+        _, position = decode_request_header(body)
+        message, _ = decode(SyncGroupRequest, version, body, position)
+    except MalformedMessage as error:
+        raise LeftAsItIs(f"its leader's SyncGroup cannot be read: {error}") from error
+    if encode(message, version) != body[position:]:
+        raise LeftAsItIs("its leader's SyncGroup has fields that this gateway does not know")
+    message.assignments = [
+        SyncGroupRequest.Assignment(member_id=member_id, assignment=blob) for member_id, blob in command.assignments
+    ]
+    changed = bytes(body[:position]) + encode(message, version)
+    return len(changed).to_bytes(LENGTH_BYTES, "big") + changed

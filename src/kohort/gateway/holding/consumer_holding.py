@@ -1,0 +1,193 @@
+"""Heartbeats with a member epoch, held back until there may be news of their group: KIP-848, KIP-932 and KIP-1071.
+
+The request waits, not its answer: what the coordinator answers must be of now. A heartbeat that says nothing is held
+for as long as `kohort.parking` says, and its sender gets an interval that fits; while it waits the session is not
+renewed, so none waits longer than a small part of the session. It goes on when another member of the group joins,
+leaves, changes what it wants or gives up partitions, and when an answer to any member carries a newer epoch.
+
+A coordinator may compute its target some time after the group's epoch (`group.consumer.assignment.interval.ms`): for a
+while after each change heartbeats are held shortly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from struct import Struct
+
+from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, is_steady
+from kohort.gateway.policies.policies import GroupProtocol
+from kohort.gateway.relay.relay import Exchange
+from kohort.group.results import ConsumerHeartbeatResult
+from kohort.node.timers import Timers
+from kohort.parking.consumer_heartbeats import ConsumerParking
+from kohort.parking.parked_heartbeat import ParkedHeartbeat
+from kohort.wire.codec import Buffer
+from kohort.wire.primitives import read_varint, skip_tags
+
+PARK_MS = 1_000
+"""How long a heartbeat waits, so that a steady member costs one request a second."""
+
+STABLE_PARK_MS = 2_500
+"""The same for a member that has had no news for half a minute: half the interval that Kafka's members have."""
+
+SESSION_MS = 45_000
+"""The session timeout that is assumed: the broker's default."""
+
+RELEASE_MS = 3
+"""How long after a change heartbeats go on: the request that made it must reach the coordinator first."""
+
+SETTLING_MS = 5_000
+"""For how long after a change a group is taken to be settling."""
+
+FORGET_MS = 600_000
+"""After so long without a heartbeat a member is forgotten."""
+
+_INT = Struct(">i")
+
+
+class _Group:
+    """What is known of one group."""
+
+    __slots__ = ("changed_ms", "epoch", "parked", "sent_ms")
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        """The highest epoch of any member."""
+        self.changed_ms = -SETTLING_MS
+        self.parked: dict[str, ParkedHeartbeat[EpochHeartbeat, None]] = {}
+        self.sent_ms: dict[str, int] = {}
+        """By member id, when a heartbeat of it went to the coordinator."""
+
+
+class ConsumerHolding:
+    """The held heartbeats of all groups of one protocol. `news` counts those that go on for news."""
+
+    def __init__(self, protocol: GroupProtocol, timers: Timers, news: Counter[GroupProtocol]) -> None:
+        self._protocol = protocol
+        self._timers = timers
+        self._news = news
+        self._groups: dict[str, _Group] = {}
+        self._parking: ConsumerParking[EpochHeartbeat, None] = ConsumerParking(
+            timers, self._end_wait, PARK_MS, STABLE_PARK_MS, settling_ms=0
+        )
+
+    def __len__(self) -> int:
+        return len(self._parking)
+
+    def hold(
+        self, exchange: Exchange, heartbeat: EpochHeartbeat, now_ms: int
+    ) -> ParkedHeartbeat[EpochHeartbeat, None] | None:
+        """Hold a heartbeat; None where it is to be passed on now."""
+        group = self._groups.get(heartbeat.group_id)
+        if group is None or not is_steady(heartbeat):
+            return None
+        if group.sent_ms.get(heartbeat.member_id, 0) <= group.changed_ms + RELEASE_MS:
+            return None  # it has not asked since
+
+        def pass_on(_: None) -> None:
+            exchange.pass_on()
+
+        parked = self._parking.park(heartbeat, pass_on, SESSION_MS, now_ms)
+        if parked is not None:
+            group.parked[heartbeat.member_id] = parked
+        return parked
+
+    def sent(self, heartbeat: EpochHeartbeat, now_ms: int) -> None:
+        """A heartbeat goes to the coordinator."""
+        self._groups.setdefault(heartbeat.group_id, _Group()).sent_ms[heartbeat.member_id] = now_ms
+        if self._timers.deadline_ms(self) is None:
+            self._timers.arm(self, now_ms + FORGET_MS, self._forget_silent)
+        if heartbeat.owned is not None:
+            self._parking.acknowledged(heartbeat.group_id, heartbeat.member_id)
+        if not is_steady(heartbeat):
+            self._changed(heartbeat.group_id, now_ms)
+
+    def answered(
+        self, heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult, frame: Buffer, now_ms: int
+    ) -> Buffer:
+        """Take the answer to a heartbeat; return it with the interval for its member."""
+        if result.error or result.member_epoch < 0:
+            self.removed(heartbeat.group_id, heartbeat.member_id, now_ms)
+            return frame
+        group = self._groups.setdefault(heartbeat.group_id, _Group())
+        if result.member_epoch > group.epoch:
+            group.epoch = result.member_epoch
+            self._changed(heartbeat.group_id, now_ms)
+        is_news = result.assignment is not None or result.member_epoch != heartbeat.member_epoch
+        answer = replace(
+            result,
+            member_id=result.member_id or heartbeat.member_id,
+            is_quiet=not is_news,
+            is_settling=now_ms - group.changed_ms < SETTLING_MS,
+        )
+        self._parking.answering(heartbeat.group_id, answer, heartbeat.margin_ms, now_ms)
+        if answer.heartbeat_interval_ms == result.heartbeat_interval_ms:
+            return frame
+        return with_interval(frame, answer.heartbeat_interval_ms)
+
+    def sent_elsewhere(self, heartbeat: EpochHeartbeat, now_ms: int) -> None:
+        """A heartbeat that says something went to the coordinator through another instance."""
+        if heartbeat.group_id in self._groups:
+            self._changed(heartbeat.group_id, now_ms)
+
+    def answered_elsewhere(self, heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult, now_ms: int) -> None:
+        """A heartbeat was answered through another instance: a newer epoch is news here too."""
+        group = self._groups.get(heartbeat.group_id)
+        if group is not None and not result.error and result.member_epoch > group.epoch:
+            group.epoch = result.member_epoch
+            self._changed(heartbeat.group_id, now_ms)
+
+    def removed(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """A member is out of its group: a heartbeat of it that waits is sent on, for its coordinator to refuse."""
+        parked = self._parking.forget(group_id, member_id)
+        if parked is not None:
+            parked.release(now_ms)
+        group = self._groups.get(group_id)
+        if group is not None:
+            group.sent_ms.pop(member_id, None)
+            group.parked.pop(member_id, None)
+            if not group.sent_ms:
+                del self._groups[group_id]
+
+    def _forget_silent(self, now_ms: int) -> None:
+        """Forget members that have ended without a word."""
+        for group_id, group in list(self._groups.items()):
+            for member_id, sent_ms in list(group.sent_ms.items()):
+                if now_ms - sent_ms >= FORGET_MS:
+                    self.removed(group_id, member_id, now_ms)
+        if self._groups:
+            self._timers.arm(self, now_ms + FORGET_MS, self._forget_silent)
+
+    def _changed(self, group_id: str, now_ms: int) -> None:
+        group = self._groups[group_id]
+        group.changed_ms = now_ms
+        if self._timers.deadline_ms((self, group_id)) is None:
+            self._timers.arm((self, group_id), now_ms + RELEASE_MS, lambda at_ms: self._release(group, at_ms))
+
+    def _release(self, group: _Group, now_ms: int) -> None:
+        parked, group.parked = group.parked, {}
+        for each in parked.values():
+            self._news[self._protocol] += each.parking is not None
+            each.release(now_ms)
+
+    def _end_wait(self, parked: ParkedHeartbeat[EpochHeartbeat, None], now_ms: int) -> None:
+        heartbeat = parked.heartbeat
+        group = self._groups.setdefault(heartbeat.group_id, _Group())
+        group.sent_ms[heartbeat.member_id] = now_ms
+        if group.parked.get(heartbeat.member_id) is parked:
+            del group.parked[heartbeat.member_id]
+        parked.answer(None)
+
+
+def with_interval(frame: Buffer, interval_ms: int) -> bytes:
+    """Return the answer to a heartbeat with another interval; everything else is as it was, unknown fields too."""
+    changed = bytearray(frame)
+    tags = 8  # behind length and correlation id
+    position = skip_tags(changed, tags + 1, changed[tags])
+    position += 4 + 2  # throttle time and error code
+    for _ in ("error message", "member id"):
+        size, position = read_varint(changed, position)
+        position += max(size - 1, 0)
+    _INT.pack_into(changed, position + 4, interval_ms)  # behind the member epoch
+    return bytes(changed)

@@ -1,0 +1,92 @@
+"""When members of classic groups sent their last request through a gateway, and in which generation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kohort.gateway.observing.observed_consumer_groups import SILENT_SHARE
+from kohort.group.classic.exit import leave_cause
+from kohort.group.classic.group import ClassicGroup
+from kohort.group.commands import Heartbeat, Leave, Sync
+from kohort.model.cause import Cause, CauseKind
+
+FORGET_MS = 3_600_000
+"""How long it is known when a member sent its last request: no session is as long."""
+
+
+class LastRequests:
+    """The members that have sent something; of senders that are no members nothing is kept."""
+
+    def __init__(self) -> None:
+        self._sent_ms: dict[str, int] = {}
+        """By member id, when it last sent a request."""
+        self._generations: dict[str, int] = {}
+        """By member id, the generation that its last SyncGroup or heartbeat named."""
+        self._leaving: dict[str, Cause] = {}
+        """By member id, the cause of a LeaveGroup that is not answered, which another answer may overtake."""
+
+    def sent(self, group: ClassicGroup | None, member_id: str, now_ms: int) -> None:
+        """A request was sent to a group; its sender need not be a member, and the group need not be known."""
+        if group is not None and member_id in group.members:
+            self._sent_ms[member_id] = now_ms
+            self._leaving.pop(member_id, None)
+
+    def leaving(self, group: ClassicGroup, command: Leave, now_ms: int) -> None:
+        """A LeaveGroup was sent to a group."""
+        for each in command.members:
+            member_id = each.member_id or group.static_members.get(each.instance_id or "", "")
+            if member_id in group.members:
+                self._leaving[member_id] = leave_cause(each, member_id, now_ms)
+
+    def found(self, member_id: str, now_ms: int) -> None:
+        """A member was not known before: its session is taken to begin now."""
+        self._sent_ms[member_id] = now_ms
+
+    def named(self, group: ClassicGroup | None, command: Heartbeat | Sync) -> None:
+        """A request names the generation of its group that its sender has."""
+        if group is not None and command.member_id in group.members:
+            self._generations[command.member_id] = command.generation
+
+    def removed(self, member_id: str) -> None:
+        """A member is none any more."""
+        self._sent_ms.pop(member_id, None)
+        self._generations.pop(member_id, None)
+        self._leaving.pop(member_id, None)
+
+    def forget_silent(self, now_ms: int) -> None:
+        """Forget when members that have sent nothing for long did so last."""
+        for member_id in [each for each, sent_ms in self._sent_ms.items() if now_ms - sent_ms >= FORGET_MS]:
+            self.removed(member_id)
+
+    def is_here(self, group: ClassicGroup, member_id: str) -> bool:
+        """Whether a member has sent its requests through this gateway since the group's generation formed."""
+        return self._generations.get(member_id) == group.generation
+
+    def silence_ms(self, member_id: str, now_ms: int) -> int:
+        """Return for how long a member has sent nothing; 0 where it has sent nothing here."""
+        return now_ms - self._sent_ms.get(member_id, now_ms)
+
+    def is_absent(self, group: ClassicGroup, member_id: str, now_ms: int) -> bool:
+        """Whether the coordinator may have removed a member: it leaves, or its session is over, or almost."""
+        return member_id in self._leaving or self._is_silent(group, member_id, now_ms)
+
+    def _is_silent(self, group: ClassicGroup, member_id: str, now_ms: int) -> bool:
+        return self.silence_ms(member_id, now_ms) >= SILENT_SHARE * group.members[member_id].session_timeout_ms
+
+    def session_end_ms(self, group: ClassicGroup, member_id: str, now_ms: int) -> int:
+        """Return when the coordinator evicts a member that stays silent, as far as it is seen."""
+        return now_ms - self.silence_ms(member_id, now_ms) + group.members[member_id].session_timeout_ms
+
+    def cause_of_absence(self, group: ClassicGroup, member_id: str, now_ms: int) -> Cause:
+        """Return why a member that its coordinator does not know any more was removed."""
+        if (leaving := self._leaving.get(member_id)) is not None:
+            return replace(leaving, at_ms=now_ms)
+        opened = group.round_cause if group.is_gathering else None
+        if opened is not None:
+            timeout_ms = max(member.rebalance_timeout_ms for member in group.members.values())
+            if now_ms - opened.at_ms >= SILENT_SHARE * timeout_ms:
+                return Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, member_id)
+        timeout_ms = group.members[member_id].session_timeout_ms
+        if not self._is_silent(group, member_id, now_ms):
+            return Cause(CauseKind.NOT_OBSERVED, now_ms, member_id)
+        return Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, f"no heartbeat for {timeout_ms / 1000:.1f} s")

@@ -1,0 +1,436 @@
+"""Instances of the gateway beside each other: each shares what its connections show, so that all know the same groups.
+
+What is shared: requests to join, sync and leave, heartbeats that say or bring something, and their answers, at once;
+each second which members sent something; while an eager round is announced, whose heartbeats are held; fallbacks. What
+a peer shared is never shared on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from kohort.gateway.apis.connection_traffic import Command
+from kohort.gateway.holding.classic_holding import ClassicHolding
+from kohort.gateway.holding.consumer_holding import ConsumerHolding
+from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, is_steady
+from kohort.gateway.observing.member_locations import HERE, MOST_CHECKED, MemberLocations
+from kohort.gateway.observing.observed_groups import ObservedGroups
+from kohort.gateway.peers.instance_messages import (
+    VERSION,
+    FellBack,
+    Hello,
+    InstanceMessage,
+    LiveGroup,
+    LiveMembers,
+    Reached,
+    RequestEnded,
+    SharedAnswer,
+    SharedRequest,
+    decode_message,
+    encode_message,
+)
+from kohort.gateway.peers.peer_traffic import PeerTraffic
+from kohort.gateway.policies.fallbacks import Fallbacks
+from kohort.gateway.policies.policies import GroupProtocol
+from kohort.gateway.relay.relay import Exchange
+from kohort.group.commands import CommitOffsets, Heartbeat, Leave
+from kohort.group.events import (
+    ConsumerMemberDeleted,
+    Event,
+    GroupDeleted,
+    GroupLoaded,
+    GroupStored,
+    MemberAdded,
+    MemberRemoved,
+    StaticMemberReplaced,
+)
+from kohort.node.timers import NodeClock, Timers
+from kohort.wire.codec import Buffer
+from kohort.wire.primitives import MalformedMessage
+
+Send = Callable[[bytes], None]
+
+SUMMARY_MS = 1_000
+"""How often instances send each other which members sent something."""
+
+SILENT_MS = 3_500
+"""A peer from which nothing has come for so long counts as one that cannot be reached, until something comes."""
+
+FORGET_EVERY_MS = 600_000
+_SILENT_MEMBERS = "silent members"
+
+MOST_MEMBERS = 1_000
+"""How many members one summary names; more take several."""
+
+MOST_EARLY = 10_000
+"""For how many groups it is remembered which members peers have reached before the round is known here."""
+
+_MEMBERS_CHANGED = (GroupDeleted, GroupLoaded, GroupStored, MemberAdded, MemberRemoved, StaticMemberReplaced)
+
+
+class _Peer:
+    """An instance with which a link is up."""
+
+    def __init__(self, send: Send, traffic: PeerTraffic, now_ms: int) -> None:
+        self.send = send
+        self.traffic = traffic
+        self.received_ms = now_ms
+        self.is_greeted = False
+        """Whether its first message has come, and is of our version."""
+        self.is_live = True
+
+
+class Instances:
+    """The other instances, and what is exchanged with them.
+
+    What carries messages between them calls the three methods under "Links". Messages are whole, at most
+    `MOST_MESSAGE_BYTES` long, and of one instance come in the order in which they were sent.
+
+    After each of them, as after everything else that happens to a gateway, `Gateway.next_deadline_ms` may be earlier.
+    """
+
+    def __init__(
+        self,
+        instance_id: str,
+        groups: ObservedGroups,
+        fallbacks: Fallbacks,
+        holdings: Mapping[GroupProtocol, ConsumerHolding],
+        timers: Timers,
+        clock: NodeClock,
+    ) -> None:
+        self.instance_id = instance_id
+        self.locations = MemberLocations(groups, is_alone=not instance_id)
+        self.holding: ClassicHolding | None = None
+        """What holds heartbeats of classic members; set once, by its gateway."""
+        self._groups = groups
+        self._fallbacks = fallbacks
+        self._holdings = holdings
+        self._timers = timers
+        self._clock = clock
+        self._peers: dict[str, _Peer] = {}
+        self._last_number = 0
+        self._sent: defaultdict[str, set[str]] = defaultdict(set)
+        """By group, the members that have sent something here since the last summary."""
+        self._differing: dict[str, tuple[str, ...]] = {}
+        """By group that a peer knows otherwise, the members by which it named the group since the last summary."""
+        self._digests: dict[str, int] = {}
+        """By group, its digest since it has changed last."""
+        self._differences: dict[tuple[str, str], tuple[tuple[int, int], int, int]] = {}
+        """By peer and group, our digest and the peer's that differ, how often they did, and the peer's generation."""
+        self._early: OrderedDict[str, tuple[int, set[str]]] = OrderedDict()
+        """By group, the generation and which members peers have reached before the round is known here."""
+
+    @property
+    def connected_ids(self) -> tuple[str, ...]:
+        """The instances with which a link is up."""
+        return tuple(self._peers)
+
+    def writes(self, group_id: str) -> bool:
+        """Whether events and metrics of a group are written by this instance, of those that can be reached.
+
+        All instances that reach each other find the same one (rendezvous hashing).
+        """
+        if not self._peers:
+            return True
+        own = _weight(self.instance_id, group_id)
+        return all(own >= _weight(each, group_id) for each, peer in self._peers.items() if peer.is_live)
+
+    # Links
+
+    def connected(self, instance_id: str, send: Send, now_ms: int) -> None:
+        """A link to another instance is up. `send` sends it one message; it must not block, and raises nothing.
+
+        It may be called at once. A second link to the same instance replaces the first.
+        """
+        self._clock.advance(now_ms)
+        self.disconnected(instance_id, now_ms)
+        peer = self._peers[instance_id] = _Peer(send, PeerTraffic(self._groups, self._holdings), now_ms)
+        self.locations.reachable(instance_id)
+        peer.send(encode_message(Hello()))
+        members: defaultdict[str, list[str]] = defaultdict(list)
+        for group_id, member_id in self.locations.members_at(HERE):
+            members[group_id].append(member_id)
+        for summary in self._summaries(members):
+            peer.send(summary)
+        if self._timers.deadline_ms(self) is None:
+            self._timers.arm(self, now_ms + SUMMARY_MS, self._summarize)
+
+    def disconnected(self, instance_id: str, now_ms: int) -> None:
+        """The link to another instance has ended: its `send` is not called any more. Without a link nothing happens."""
+        self._clock.advance(now_ms)
+        peer = self._peers.pop(instance_id, None)
+        if peer is not None:
+            peer.traffic.close(now_ms)
+            if peer.is_live:
+                self._lost(instance_id, now_ms)
+
+    def received(self, instance_id: str, message: bytes, now_ms: int) -> None:
+        """Take a message of another instance. Raises MalformedMessage: close its link, and call `disconnected`."""
+        self._clock.advance(now_ms)
+        peer = self._peers.get(instance_id)
+        if peer is None:
+            return
+        peer.received_ms = now_ms
+        if not peer.is_live:
+            peer.is_live = True
+            self.locations.reachable(instance_id)
+        decoded = decode_message(message)
+        if isinstance(decoded, Hello):
+            if decoded.version != VERSION:
+                raise MalformedMessage(
+                    f"instance {instance_id} exchanges messages of version {decoded.version}, this one {VERSION}: "
+                    "run the same release everywhere"
+                )
+            peer.is_greeted = True
+        elif not peer.is_greeted:
+            raise MalformedMessage(f"instance {instance_id} has not sent its version first")
+        else:
+            self._take(instance_id, peer, decoded, now_ms)
+
+    def _take(self, instance_id: str, peer: _Peer, message: InstanceMessage, now_ms: int) -> None:
+        match message:
+            case SharedRequest():
+                command = peer.traffic.request(message, now_ms)
+                self._seen_elsewhere(instance_id, command.group_id, _member_of(command), now_ms)
+            case SharedAnswer():
+                peer.traffic.answer(message, now_ms)
+            case RequestEnded():
+                peer.traffic.ended(message.number, now_ms)
+            case LiveMembers():
+                for group in message.groups:
+                    self._live(instance_id, group, now_ms)
+            case Reached():
+                self._reached_elsewhere(message, now_ms)
+            case FellBack():
+                self._fallbacks.fell_elsewhere(message.group_id, now_ms)
+            case Hello():
+                pass
+
+    def _lost(self, instance_id: str, now_ms: int) -> None:
+        """An instance cannot be reached: eager groups with members there are only observed from now on."""
+        self.locations.unreachable(instance_id)
+        if self.holding is not None:
+            for group_id in dict.fromkeys(group_id for group_id, _ in self.locations.members_at(instance_id)):
+                if not self.locations.is_complete(group_id, now_ms):
+                    self.holding.release_group(group_id, now_ms)
+
+    def _send(self, message: InstanceMessage) -> None:
+        if self._peers:
+            data = encode_message(message)
+            for peer in tuple(self._peers.values()):
+                peer.send(data)
+
+    # What connections of this instance show
+
+    def seen(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """A member has sent a request here."""
+        if member_id:
+            if self._located(group_id, member_id, HERE, now_ms):
+                self._groups.consumer.came_here(group_id, now_ms)
+            if self._peers:
+                self._sent[group_id].add(member_id)
+
+    def _located(self, group_id: str, member_id: str, instance_id: str, now_ms: int) -> bool:
+        """Note where a member is, and return whether it was elsewhere before."""
+        has_moved = self.locations.seen(group_id, member_id, instance_id, now_ms)
+        if self._timers.deadline_ms(_SILENT_MEMBERS) is None:
+            self._timers.arm(_SILENT_MEMBERS, now_ms + FORGET_EVERY_MS, self._forget_silent)
+        return has_moved
+
+    def _forget_silent(self, now_ms: int) -> None:
+        self.locations.forget_silent(now_ms)
+        self._groups.last_requests.forget_silent(now_ms)
+        if self.locations:
+            self._timers.arm(_SILENT_MEMBERS, now_ms + FORGET_EVERY_MS, self._forget_silent)
+
+    def request(self, exchange: Exchange, command: Command, client_host: str, software: str) -> None:
+        """A request goes to the broker; it is shared if it may change its group."""
+        if self._peers and not isinstance(command, Heartbeat | CommitOffsets) and not _is_steady(command):
+            self._share_request(exchange, command, client_host, software)
+
+    def answer(self, exchange: Exchange, command: Command, frame: Buffer, client_host: str, software: str) -> None:
+        """A request is answered: share it if the request was shared.
+
+        Of a heartbeat that was not, the caller decides whether the answer brings something: it is shared with it.
+        """
+        if not self._peers:
+            return
+        if not exchange.number:
+            if not isinstance(command, Heartbeat | EpochHeartbeat) or not exchange.frame:
+                return
+            self._share_request(exchange, command, client_host, software)
+        self._send(SharedAnswer(exchange.number, frame))
+        exchange.number = 0
+
+    def ended(self, exchange: Exchange) -> None:
+        """The connection of a request has ended without an answer."""
+        if exchange.number:
+            self._send(RequestEnded(exchange.number))
+            exchange.number = 0
+
+    def _share_request(self, exchange: Exchange, command: Command, client_host: str, software: str) -> None:
+        self._last_number = exchange.number = self._last_number + 1
+        generation = self._generation_of(command.group_id)
+        self._send(SharedRequest(exchange.number, generation, client_host, software, exchange.frame))
+
+    def reach_changed(self, group_id: str, members: Collection[str], is_reached: bool) -> None:
+        """While an eager round is announced: members' heartbeats are held here, or no longer."""
+        if members and self._peers:
+            self._send(Reached(group_id, self._generation_of(group_id), is_reached, tuple(members)))
+
+    def announced(self, group_id: str, now_ms: int) -> None:
+        """A round is announced here: members that peers have reached before count."""
+        generation, members = self._early.pop(group_id, (-1, None))
+        if members and self.holding is not None and generation == self._generation_of(group_id):
+            self.holding.reached_elsewhere(group_id, members, now_ms)
+
+    def assignments_changed(self, group_id: str) -> None:
+        """A group may have changed."""
+        self._digests.pop(group_id, None)
+
+    def group_changed(self, event: Event) -> None:
+        """An event has changed a group."""
+        self._digests.pop(event.group_id, None)
+        if isinstance(event, _MEMBERS_CHANGED):
+            self.locations.group_changed(event.group_id)
+        if isinstance(event, MemberRemoved | ConsumerMemberDeleted):
+            self.locations.removed(event.member_id)
+        elif isinstance(event, StaticMemberReplaced):
+            self.locations.removed(event.old_member_id)
+
+    def fell_back(self, group_id: str) -> None:
+        """Parking did harm to a group here."""
+        self._send(FellBack(group_id))
+
+    # What peers see
+
+    def _seen_elsewhere(self, instance_id: str, group_id: str, member_id: str, now_ms: int) -> None:
+        if member_id:
+            self._located(group_id, member_id, instance_id, now_ms)
+            self._fallbacks.seen(group_id, member_id, now_ms)
+
+    def _live(self, instance_id: str, live: LiveGroup, now_ms: int) -> None:
+        """Members sent something to a peer; a group that the peer knows otherwise is looked up."""
+        for member_id in live.members:
+            self._seen_elsewhere(instance_id, live.group_id, member_id, now_ms)
+        differs, generation = self._differs(instance_id, live)
+        self._groups.live_elsewhere(live.group_id, generation, live.members, now_ms, differs=differs)
+        self._groups.look_ups.generation_shown(live.group_id, live.shown, now_ms)
+
+    def _differs(self, instance_id: str, live: LiveGroup) -> tuple[bool, int]:
+        """Return whether a peer knows a group otherwise, and a look-up may show who is right; and its generation there.
+
+        An answer to a difference names no members, and so no generation, and members that have left show none: it is
+        the one that the peer named before.
+
+        What the peer sees arrives here a moment later: a difference counts where it stays the same. One that look-ups
+        do not end is looked up ever more seldom. The peer learns of it too: it may be the one that missed something,
+        and members that send to it alone are in no summary that it receives. Both answer until both have counted it,
+        also where no member sends anything more.
+        """
+        key, group_id = (instance_id, live.group_id), live.group_id
+        own = self._digest(group_id)
+        if own == live.digest or not own or not live.digest:
+            self._differences.pop(key, None)
+            return False, live.generation
+        before, times, generation = self._differences.get(key, (None, 0, -1))
+        if live.generation >= 0:
+            generation = live.generation
+        times = times + 1 if before == (own, live.digest) else 0
+        if live.members or times <= 1:  # else the peer has only answered a difference
+            self._differing[group_id] = live.members or self._differing.get(group_id, ())
+        if len(self._differences) >= MOST_EARLY:
+            self._differences.clear()
+        self._differences[key] = (own, live.digest), times, generation
+        return times > 0 and times & (times - 1) == 0, generation
+
+    def _digest(self, group_id: str) -> int:
+        digest = self._digests.get(group_id)
+        if digest is None:
+            if len(self._digests) >= MOST_CHECKED:
+                self._digests.clear()
+            digest = self._digests[group_id] = self._groups.digest(group_id)
+        return digest
+
+    def _reached_elsewhere(self, message: Reached, now_ms: int) -> None:
+        if self.holding is None:
+            return
+        group_id, members = message.group_id, message.members
+        if self.holding.is_announcing(group_id):
+            if message.is_reached:
+                self.holding.reached_elsewhere(group_id, members, now_ms)
+            else:
+                self.holding.lost_elsewhere(group_id, members)
+            return
+        generation, early = self._early.pop(group_id, (-1, set()))
+        if generation != message.generation:
+            early = set()
+        early = early | set(members) if message.is_reached else early - set(members)
+        while len(self._early) >= MOST_EARLY:
+            self._early.popitem(last=False)
+        self._early[group_id] = message.generation, early
+
+    # Each second
+
+    def _summarize(self, now_ms: int) -> None:
+        if not self._peers:
+            self._sent.clear()
+            self._differing.clear()
+            self._groups.look_ups.take_shown()
+            return
+        self._timers.arm(self, now_ms + SUMMARY_MS, self._summarize)
+        sent, self._sent = self._sent, defaultdict(set)
+        for summary in (*self._summaries(sent), *self._answered_differences(sent)):
+            for peer in tuple(self._peers.values()):
+                peer.send(summary)
+        for instance_id, peer in tuple(self._peers.items()):
+            if peer.is_live and now_ms - peer.received_ms >= SILENT_MS:
+                peer.is_live = False
+                self._lost(instance_id, now_ms)
+
+    def _summaries(self, members: Mapping[str, Iterable[str]]) -> Iterable[bytes]:
+        """Return messages that name these members by group; one at least."""
+        groups: list[LiveGroup] = []
+        shown = self._groups.look_ups.take_shown()
+        room = MOST_MEMBERS
+        for group_id, each in sorted(members.items()):
+            several = sorted(each)
+            digest = self._digest(group_id)
+            for start in range(0, len(several), MOST_MEMBERS):
+                part = tuple(several[start : start + MOST_MEMBERS])
+                if len(part) > room:
+                    yield encode_message(LiveMembers(tuple(groups)))
+                    groups, room = [], MOST_MEMBERS
+                generation = self._groups.generation_among(group_id, part)
+                groups.append(LiveGroup(group_id, generation, digest, shown.get(group_id, -1), part))
+                room -= len(part)
+        yield encode_message(LiveMembers(tuple(groups)))
+
+    def _answered_differences(self, named: Collection[str]) -> Iterable[bytes]:
+        """Return messages that name the groups that a peer knows otherwise, without members, but for those `named`."""
+        differing, self._differing = self._differing, {}
+        groups = [
+            LiveGroup(group_id, self._groups.generation_among(group_id, members), self._digest(group_id), -1, ())
+            for group_id, members in sorted(differing.items())
+            if group_id not in named
+        ]
+        for start in range(0, len(groups), MOST_MEMBERS):
+            yield encode_message(LiveMembers(tuple(groups[start : start + MOST_MEMBERS])))
+
+    def _generation_of(self, group_id: str) -> int:
+        return self._groups.generation_of(group_id)
+
+
+def _is_steady(command: Command) -> bool:
+    return isinstance(command, EpochHeartbeat) and is_steady(command)
+
+
+def _member_of(command: Command) -> str:
+    """Return the sender of a request; a LeaveGroup may be sent by anyone."""
+    return "" if isinstance(command, Leave) else command.member_id
+
+
+def _weight(instance_id: str, group_id: str) -> bytes:
+    return hashlib.blake2b(f"{instance_id}\0{group_id}".encode(), digest_size=8).digest()

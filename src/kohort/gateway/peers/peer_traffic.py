@@ -1,0 +1,90 @@
+"""The requests and answers about groups that one peer has seen: they change the groups as if they were seen here.
+
+Nothing of it is passed on or held, and nothing is shared with other peers.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from kohort.gateway.apis.connection_traffic import (
+    Command,
+    answer_shown,
+    protocol_of,
+    read_command,
+    request_abandoned,
+    request_shown,
+)
+from kohort.gateway.holding.consumer_holding import ConsumerHolding
+from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat
+from kohort.gateway.observing.observed_groups import ObservedGroups
+from kohort.gateway.peers.instance_messages import SharedAnswer, SharedRequest
+from kohort.gateway.policies.policies import GroupProtocol
+from kohort.gateway.relay.relay import RequestHead
+from kohort.group.commands import Join
+
+MOST_BYTES = 256 << 20
+"""Unanswered requests of a peer are kept up to so many bytes; beyond that the oldest count as ended."""
+
+ENTRY_BYTES = 500
+"""What a request takes at least."""
+
+
+class PeerTraffic:
+    """The exchanges of one peer, from when its link is up until it ends."""
+
+    def __init__(self, groups: ObservedGroups, holdings: Mapping[GroupProtocol, ConsumerHolding]) -> None:
+        self._groups = groups
+        self._holdings = holdings
+        self._open: OrderedDict[int, tuple[RequestHead, Command, int]] = OrderedDict()
+        """By number, the requests that are not answered, with their size."""
+        self._bytes = 0
+
+    def request(self, shared: SharedRequest, now_ms: int) -> Command:
+        """Take a request. Raises MalformedMessage."""
+        head, command = read_command(shared.frame, shared.client_host, shared.software)
+        self._end(shared.number, now_ms)
+        size = len(shared.frame) + ENTRY_BYTES
+        self._open[shared.number] = head, command, size
+        self._bytes += size
+        while self._bytes > MOST_BYTES:
+            self._end(next(iter(self._open)), now_ms)
+        if isinstance(command, EpochHeartbeat):
+            holding = self._holdings.get(protocol_of(command))
+            if holding is not None:
+                holding.sent_elsewhere(command, now_ms)
+        elif not self._is_late(command, shared.generation):
+            request_shown(self._groups, head, command, now_ms)
+        return command
+
+    def _is_late(self, command: Command, generation: int) -> bool:
+        """Whether a JoinGroup is one of a round that is over: instances may learn of its end from each other first."""
+        group = self._groups.group(command.group_id) if isinstance(command, Join) else None
+        return group is not None and 0 <= generation < group.generation
+
+    def answer(self, shared: SharedAnswer, now_ms: int) -> None:
+        """Take an answer; one to a request that is not known is ignored. Raises MalformedMessage."""
+        head, command, size = self._open.pop(shared.number, (None, None, 0))
+        self._bytes -= size
+        if head is None or command is None:
+            return
+        result = answer_shown(self._groups, head, command, shared.frame, now_ms)
+        if result is not None and isinstance(command, EpochHeartbeat):
+            holding = self._holdings.get(protocol_of(command))
+            if holding is not None:
+                holding.answered_elsewhere(command, result, now_ms)
+
+    def ended(self, number: int, now_ms: int) -> None:
+        """A request gets no answer."""
+        self._end(number, now_ms)
+
+    def _end(self, number: int, now_ms: int) -> None:
+        _, command, size = self._open.pop(number, (None, None, 0))
+        self._bytes -= size
+        request_abandoned(self._groups, command, now_ms)
+
+    def close(self, now_ms: int) -> None:
+        """The link has ended: what is unanswered counts as ended."""
+        while self._open:
+            self._end(next(iter(self._open)), now_ms)

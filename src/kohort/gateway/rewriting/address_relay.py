@@ -1,0 +1,213 @@
+"""One connection to a broker whose answers get the gateway's addresses.
+
+It stands between whatever writes requests and the broker. Answers that can hold an address are read whole and changed,
+all else passes as it comes. What could bring a broker's own address to the client ends the connection, with a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from kohort.gateway.relay.frame_cutter import LENGTH_BYTES, FrameCutter, Whole
+from kohort.gateway.relay.read_budget import ReadBudget
+from kohort.gateway.relay.relay import Sink
+from kohort.gateway.rewriting.awaited_answers import AwaitedAnswers, AwaitedRequest, UnclearAnswers
+from kohort.gateway.rewriting.broker_addresses import AddressOf, NoAddress, address_walker
+from kohort.gateway.rewriting.offered_apis import (
+    API_VERSIONS,
+    PASSED_VERSIONS,
+    SASL_HANDSHAKE,
+    is_passed,
+    with_passed_versions,
+)
+from kohort.wire.codec import Buffer
+from kohort.wire.frames import join_small
+from kohort.wire.primitives import MalformedMessage
+
+_REQUEST_HEAD = Struct(">ihhi")
+_RESPONSE_HEAD = Struct(">ii")
+_LENGTH = Struct(">i")
+
+READ_BYTES = 64 << 20
+"""An answer with addresses that is longer than this ends the connection."""
+
+_UNKNOWN_VERSION = 0x7FFF
+"""A version of ApiVersions that no broker knows: it answers in version 0 and names those that it does (KIP-511)."""
+
+
+class AddressRelay:
+    """The two directions of a connection. `end` is called once, with the reason, when it has to be closed.
+
+    After that, or after `closed`, nothing passes any more.
+    """
+
+    def __init__(
+        self,
+        address_of: AddressOf,
+        to_client: Sink,
+        to_broker: Sink,
+        end: Callable[[str], None],
+        budget: ReadBudget | None = None,
+    ) -> None:
+        self._reserved = (budget or ReadBudget()).reservation()
+        self._address_of = address_of
+        self._to_client = to_client
+        self._to_broker = to_broker
+        self._end = end
+        self._is_ended = False
+        self._awaited = AwaitedAnswers()
+        self._requests = FrameCutter(_REQUEST_HEAD.size, lambda _head, _length: False)
+        self._answers = FrameCutter(_RESPONSE_HEAD.size, self._is_answer_read)
+        self._reading: AwaitedRequest | None = None
+        """The request whose answer is being read."""
+        self._sends_tokens = False
+        """Whether frames of the client may be SASL tokens without a header, as after SaslHandshake v0."""
+        self._tokens = 0
+        """Tokens of the client to which the broker has not sent one in return."""
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes this connection keeps in memory."""
+        return self._requests.held_bytes + self._answers.held_bytes
+
+    @property
+    def passing_bytes(self) -> int:
+        """How many bytes the broker still sends of an answer that passes unread."""
+        return 0 if self._is_ended else self._answers.passing_bytes
+
+    def passed_elsewhere(self, count: int) -> None:
+        """So many of these bytes have passed without `from_broker`."""
+        self._answers.passed_elsewhere(count)
+
+    def from_client(self, chunk: Buffer) -> None:
+        """Take bytes of the client's requests."""
+        if self._is_ended:
+            return
+        try:
+            for piece in self._requests.feed(chunk):
+                assert not isinstance(piece, Whole), "requests are not read"
+                if piece.head is None:
+                    self._to_broker(piece.data)
+                else:
+                    self._take_request(piece.head, piece.data)
+        except (_Refusal, UnclearAnswers) as refusal:
+            self._stop(str(refusal))
+        except MalformedMessage as error:
+            self._stop(f"the client sent what is not Kafka's protocol: {error}")
+
+    def from_broker(self, chunk: Buffer) -> None:
+        """Take bytes of the broker's answers."""
+        if self._is_ended:
+            return
+        try:
+            for piece in self._answers.feed(chunk):
+                if isinstance(piece, Whole):
+                    self._take_answer(piece.frame)
+                else:
+                    if piece.head is not None and len(piece.head) < _RESPONSE_HEAD.size and not self._takes_token():
+                        raise _Refusal("the broker sent an answer that is too short to have a correlation id")
+                    self._to_client(piece.data)
+        except (_Refusal, NoAddress) as refusal:
+            self._stop(str(refusal))
+        except MalformedMessage as error:
+            self._stop(f"an answer of the broker cannot be read, and could hold its own address: {error}")
+
+    def closed(self) -> None:
+        """The connection has ended."""
+        self._is_ended = True
+        self._reserved.release()
+
+    def _stop(self, reason: str) -> None:
+        self._is_ended = True
+        self._end(reason)
+
+    def _take_request(self, head: bytes, data: Buffer) -> None:
+        """Pass the first bytes of a request on."""
+        if len(head) < _REQUEST_HEAD.size:
+            if not self._sends_tokens:
+                raise _Refusal(f"the client sent a request of {len(head) - LENGTH_BYTES} bytes, which lacks a header")
+            self._tokens += 1
+            self._to_broker(data)
+            return
+        length, api_key, version, correlation_id = _REQUEST_HEAD.unpack(head)
+        is_known = is_passed(api_key, version)
+        if self._sends_tokens and not is_known and not _is_like_request(api_key, version):
+            self._tokens += 1
+            self._to_broker(data)
+            return
+        self._sends_tokens = api_key == SASL_HANDSHAKE and version == 0
+        if not is_known:
+            if api_key != API_VERSIONS:
+                raise _Refusal(_not_passed(api_key, version))
+            self._awaited.sent(api_key, 0, correlation_id)
+            self._to_broker(_REQUEST_HEAD.pack(length, api_key, _UNKNOWN_VERSION, correlation_id))
+            self._to_broker(memoryview(data)[_REQUEST_HEAD.size :])
+        else:
+            self._awaited.sent(api_key, version, correlation_id)
+            self._to_broker(data)
+
+    def _is_answer_read(self, head: bytes, length: int) -> bool:
+        _, correlation_id = _RESPONSE_HEAD.unpack(head)
+        if self._takes_token():
+            return False
+        request = self._awaited.answered(correlation_id)
+        if request is None:
+            raise _Refusal(f"the broker sent an answer with the correlation id {correlation_id}, which no request has")
+        if request.api_key != API_VERSIONS and address_walker(*request) is None:
+            return False
+        if length > READ_BYTES:
+            raise _Refusal(
+                f"the answer to a request of API {request.api_key} v{request.api_version} has {length} bytes:"
+                f" no more than {READ_BYTES} are searched for addresses"
+            )
+        if not self._reserved.reserve(length):
+            raise _Refusal(
+                f"too many large answers are searched for addresses at once: one of API {request.api_key} has {length}"
+                " bytes more"
+            )
+        self._reading = request
+        return True
+
+    def _takes_token(self) -> bool:
+        """Whether a frame of the broker answers a SASL token, which has no correlation id either."""
+        if not self._tokens or len(self._awaited):
+            return False
+        self._tokens -= 1
+        return True
+
+    def _take_answer(self, frame: bytes) -> None:
+        self._reserved.release()
+        request = self._reading
+        assert request is not None, "an answer that is read has a request"
+        if request.api_key == API_VERSIONS:
+            parts = with_passed_versions(frame, _RESPONSE_HEAD.size, request.api_version)
+        else:
+            walker = address_walker(*request)
+            assert walker is not None, "an answer is read for its addresses"
+            parts = walker.replaced(frame, _RESPONSE_HEAD.size, self._address_of)
+        length = _LENGTH.pack(sum(map(len, parts)) - LENGTH_BYTES)
+        parts[:1] = [length, memoryview(parts[0])[LENGTH_BYTES:]]
+        for part in join_small(parts):
+            self._to_client(part)
+
+
+def _is_like_request(api_key: int, version: int) -> bool:
+    """Whether a frame begins like a request, and not like a token of any mechanism.
+
+    Where a request has its version, tokens have text (PLAIN, SCRAM, OAUTHBEARER); GSSAPI begins with larger numbers.
+    """
+    return 0 <= api_key < 256 and 0 <= version < ord(" ")
+
+
+class _Refusal(ValueError):
+    """Something may not pass; the text is a sentence."""
+
+
+def _not_passed(api_key: int, version: int) -> str:
+    versions = PASSED_VERSIONS.get(api_key)
+    offered = "it is not offered here" if versions is None else f"the versions {versions} are offered here"
+    return (
+        f"the client sent a request of API {api_key} in version {version}, whose answer could hold a broker's own"
+        f" address: {offered}"
+    )

@@ -1,0 +1,147 @@
+"""Follows the topic of orders on the cluster, and passes to the edge what operators order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kohort.client import Admin, Producer
+from kohort.gateway.assigning.edge import Edge
+from kohort.gateway.assigning.orders import ORDER_MS
+from kohort.gateway.server.order_topic import (
+    MOST_GROUPS,
+    ORDERS,
+    POLL_MS,
+    KnownOrders,
+    Order,
+    OrderKind,
+    UnreadableOrder,
+    has_orders,
+    order_consumer,
+    read_order,
+)
+from kohort.model.errors import KafkaError
+from kohort.model.printable import printable
+
+log = logging.getLogger("kohort.gateway")
+
+AGAIN_SECONDS = 2.0
+"""How long to wait for a topic that is not there, and after an error."""
+
+
+class OrderFollower:
+    """Reads orders from the first one on; `run` is its task. `changed` is called after each one that begins a round."""
+
+    def __init__(
+        self,
+        admin: Admin,
+        edge: Edge,
+        bootstrap_servers: str,
+        security: Mapping[str, Any],
+        now_ms: Callable[[], int],
+        changed: Callable[[], None],
+    ) -> None:
+        self._admin = admin
+        self._edge = edge
+        self._bootstrap_servers = bootstrap_servers
+        self._security = security
+        self._now_ms = now_ms
+        self._changed = changed
+        self._known = KnownOrders()
+        self._taken: int | None = None
+        """The offset after the last order that was carried out; None before it is known."""
+        self._awaited: OrderedDict[str, int] = OrderedDict()
+        """By group, the offset of the last order for which a round is to begin."""
+        self._done: asyncio.Queue[Order] = asyncio.Queue()
+        self._failure = ""
+
+    def round_began(self, group_id: str) -> None:
+        """A round of a group gathers its members: what was ordered is carried out."""
+        offset = self._awaited.pop(group_id, None)
+        if offset is not None:
+            self._done.put_nowait(Order(OrderKind.DONE, group_id, at_ms=self._now_ms(), carried_out=offset))
+
+    async def run(self) -> None:
+        """Follow the topic, as soon as there is one, until it is cancelled."""
+        reporting = asyncio.create_task(self._report())
+        try:
+            while True:
+                try:
+                    if await has_orders(self._admin):
+                        await self._follow()
+                    elif self._taken is None:
+                        self._taken = 0  # what is ordered from now on is new
+                    self._failure = ""
+                except (KafkaError, OSError, TimeoutError) as error:
+                    self._log_once(f"orders of operators cannot be read: {error}")
+                await asyncio.sleep(AGAIN_SECONDS)
+        finally:
+            reporting.cancel()
+            with suppress(asyncio.CancelledError):
+                await reporting
+
+    async def _follow(self) -> None:
+        self._known = KnownOrders()
+        async with order_consumer(self._bootstrap_servers, self._security) as consumer:
+            end = (await consumer.end_offsets([ORDERS]))[ORDERS]
+            if self._taken is None or self._taken > end:
+                self._taken = end
+            consumer.assign([ORDERS])
+            consumer.seek_to_beginning([ORDERS])
+            while True:
+                for batch in await consumer.poll(timeout_ms=POLL_MS):
+                    for record in batch:
+                        try:
+                            self._take(record.offset, read_order(record.key, record.value))
+                        except UnreadableOrder as error:
+                            self._log_once(f"the record at offset {record.offset} of {ORDERS} is no order: {error}")
+
+    def _take(self, offset: int, order: Order) -> None:
+        """Carry out an order; one of before is only remembered."""
+        assert self._taken is not None, "the topic's end is known"
+        self._known.take(order)
+        now_ms = self._now_ms()
+        is_new = offset >= self._taken
+        self._taken = max(self._taken, offset + 1)
+        begins_round = order.kind is OrderKind.REBALANCE and now_ms - order.at_ms < ORDER_MS
+        reason = order.reason
+        if order.kind is OrderKind.DRAINED:
+            self._edge.drain(order.group_id, self._known.names(order.group_id))
+            begins_round = True
+            what = f"{'undrain' if order.is_over else 'drain'} {order.name}"
+            reason = f"{what}: {order.reason}" if order.reason else what
+        if begins_round and is_new:
+            while len(self._awaited) >= MOST_GROUPS:
+                self._awaited.popitem(last=False)
+            self._awaited.pop(order.group_id, None)
+            self._awaited[order.group_id] = offset
+            log.info("group %s rebalances by order: %s", printable(order.group_id), printable(reason))
+            self._edge.rebalance(order.group_id, f"ordered by an operator: {reason}", now_ms)
+            self._changed()
+
+    async def _report(self) -> None:
+        """Write which orders are carried out, for the commands that wait for them."""
+        producer: Producer | None = None
+        try:
+            while True:
+                order = await self._done.get()
+                try:
+                    if producer is None:
+                        producer = Producer(self._bootstrap_servers, **self._security)
+                        await producer.start()
+                    key, value = order.record()
+                    await (await producer.send(ORDERS.topic, value, key=key, partition=0))
+                except (KafkaError, OSError, TimeoutError) as error:
+                    self._log_once(f"that an order is carried out cannot be reported: {error}")
+        finally:
+            if producer is not None:
+                await producer.stop()
+
+    def _log_once(self, text: str) -> None:
+        if text != self._failure:
+            self._failure = text
+            log.warning("%s", printable(text))

@@ -1,0 +1,84 @@
+"""Policies: the first row that matches decides, and unsuitable software is parked only where it is listed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.gateway.policies.policies import (
+    EVERYTHING_PARKED,
+    NOT_PARKED,
+    OBSERVED,
+    Client,
+    GroupProtocol,
+    Policy,
+    PolicyError,
+    PolicyTable,
+    Treatment,
+    read_policies,
+)
+
+JAVA = Client("apache-kafka-java", "billing-1")
+
+
+def treatment(table: PolicyTable, group_id: str = "billing", client: Client = JAVA) -> Treatment:
+    return table.decide(group_id, client, GroupProtocol.CLASSIC).treatment
+
+
+def test_a_group_is_observed_where_no_row_matches() -> None:
+    assert treatment(OBSERVED) is Treatment.OBSERVE
+    assert treatment(PolicyTable((Policy(groups="orders", treatment=Treatment.PARK),))) is Treatment.OBSERVE
+
+
+def test_the_first_row_that_matches_decides() -> None:
+    table = PolicyTable(
+        (Policy(groups="billing-eu*", treatment=Treatment.OFF), Policy(groups="billing*", treatment=Treatment.PARK))
+    )
+    assert treatment(table, "billing-eu-1") is Treatment.OFF
+    assert treatment(table, "billing-us-1") is Treatment.PARK
+
+
+def test_a_row_matches_the_protocol_too() -> None:
+    table = PolicyTable((Policy(protocol="consumer", treatment=Treatment.PARK),))
+    assert table.decide("billing", JAVA, GroupProtocol.CONSUMER).treatment is Treatment.PARK
+    assert table.decide("billing", JAVA, GroupProtocol.CLASSIC).treatment is Treatment.OBSERVE
+
+
+@pytest.mark.parametrize("software", sorted(NOT_PARKED))
+def test_unsuitable_software_is_parked_only_where_it_is_listed(software: str) -> None:
+    client = Client(software, "billing-1")
+    assert treatment(EVERYTHING_PARKED, client=client) is Treatment.OBSERVE
+    by_software = PolicyTable((Policy(software=software, treatment=Treatment.PARK),))
+    by_client_id = PolicyTable((Policy(client_ids="billing-*", treatment=Treatment.PARK),))
+    assert treatment(by_software, client=client) is Treatment.PARK
+    assert treatment(by_client_id, client=client) is Treatment.PARK
+
+
+def test_names_of_clients_are_matched_as_text() -> None:
+    table = PolicyTable((Policy(groups="a*", treatment=Treatment.PARK),))
+    assert treatment(table, "a[b\n*") is Treatment.PARK
+
+
+def test_rows_of_a_file_are_read_in_their_order() -> None:
+    table = read_policies([{"groups": "a", "treatment": "off"}, {"software": "librdkafka", "treatment": "park"}])
+    assert table.rows == (
+        Policy(groups="a", treatment=Treatment.OFF),
+        Policy(software="librdkafka", treatment=Treatment.PARK),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ("park", "policies are a list of tables"),
+        ([5], "policy 1 is no table"),
+        ([{"groups": "a"}], "policy 1 lacks its treatment"),
+        ([{"treatment": "park"}, {"treatment": "hold"}], "policy 2: treatment is not one of off, observe, park"),
+        ([{"treatment": "park", "group": "a"}], "policy 1 has no column 'group': there are groups, software"),
+        ([{"treatment": "park", "groups": ""}], "policy 1: groups = '' is no pattern"),
+        ([{"treatment": "park", "groups": 7}], "policy 1: groups = 7 is no pattern"),
+        ([{"treatment": "park", "protocol": "eager"}], "policy 1: protocol = 'eager' is not one of classic"),
+    ],
+)
+def test_a_row_that_cannot_be_meant_is_refused_by_its_number(rows: object, text: str) -> None:
+    with pytest.raises(PolicyError, match=text):
+        read_policies(rows)
