@@ -121,7 +121,7 @@ def test_of_two_instances_the_leaders_begins_the_round(
             await produce(broker.bootstrap_servers, topic, heavy)
 
             def look(gateway: RunningGateway) -> str:
-                gateway.call(gateway.server.loads.look())
+                gateway.call(gateway.server.loads.look(gateway.server.gateway))
                 ordered = gateway.server.gateway.edge.orders.ordered(topic, 0)
                 return "" if ordered is None else ordered.reason
 

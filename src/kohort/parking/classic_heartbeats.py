@@ -18,7 +18,8 @@ from typing import Generic, Protocol, TypeVar
 from kohort.model.errors import ErrorCode
 from kohort.parking.client_software import COUNTING_FROM_ANSWERS, KOHORT, MAY_OVERLAP, can_static_member_wait
 from kohort.parking.commit_pace import CommitPace
-from kohort.parking.heartbeat_interval import MARGIN_MS, SLACK_MS, USUAL_MS, HeartbeatInterval
+from kohort.parking.heartbeat_interval import HeartbeatInterval
+from kohort.parking.limits import ANSWER_MARGIN_MS, LATE_INTERVALS, SLACK_MS, USUAL_INTERVAL_MS
 from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
 
 
@@ -35,9 +36,6 @@ class Answer(Protocol):
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
-
-LATE_INTERVALS = 2
-"""A member that sends nothing for so many intervals of an announced round is taken to be dead, and not late."""
 
 ReachChanged = Callable[[str, Collection[str], bool], None]
 """Takes a group whose round is announced, members, and whether their heartbeats are parked here now, or no longer."""
@@ -354,12 +352,15 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             assert latest_ms is not None, "an announcement has a timer"
             # A little later than the last of them, and before the heartbeats that are held have waited for too long.
             longest_ms = self._longest_ms(announcement.unreached)
-            self._timers.move(announcement, min(latest_ms, now_ms + longest_ms + MARGIN_MS // 2))
+            self._timers.move(announcement, min(latest_ms, now_ms + longest_ms + ANSWER_MARGIN_MS // 2))
 
     def _longest_ms(self, members: Iterable[str]) -> int:
         """Return the longest interval of these members."""
         known = [self._intervals.get(each) for each in members]
-        return max((USUAL_MS if interval is None else interval.usual_ms for interval in known), default=USUAL_MS)
+        return max(
+            (USUAL_INTERVAL_MS if interval is None else interval.usual_ms for interval in known),
+            default=USUAL_INTERVAL_MS,
+        )
 
     def _announce(self, group: _Group[HeartbeatT, AnswerT], now_ms: int, *, is_gathering: bool = True) -> None:
         """Have the members with a parked heartbeat learn of their round; the others learn by their next heartbeat."""
@@ -428,7 +429,9 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             result = self._alive
             if not parked.interval.is_known:
                 # Its next heartbeat may be a whole interval away (kgo): within the first one it waits for the others.
-                until_ms = min(announcement.held_since_ms + announcement.longest_ms + MARGIN_MS, parked.latest_ms)
+                until_ms = min(
+                    announcement.held_since_ms + announcement.longest_ms + ANSWER_MARGIN_MS, parked.latest_ms
+                )
                 if now_ms < until_ms:
                     self._timers.arm(parked, until_ms, partial(self._end_wait, parked))
                     return

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 JAVA, KOHORT = "apache-kafka-java", "kohort"
 
-MARGIN_MS = {KOHORT: 0, "unknown": 0, JAVA: 50}
-"""How long before its next heartbeat is due a client of the consumer protocol must have the last answer.
-
-0 where it does not matter. Java's client polls without pause until it is answered.
-"""
-
-OTHERS_MARGIN_MS = 200
-"""The same for all others. librdkafka, under many names, abandons a heartbeat when the next one is due."""
-
 KAFKAJS, SARAMA = "kafkajs", "sarama"
 
 STOPPED_BY_HEARTBEATS = frozenset({KAFKAJS, SARAMA})

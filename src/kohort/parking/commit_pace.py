@@ -14,17 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEAST_MS = 1_000
-"""Shorter gaps are those of programs that commit each batch."""
-
-EARLY_MS = 20
-"""How much earlier than its time a commit of a timer comes, where the one before was late."""
-
-LATE_PART = 25
-"""A commit of a timer comes late by less than one part in so many of its period."""
-
-TRIAL_PART = 5
-"""The first answer that waits does so for one part in so many of the period."""
+from kohort.parking.limits import EARLY_COMMIT_MS, LATE_PART, LEAST_PERIOD_MS, TRIAL_PART
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +52,7 @@ class CommitPace:
         """Whether a program waits for the answer to a commit that comes now, as far as the ones before show."""
         if self.period_ms:
             return not self.is_on_time(now_ms)
-        return self._timed_ms >= 0 and now_ms - self._timed_ms < LEAST_MS
+        return self._timed_ms >= 0 and now_ms - self._timed_ms < LEAST_PERIOD_MS
 
     def trial_ms(self, most_ms: int) -> int:
         """Return for how long the answer to a commit of the timer may wait, `most_ms` at most."""
@@ -79,7 +69,7 @@ class CommitPace:
             self._timed_ms, self._gap_ms = now_ms, self.period_ms
         elif not is_in_round:
             before_ms, self._gap_ms = self._gap_ms, 0 if self._timed_ms < 0 else now_ms - self._timed_ms
-            if self._gap_ms >= LEAST_MS and abs(self._gap_ms - before_ms) <= self._gap_ms // LATE_PART:
+            if self._gap_ms >= LEAST_PERIOD_MS and abs(self._gap_ms - before_ms) <= self._gap_ms // LATE_PART:
                 self.period_ms, self.is_timer = self._gap_ms, False
             elif not self.is_waited_for and before_ms != self.period_ms:
                 self.period_ms = 0  # two gaps in a row contradict it
@@ -91,5 +81,5 @@ class CommitPace:
 
     def _fits(self, passed_ms: int) -> bool:
         """Whether so much time is one period, or several."""
-        periods = (passed_ms + EARLY_MS) // self.period_ms
+        periods = (passed_ms + EARLY_COMMIT_MS) // self.period_ms
         return periods > 0 and passed_ms - periods * self.period_ms <= self.period_ms // LATE_PART

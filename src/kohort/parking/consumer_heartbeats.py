@@ -11,29 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from kohort.parking.limits import (
+    ACK_MS,
+    FAST_EPOCH_MS,
+    NEXT_MS,
+    OWED_MS,
+    RECENT_MS,
+    RECENT_WAIT_MS,
+    STABLE_AFTER_MS,
+    WAITING_MS,
+)
 from kohort.parking.parked_heartbeat import AnswerT, Follower, Heartbeat, ParkedHeartbeat, Timers
-
-NEXT_MS = 50
-"""The interval requested where heartbeats are parked: without news one is then nearly always parked."""
-
-OWED_MS = 1_000
-"""The same for a member that takes longer than this for its assignment: none of its heartbeats is parked meanwhile."""
-
-FAST_MS = 20
-"""Heartbeats without news that arrive at shorter intervals are answered at once."""
-
-ACK_MS = 5_000
-"""How long a member may take to acknowledge an assignment before its heartbeats are parked all the same."""
-
-RECENT_MS, RECENT_WAIT_MS = 1_000, 50
-"""News seldom comes alone. For so long after some, a client that sends its next heartbeat no sooner than requested has
-each of them parked for this time only, and is requested to send the next one soon."""
-
-WAITING_MS = 10_000
-"""The same for a member that waits for partitions of others, for so long."""
-
-STABLE_AFTER_MS = 30_000
-"""After so long without news a member is stable."""
 
 
 class ConsumerHeartbeat(Heartbeat, Protocol):
@@ -138,7 +126,7 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
         gap_ms, sender.arrived_ms = now_ms - sender.arrived_ms, now_ms
         if heartbeat.owned is not None:
             sender.owes_since_ms = -1
-        if gap_ms < FAST_MS and sender.was_quiet:
+        if gap_ms < FAST_EPOCH_MS and sender.was_quiet:
             return None
         if sender.parked is not None:
             sender.parked.release(now_ms)  # what a client sends twice is answered twice

@@ -14,26 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-FAST_MS = 100
-"""Heartbeats at shorter intervals are answered at once: their senders learn of everything soon enough."""
-
-SLACK_MS = 250
-"""How much longer than the interval a heartbeat waits, for senders that are a little late (Java's by 100 ms)."""
-
-MARGIN_MS = 100
-"""How long before the next heartbeat the last one is answered, for senders that need the answer first."""
-
-USUAL_MS = 3_000
-"""The interval of a member of which nothing is known: the default of every client."""
-
-QUIET_MS = 6_000
-"""A member that has committed nothing for so long does not commit by itself: by default clients do every 5 s."""
-
-MOST_MS = 5_000
-"""No heartbeat waits longer: every client abandons a request at some time, after 10 s or more by default."""
-
-MOST_WHOLE_MS = 7_000
-"""The same where a heartbeat waits for whole intervals: two of the usual ones, of which each may be a little longer."""
+from kohort.parking.limits import (
+    ANSWER_MARGIN_MS,
+    FAST_INTERVAL_MS,
+    LONGEST_PARKED_MS,
+    LONGEST_WHOLE_MS,
+    NO_COMMIT_MS,
+    SLACK_MS,
+    USUAL_INTERVAL_MS,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +60,7 @@ class HeartbeatInterval:
     @property
     def usual_ms(self) -> int:
         """The interval as far as it is known, else the default of every client."""
-        return self.interval_ms or USUAL_MS
+        return self.interval_ms or USUAL_INTERVAL_MS
 
     @property
     def is_known(self) -> bool:
@@ -84,7 +73,7 @@ class HeartbeatInterval:
         A commit has a parked heartbeat answered early, and the next one then comes an interval after the answer: the
         member would learn later of a round than without parking, and the whole group with it.
         """
-        return self.counts_from_answers and now_ms - self.committed_ms < QUIET_MS
+        return self.counts_from_answers and now_ms - self.committed_ms < NO_COMMIT_MS
 
     def begin(self, now_ms: int) -> None:
         """Begin a generation: clients restart their interval here, or continue the old one."""
@@ -97,9 +86,9 @@ class HeartbeatInterval:
         """Note a heartbeat that arrives now, and return for how long it may wait: 0 is not at all."""
         idle_ms = now_ms - self.answered_ms
         gap_ms = idle_ms if self.counts_from_answers else now_ms - self.arrived_ms
-        if self.begins_at_once and self._is_fresh and can_wait and not 0 < self.interval_ms < FAST_MS:
+        if self.begins_at_once and self._is_fresh and can_wait and not 0 < self.interval_ms < FAST_INTERVAL_MS:
             return self._wait_of_first(now_ms, session_timeout_ms)
-        if gap_ms < FAST_MS:  # heartbeats by the thousand arrive here: nothing below may cost them time
+        if gap_ms < FAST_INTERVAL_MS:  # heartbeats by the thousand arrive here: nothing below may cost them time
             self.arrived_ms = self.answered_ms = now_ms
             if not self._is_fresh:
                 self.interval_ms = gap_ms
@@ -123,7 +112,7 @@ class HeartbeatInterval:
         self._is_fresh = False
         self._is_probe = True  # answered for a round or by its timer, it shows the interval all the same
         self.arrived_ms = self.answered_ms = now_ms
-        return max(0, min(self.usual_ms - MARGIN_MS, session_timeout_ms // 3, MOST_MS))
+        return max(0, min(self.usual_ms - ANSWER_MARGIN_MS, session_timeout_ms // 3, LONGEST_PARKED_MS))
 
     def hold(self, now_ms: int, session_timeout_ms: int) -> int:
         """Note a heartbeat that must wait, and return for how long it may: as `beat`, but nothing is tried out.
@@ -132,13 +121,13 @@ class HeartbeatInterval:
         """
         is_first = self.begins_at_once and self._is_fresh
         self.beat(now_ms, session_timeout_ms)
-        if 0 < self.interval_ms < FAST_MS:
+        if 0 < self.interval_ms < FAST_INTERVAL_MS:
             return 0
         self._is_probe = is_first
         self._trial_end_ms = 0
         if self.overlaps:
             return self._wait_ms(session_timeout_ms)
-        return max(0, min(self.usual_ms - MARGIN_MS, session_timeout_ms // 3, MOST_MS))
+        return max(0, min(self.usual_ms - ANSWER_MARGIN_MS, session_timeout_ms // 3, LONGEST_PARKED_MS))
 
     def commit_until_ms(self, latest_ms: int, now_ms: int) -> int:
         """Return how long a commit that arrives now waits behind the last heartbeat, at most until `latest_ms`."""
@@ -153,7 +142,7 @@ class HeartbeatInterval:
         if trial_end_ms and idle_ms == 0 and self.answered_ms < trial_end_ms:
             self.overlaps = True  # it was this heartbeat that had the last one answered
         # One that was answered early, and an interval that is only guessed, show nothing.
-        elif trial_end_ms and self.answered_ms >= trial_end_ms and (self._is_certain or idle_ms <= MARGIN_MS):
+        elif trial_end_ms and self.answered_ms >= trial_end_ms and (self._is_certain or idle_ms <= ANSWER_MARGIN_MS):
             self.overlaps = False
             return True
         return False
@@ -165,21 +154,23 @@ class HeartbeatInterval:
             # Not a whole interval for a client whose clock runs through the rebalance: only a first guess.
             if not self.interval_ms:
                 self.interval_ms = gap_ms
-            return self.interval_ms < FAST_MS
-        if not self._is_certain or self.interval_ms < FAST_MS:
+            return self.interval_ms < FAST_INTERVAL_MS
+        if not self._is_certain or self.interval_ms < FAST_INTERVAL_MS:
             if not self._is_probe:
-                self._is_late = idle_ms > MARGIN_MS and 4 * gap_ms > 5 * self.interval_ms
+                self._is_late = idle_ms > ANSWER_MARGIN_MS and 4 * gap_ms > 5 * self.interval_ms
                 self._is_certain = _is_alike(gap_ms, self.interval_ms)
                 self.interval_ms = min(self.interval_ms, gap_ms)
                 return self._is_late
-            was_fast = 0 < self.interval_ms < FAST_MS
+            was_fast = 0 < self.interval_ms < FAST_INTERVAL_MS
             self.interval_ms = gap_ms
             self._is_certain = True
             return was_fast
         odd_ms, self._odd_ms = self._odd_ms, 0 if _is_alike(gap_ms, self.interval_ms) else gap_ms
         if self._odd_ms and not _is_alike(gap_ms, odd_ms):
             return False
-        self._is_late = bool(self._odd_ms) and not self._is_probe and gap_ms > self.interval_ms and idle_ms > MARGIN_MS
+        self._is_late = (
+            bool(self._odd_ms) and not self._is_probe and gap_ms > self.interval_ms and idle_ms > ANSWER_MARGIN_MS
+        )
         if not self._is_late:
             self.interval_ms = gap_ms if self._is_probe or self._odd_ms else min(self.interval_ms, gap_ms)
         return self._is_late
@@ -188,15 +179,15 @@ class HeartbeatInterval:
         """Return for how long a heartbeat may wait so that the member's session never depends on it."""
         interval_ms = self.interval_ms
         if self.counts_from_answers:
-            whole_ms = min(session_timeout_ms // 3, MOST_WHOLE_MS) // interval_ms * interval_ms
+            whole_ms = min(session_timeout_ms // 3, LONGEST_WHOLE_MS) // interval_ms * interval_ms
             if whole_ms:
                 return whole_ms
         # One heartbeat may be lost to finding out; so short a session cannot spare it.
         if self.overlaps or (self.overlaps is None and 3 * interval_ms <= session_timeout_ms):
-            wait_ms = interval_ms + min(SLACK_MS, max(FAST_MS, interval_ms // 5))
+            wait_ms = interval_ms + min(SLACK_MS, max(FAST_INTERVAL_MS, interval_ms // 5))
         else:
-            wait_ms = interval_ms - MARGIN_MS
-        return max(0, min(wait_ms, session_timeout_ms // 3, MOST_MS))
+            wait_ms = interval_ms - ANSWER_MARGIN_MS
+        return max(0, min(wait_ms, session_timeout_ms // 3, LONGEST_PARKED_MS))
 
 
 def _is_alike(one_ms: int, other_ms: int) -> bool:

@@ -86,6 +86,11 @@ class ParkedHeartbeat(Generic[HeartbeatT, AnswerT]):
         self.heartbeat = heartbeat
         self.answer = answer
 
+    @property
+    def is_parked(self) -> bool:
+        """Whether it is neither answered nor dropped."""
+        return self.parking is not None
+
     def followed(self, follower: Follower, now_ms: int) -> bool:
         """Another request arrived on the connection: return whether the heartbeat goes on waiting."""
         return self.parking is not None and self.parking.followed(self, follower, now_ms)

@@ -7,15 +7,15 @@ from tests.unit.node.consumer_desk import NativeMember, consumer_desk, settle, s
 from tests.unit.node.desk import Desk
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.consumer_heartbeats import (
+from kohort.parking.consumer_heartbeats import ConsumerParking
+from kohort.parking.limits import (
     ACK_MS,
-    FAST_MS,
+    FAST_EPOCH_MS,
     NEXT_MS,
     OWED_MS,
     RECENT_MS,
     RECENT_WAIT_MS,
     STABLE_AFTER_MS,
-    ConsumerParking,
 )
 from kohort.wire.messages import LeaveGroupRequest, MetadataRequest
 
@@ -226,17 +226,17 @@ def test_acknowledgement_itself_is_parked() -> None:
 
 def test_heartbeats_faster_than_any_client_sends_are_answered_at_once() -> None:
     desk, (first, _) = parked()
-    desk.advance(FAST_MS)
+    desk.advance(FAST_EPOCH_MS)
     first.send()
     assert len(first.answers()) == 1  # the one before
-    desk.advance(FAST_MS - 1)
+    desk.advance(FAST_EPOCH_MS - 1)
     first.send()
     assert len(first.answers()) == 2
     for _ in range(3):
-        desk.advance(FAST_MS - 1)
+        desk.advance(FAST_EPOCH_MS - 1)
         first.send()
         assert len(first.answers()) == 1
-    desk.advance(FAST_MS)
+    desk.advance(FAST_EPOCH_MS)
     first.send()
     assert first.answers() == []
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kohort.parking.heartbeat_interval import MARGIN_MS, MOST_MS, HeartbeatInterval
+from kohort.parking.heartbeat_interval import HeartbeatInterval
+from kohort.parking.limits import ANSWER_MARGIN_MS, LONGEST_PARKED_MS
 
 SESSION_MS = 45_000
 
@@ -80,7 +81,7 @@ def test_member_that_waits_for_its_answer_is_late_once_and_then_never_again() ->
     ours.begin(3_000)
     ours.beat(20)
     assert sum(gap > 3_000 for gap in ours.gaps) == 1
-    assert set(ours.uncovered_ms[1:]) == {MARGIN_MS}
+    assert set(ours.uncovered_ms[1:]) == {ANSWER_MARGIN_MS}
 
 
 def test_librdkafka_misses_one_heartbeat_and_then_never_again() -> None:
@@ -89,14 +90,14 @@ def test_librdkafka_misses_one_heartbeat_and_then_never_again() -> None:
     librdkafka.beat(40)
     assert sum(gap > 3_000 for gap in librdkafka.gaps) <= 2
     assert set(librdkafka.gaps[6:]) == {3_000}
-    assert set(librdkafka.uncovered_ms[6:]) == {MARGIN_MS}
+    assert set(librdkafka.uncovered_ms[6:]) == {ANSWER_MARGIN_MS}
 
 
 def test_librdkafka_that_sends_its_first_heartbeat_at_once_is_parked_from_the_second_on() -> None:
     librdkafka = Sender(3_000, skipping)
     librdkafka.begin(20)
     librdkafka.beat(10)
-    assert librdkafka.waits[1:3] == [3_250, 3_000 - MARGIN_MS]
+    assert librdkafka.waits[1:3] == [3_250, 3_000 - ANSWER_MARGIN_MS]
     assert librdkafka.gaps[:4] == [20, 3_000, 6_000, 3_000]
 
 
@@ -106,7 +107,7 @@ def test_first_heartbeat_of_librdkafka_does_not_show_its_interval() -> None:
         librdkafka.begin(first_ms)
         librdkafka.beat(40)
         assert set(librdkafka.gaps[10:]) == {3_000}
-        assert set(librdkafka.uncovered_ms[10:]) == {MARGIN_MS}
+        assert set(librdkafka.uncovered_ms[10:]) == {ANSWER_MARGIN_MS}
 
 
 def test_what_was_learnt_outlives_a_rebalance() -> None:
@@ -116,7 +117,7 @@ def test_what_was_learnt_outlives_a_rebalance() -> None:
     librdkafka.begin(1_200)
     librdkafka.beat(10)
     assert set(librdkafka.gaps[12:]) == {3_000}
-    assert set(librdkafka.uncovered_ms[11:]) == {MARGIN_MS}
+    assert set(librdkafka.uncovered_ms[11:]) == {ANSWER_MARGIN_MS}
 
 
 def test_short_session_is_never_put_at_risk_by_finding_out() -> None:
@@ -138,7 +139,7 @@ def test_no_heartbeat_waits_longer_than_a_client_waits_for_an_answer() -> None:
     member = Sender(60_000, overlapping, session_ms=600_000)
     member.begin(60_000)
     member.beat(5)
-    assert max(member.waits) == MOST_MS
+    assert max(member.waits) == LONGEST_PARKED_MS
 
 
 def test_heartbeats_by_the_thousand_are_answered_at_once() -> None:
@@ -212,7 +213,7 @@ def test_a_late_heartbeat_and_an_early_one_behind_it_keep_the_interval() -> None
     member.late(1_000)
     member.late(-1_000)
     member.beat(2)
-    assert min(member.waits[-4:]) >= usual_ms - MARGIN_MS
+    assert min(member.waits[-4:]) >= usual_ms - ANSWER_MARGIN_MS
 
 
 def first_at_once(interval_ms: int) -> Sender:
@@ -226,8 +227,8 @@ def first_at_once(interval_ms: int) -> Sender:
 def test_a_member_whose_first_heartbeat_waits_for_longer_than_its_interval_always_has_one_here() -> None:
     sender = first_at_once(2_000)
     sender.beat(15)
-    assert max(sender.uncovered_ms) <= MARGIN_MS
-    assert sender.waits[-1] == sender.interval.interval_ms - MARGIN_MS == 1_900
+    assert max(sender.uncovered_ms) <= ANSWER_MARGIN_MS
+    assert sender.waits[-1] == sender.interval.interval_ms - ANSWER_MARGIN_MS == 1_900
 
 
 def test_a_first_heartbeat_that_comes_with_the_assignment_is_parked_in_each_generation() -> None:

@@ -35,11 +35,14 @@ from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kohort.group.commands import Heartbeat, Join, Sync
+from kohort.group.events import Event, RoundOpened
 from kohort.group.results import JoinResult
+from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.cause import MAX_REASON_LENGTH, first_few
 from kohort.model.printable import printable
 from kohort.node.timers import Timers
+from kohort.parking.parked_heartbeat import Follower
 from kohort.wire.codec import decode, encode
 from kohort.wire.frames import decode_request_header
 from kohort.wire.messages import SyncGroupRequest
@@ -78,7 +81,7 @@ Passes = Callable[[Sync, str, int], None]
 """Takes a command as it passes, for `kohort explain` what was done with its assignments, and the time."""
 
 
-class HeldAssignments:
+class WaitingSync:
     """A leader's SyncGroup that waits for an assignor. `passes` is called, once, when the wait is over."""
 
     def __init__(self, edge: Edge, exchange: Exchange, command: Sync, passes: Passes) -> None:
@@ -90,10 +93,16 @@ class HeldAssignments:
 
     def end(self, now_ms: int) -> None:
         """Pass the leader's own assignments: another request has come, or the time is up."""
-        self._edge.gave_up(self, now_ms)
+        self._edge.abandon_assignor(self, now_ms)
+
+    def followed(self, follower: Follower, now_ms: int) -> bool:
+        """A request arrived behind it: the leader's own assignments pass."""
+        del follower
+        self.end(now_ms)
+        return False
 
     def drop(self) -> None:
-        """The connection has ended."""
+        """Forget it: it passes, or the connection has ended."""
         self.is_over = True
         self._edge.timers.disarm(self)
 
@@ -121,7 +130,7 @@ class Edge:
         self._runner: AssignorRunner = runner or NoAssignors()
         self._assignor_ms = assignor_ms
         self._interrupted = interrupted
-        """Called with a group of which a held heartbeat may now be answered."""
+        """Called with a group of which a parked heartbeat may now be answered."""
         self._rounds = LedRounds()
         self._logged: OrderedDict[str, str] = OrderedDict()
         """By group, the last failure."""
@@ -137,7 +146,7 @@ class Edge:
         self.orders.drain(group_id, names)
 
     def rebalance(self, group_id: str, reason: str, now_ms: int) -> None:
-        """Have a classic group begin a round: its leader's next heartbeat, or the one that is held, is answered so.
+        """Have a classic group begin a round: its leader's next heartbeat, or the one that is parked, is answered so.
 
         The order lapses when a round begins for another reason, and after five minutes.
         """
@@ -156,9 +165,11 @@ class Edge:
             return command.reason
         return ordered.reason[:MAX_REASON_LENGTH]
 
-    def round_began(self, group_id: str) -> None:
-        """A round gathers the members of a group."""
-        self.orders.round_began(group_id)
+    def event_applied(self, shard: Shard, event: Event, now_ms: int) -> None:
+        """An event has changed a group: an ordered round may have begun."""
+        del shard, now_ms
+        if isinstance(event, RoundOpened):
+            self.orders.round_began(event.group_id)
 
     # Assignments
 
@@ -173,7 +184,7 @@ class Edge:
         else:
             self._rounds.begin(group_id, result)
 
-    def handed_in(self, exchange: Exchange, command: Sync, now_ms: int, passes: Passes) -> HeldAssignments | None:
+    def handed_in(self, exchange: Exchange, command: Sync, now_ms: int, passes: Passes) -> WaitingSync | None:
         """Take a leader's SyncGroup; None where it passes as it is.
 
         `passes` is called, perhaps at once, when the exchange's frame is decided.
@@ -183,7 +194,7 @@ class Edge:
         assignor = self._runner.assignor_of(group_id)
         if not command.assignments or (assignor is None and not drained):
             return None
-        held = HeldAssignments(self, exchange, command, passes)
+        waiting = WaitingSync(self, exchange, command, passes)
         try:
             led = self._led_round(command)
             protocol = led.protocol_name or ""
@@ -198,36 +209,36 @@ class Edge:
         without = f"without {first_few(sorted(drained))}, drained" if drained else ""
         if assignor is None and protocol != COOPERATIVE_STICKY:
             try:
-                self._replace(held, without_drained(spec, drained, own), without, now_ms)
+                self._replace(waiting, without_drained(spec, drained, own), without, now_ms)
             except LeftAsItIs as why:
-                self._failed(held, str(why), now_ms)
-            return held
+                self._failed(waiting, str(why), now_ms)
+            return waiting
 
         def done(intended: Intended | str, at_ms: int) -> None:
-            if held.is_over:
+            if waiting.is_over:
                 return
             self.counters.assignor_ms += max(0, at_ms - now_ms)
             try:
                 if isinstance(intended, str):
                     raise LeftAsItIs(intended)
                 decided = by_assignor(spec, protocol, drained, own, intended)
-                self._replace(held, decided, f"by {assignor or 'uniform'} at the gateway {without}".rstrip(), at_ms)
+                self._replace(waiting, decided, f"by {assignor or 'uniform'} at the gateway {without}".rstrip(), at_ms)
             except LeftAsItIs as why:
-                self._failed(held, str(why), at_ms)
+                self._failed(waiting, str(why), at_ms)
 
-        self.timers.arm(held, now_ms + self._assignor_ms, held.end)
+        self.timers.arm(waiting, now_ms + self._assignor_ms, waiting.end)
         topics = frozenset(topic for member in spec.members.values() for topic in member.subscription.topics)
         self._runner.assign(group_id, settled(spec, protocol, drained), topics, done)
-        return held
+        return waiting
 
-    def gave_up(self, held: HeldAssignments, now_ms: int) -> None:
+    def abandon_assignor(self, waiting: WaitingSync, now_ms: int) -> None:
         """Pass the leader's own assignments."""
-        if not held.is_over:
-            is_late = held not in self.timers
+        if not waiting.is_over:
+            is_late = waiting not in self.timers
             why = (
                 f"it took more than {self._assignor_ms} ms" if is_late else "the leader sent another request meanwhile"
             )
-            self._failed(held, why, now_ms)
+            self._failed(waiting, why, now_ms)
 
     def _led_round(self, command: Sync) -> LedRound:
         led = self._rounds.take(command.group_id)
@@ -244,21 +255,21 @@ class Edge:
         group = self._groups.group(group_id)
         return {} if group is None else {name: member.assignment for name, member in group.members.items()}
 
-    def _replace(self, held: HeldAssignments, decided: dict[str, Partitions], remark: str, now_ms: int) -> None:
+    def _replace(self, waiting: WaitingSync, decided: dict[str, Partitions], remark: str, now_ms: int) -> None:
         """Pass these assignments in place of the leader's own. Raises LeftAsItIs."""
-        command = held.command
+        command = waiting.command
         changed = replace(command, assignments=written(command.assignments, decided))
-        held.exchange.frame = _with_assignments(held.exchange, changed)
-        held.command = changed
+        waiting.exchange.frame = _with_assignments(waiting.exchange, changed)
+        waiting.command = changed
         self.counters.results[Result.REPLACED] += 1
         self._logged.pop(command.group_id, None)
-        held.passed(remark, now_ms)
+        waiting.passed(remark, now_ms)
 
-    def _failed(self, held: HeldAssignments, why: str, now_ms: int) -> None:
-        group_id = held.command.group_id
+    def _failed(self, waiting: WaitingSync, why: str, now_ms: int) -> None:
+        group_id = waiting.command.group_id
         why = f"the assignor {self._runner.assignor_of(group_id) or 'uniform'}: {why}"
         self._left(group_id, Result.FAILED, why)
-        held.passed(f"the leader's own: {why}"[:MAX_REASON_LENGTH], now_ms)
+        waiting.passed(f"the leader's own: {why}"[:MAX_REASON_LENGTH], now_ms)
 
     def _left(self, group_id: str, result: Result, why: str) -> None:
         self.counters.results[result] += 1

@@ -10,7 +10,7 @@ from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import Heartbeat, Leave, Sync
 from kohort.model.cause import Cause, CauseKind
 
-FORGET_MS = 3_600_000
+MEMBER_FORGOTTEN_MS = 3_600_000
 """How long it is known when a member sent its last request: no session is as long."""
 
 
@@ -55,7 +55,7 @@ class LastRequests:
 
     def forget_silent(self, now_ms: int) -> None:
         """Forget when members that have sent nothing for long did so last."""
-        for member_id in [each for each, sent_ms in self._sent_ms.items() if now_ms - sent_ms >= FORGET_MS]:
+        for member_id in [each for each, sent_ms in self._sent_ms.items() if now_ms - sent_ms >= MEMBER_FORGOTTEN_MS]:
             self.removed(member_id)
 
     def is_here(self, group: ClassicGroup, member_id: str) -> bool:

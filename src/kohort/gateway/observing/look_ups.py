@@ -6,10 +6,8 @@ it is older than what was seen since. The rules stand in decision 86.
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from kohort.gateway.observing.describe_requests import DescribeRequests
 from kohort.gateway.observing.last_requests import LastRequests
-from kohort.gateway.observing.observed_consumer_groups import ConsumerGroupObserver
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.describe import DescribedGroup
@@ -28,20 +26,13 @@ MOST_SHOWN = 10_000
 _IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
 
 
-class LookUpObserver(ConsumerGroupObserver, Protocol):
-    """Who looks groups up."""
-
-    def generation_proved(self, group_id: str, generation: int, /) -> None:
-        """A heartbeat shows that a group which is to be looked up has this generation."""
-
-
 class LookUps:
     """The look-ups of classic groups of one shard."""
 
-    def __init__(self, shard: Shard, last_requests: LastRequests, observer: LookUpObserver) -> None:
+    def __init__(self, shard: Shard, last_requests: LastRequests, describes: DescribeRequests) -> None:
         self._shard = shard
         self._last_requests = last_requests
-        self._observer = observer
+        self._describes = describes
         self._uncertain: dict[str, int] = {}
         """Groups of which not all members may be known, and the generation that an answer has shown, or -1."""
         self._asked_ms: dict[str, int] = {}
@@ -56,7 +47,7 @@ class LookUps:
     def ask(self, group_id: str, generation: int, now_ms: int) -> None:
         """Look a group up in this generation: members of it are not known here."""
         self._uncertain.setdefault(group_id, -1)
-        self._observer.group_unknown(group_id, generation, now_ms)
+        self._describes.request(group_id, generation, now_ms)
 
     def ask_for_both(self, group_id: str, generation: int, now_ms: int) -> None:
         """Look a group up as one of either kind: it may have become the other unseen.
@@ -65,7 +56,7 @@ class LookUps:
         """
         self.ask(group_id, -1, now_ms)
         classic = generation if generation >= 0 else max(generation_of(self._shard.groups.get(group_id)), 0)
-        self._observer.group_unknown(group_id, classic, now_ms, is_guess=generation < 0)
+        self._describes.request(group_id, classic, now_ms, is_guess=generation < 0)
 
     def doubt(self, group: ClassicGroup, now_ms: int, shown: int = -1) -> None:
         """Look a group up: an answer contradicts what is known of it. `shown` is the generation of the answer."""
@@ -105,7 +96,7 @@ class LookUps:
             self._contradicted.pop(group_id, None)
             if group_id in self._uncertain:
                 self._distrust_shown(group_id)
-                self._observer.generation_proved(group_id, generation)
+                self._describes.generation_proved(group_id, generation)
             self.doubt_round(group, now_ms)
         elif self._contradicted.get(group_id) == (group.generation, generation):
             self.doubt(group, now_ms, generation)
@@ -146,7 +137,7 @@ class LookUps:
         if found.state is not Phase.STABLE:
             return False
         if isinstance(known, ClassicGroup) and known.is_gathering and known.state_timestamp_ms > asked_ms:
-            self._observer.group_unknown(found.group_id, generation, now_ms)
+            self._describes.request(found.group_id, generation, now_ms)
             return False
         shown = self._uncertain.pop(found.group_id, None)
         if known is not None and known.members and shown is None:

@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from kohort.gateway.observing.last_requests import FORGET_MS
+from kohort.gateway.observing.last_requests import MEMBER_FORGOTTEN_MS
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.group.classic.group import COOPERATIVE, ClassicGroup
 from kohort.model.ids import LONGEST_CACHED_NAME
@@ -112,7 +112,7 @@ class MemberLocations:
 
     def forget_silent(self, now_ms: int) -> None:
         """Forget members that have sent nothing for long."""
-        while self._at and now_ms - next(iter(self._at.values())).seen_ms >= FORGET_MS:
+        while self._at and now_ms - next(iter(self._at.values())).seen_ms >= MEMBER_FORGOTTEN_MS:
             self._at.popitem(last=False)
 
     # Instances

@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from kohort.gateway.observing.describe_requests import DescribeRequests
 from kohort.gateway.observing.epoch_heartbeats import is_steady
+from kohort.gateway.observing.group_signals import GroupSignals
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import (
     LEAVE_EPOCH,
@@ -63,12 +65,10 @@ from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, each, id_partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
+from kohort.parking.limits import ASSUMED_SESSION_MS
 
 SILENT_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout when its group changes counts as evicted."""
-
-UNKNOWN_MS = 45_000
-"""The session timeout that is assumed of a classic member that a look-up shows: Java's default."""
 
 _ALIVE_MS = 1 << 62
 """When a member whose JoinGroup waits has sent something last: it is not silent."""
@@ -78,21 +78,8 @@ CommandT = TypeVar("CommandT", ConsumerHeartbeat, Join)
 RecordOf = Callable[[ConsumerMember, str, CommandT, Cause], ConsumerMemberStored]
 """Makes the record of a member, under a member id, from what it was and what it sends."""
 
-QUIET_MS = 6_000
+SILENT_MEMBER_MS = 6_000
 """A group in which a member has sent nothing for so long is looked up when its epoch grows."""
-
-
-class ConsumerGroupObserver(Protocol):
-    """Who learns what happened to consumer groups."""
-
-    def event_applied(self, shard: Shard, event: Event, now_ms: int, /) -> None:
-        """An event has changed a group."""
-
-    def group_unknown(self, group_id: str, generation: int, now_ms: int, /, *, is_guess: bool = False) -> None:
-        """Not all of a group is known: `described` takes what a look-up finds. `generation` is -1 where it is none.
-
-        With `is_guess` it takes no other's place that was asked for before.
-        """
 
 
 class _Sender:
@@ -111,10 +98,15 @@ class ObservedConsumerGroups:
     """The consumer groups of one shard."""
 
     def __init__(
-        self, shard: Shard, observer: ConsumerGroupObserver, predict: Callable[[Collection[Effect], int], None]
+        self,
+        shard: Shard,
+        signals: GroupSignals,
+        describes: DescribeRequests,
+        predict: Callable[[Collection[Effect], int], None],
     ) -> None:
         self._shard = shard
-        self._observer = observer
+        self._signals = signals
+        self._describes = describes
         self._predict = predict
         self._senders: dict[tuple[str, str], _Sender] = {}
         """By group and member."""
@@ -234,8 +226,8 @@ class ObservedConsumerGroups:
         self._store(
             MemberAssignmentStored(group.group_id, member_id, epoch, epoch, MemberState.STABLE, held, (), cause)
         )
-        self._observer.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
-        self._observer.group_unknown(group.group_id, -1, now_ms)
+        self._signals.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
+        self._describes.request(group.group_id, -1, now_ms)
 
     def _subscribed(
         self, group: ConsumerGroup, member_id: str, command: CommandT, record_of: RecordOf[CommandT], now_ms: int
@@ -333,7 +325,7 @@ class ObservedConsumerGroups:
     def _disprove_classic(self, command: Join, result: JoinResult, now_ms: int) -> None:
         """A group that was taken for a classic one, or not known, is a consumer group: it is looked up."""
         self.replace_classic(self._shard.groups.get(command.group_id), command.group_id, result.generation, now_ms)
-        self._observer.group_unknown(command.group_id, -1, now_ms)
+        self._describes.request(command.group_id, -1, now_ms)
 
     def replace_classic(self, known: object, group_id: str, epoch: int, now_ms: int) -> None:
         """A group that was taken for a classic one, or is not `known`, is a consumer group with this epoch."""
@@ -381,7 +373,7 @@ class ObservedConsumerGroups:
         """A static member leaves for a while (-2)."""
         member = group.members.get(member_id)
         if member is None:
-            self._observer.group_unknown(group.group_id, -1, now_ms)
+            self._describes.request(group.group_id, -1, now_ms)
             return
         if member.epoch == LEAVE_STATIC_EPOCH:
             return
@@ -446,7 +438,7 @@ class ObservedConsumerGroups:
         A heartbeat that is answered shows the epoch, and no assignment.
         """
         if self.group(group_id) is not None:
-            self._observer.group_unknown(group_id, -1, now_ms)
+            self._describes.request(group_id, -1, now_ms)
 
     def asked(self, group_id: str) -> None:
         """A look-up of a group begins."""
@@ -464,7 +456,7 @@ class ObservedConsumerGroups:
             return
         is_newer = self._asked.pop(group.group_id, -1) == self._changes.get(group.group_id, 0)
         if not is_newer:
-            self._observer.group_unknown(group.group_id, -1, now_ms)
+            self._describes.request(group.group_id, -1, now_ms)
         if group.epoch < known.epoch and not is_newer:
             return
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
@@ -481,7 +473,7 @@ class ObservedConsumerGroups:
             self._remove(known, member, self._cause_of_absence(known, member, now_ms), now_ms)
         for _, shown in sorted(listed.items()):
             self._described_member(known, shown, cause, is_newer=is_newer)
-        self._observer.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
+        self._signals.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
 
     def _described_member(
         self, group: ConsumerGroup, shown: DescribedConsumerMember, cause: Cause, *, is_newer: bool
@@ -504,7 +496,7 @@ class ObservedConsumerGroups:
         )
         record = member_record(group, member, member_id, command, cause)
         if shown.classic_phase is not None:
-            record = replace(record, classic=member.classic or ClassicMemberMetadata(UNKNOWN_MS, ()))
+            record = replace(record, classic=member.classic or ClassicMemberMetadata(ASSUMED_SESSION_MS, ()))
         self._store(record)
         self._store(MemberTargetStored(group_id, member_id, shown.target, cause))
         state = MemberState.UNREVOKED_PARTITIONS if shown.pending else MemberState.STABLE
@@ -561,8 +553,8 @@ class ObservedConsumerGroups:
         if epoch <= group.epoch:
             return
         cause = self._change.pop(group.group_id, None)
-        if cause is None or self._silent_members(group, QUIET_MS, now_ms):
-            self._observer.group_unknown(group.group_id, -1, now_ms)
+        if cause is None or self._silent_members(group, SILENT_MEMBER_MS, now_ms):
+            self._describes.request(group.group_id, -1, now_ms)
         for member in self._evicted_members(group, now_ms):
             absence = self._cause_of_absence(group, member, now_ms)
             cause = cause or absence
@@ -643,7 +635,7 @@ class ObservedConsumerGroups:
 
     def _apply(self, event: Event, now_ms: int) -> None:
         self._store(event)
-        self._observer.event_applied(self._shard, event, now_ms)
+        self._signals.event_applied(self._shard, event, now_ms)
 
     def _store(self, event: Event) -> None:
         """Change a group unobserved."""

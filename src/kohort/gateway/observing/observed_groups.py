@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 from zlib import crc32
 
+from kohort.gateway.observing.describe_requests import DescribeRequests
+from kohort.gateway.observing.group_signals import GroupSignals
 from kohort.gateway.observing.last_requests import LastRequests
-from kohort.gateway.observing.look_ups import LookUpObserver, LookUps, generation_of
-from kohort.gateway.observing.observed_consumer_groups import UNKNOWN_MS, ObservedConsumerGroups
+from kohort.gateway.observing.look_ups import LookUps, generation_of
+from kohort.gateway.observing.observed_consumer_groups import ObservedConsumerGroups
 from kohort.group.classic.group import ClassicGroup, Phase, stored, stored_member
 from kohort.group.commands import (
     CheckJoin,
@@ -61,6 +62,7 @@ from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import Timers
+from kohort.parking.limits import ASSUMED_SESSION_MS
 
 UNKNOWN_REBALANCE_MS = 10_000
 """For which rebalance timeout one that no JoinGroup has shown is taken. It is short: who learns of a round too late for
@@ -69,35 +71,19 @@ the real one is evicted."""
 _GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
 
 
-class GroupObserver(LookUpObserver, Protocol):
-    """Who learns what happened to the groups."""
-
-    def member_joined(self, group_id: str, member_id: str, /) -> None:
-        """A member's JoinGroup was sent, and waits for its round."""
-
-    def member_synced(self, member_id: str, now_ms: int, /) -> None:
-        """A member got its assignment."""
-
-    def sync_released(self, group_id: str, member_id: str, error: ErrorCode, now_ms: int, /) -> None:
-        """A SyncGroup whose answer is held waits no longer: its member gets its assignment, or the error."""
-
-    def round_announced(self, announce: Announce, now_ms: int, /) -> None:
-        """Members that stop reading when they learn of a round should learn of it together."""
-
-    def group_changed(self, group_id: str, now_ms: int, /) -> None:
-        """All events of one request or answer have happened."""
-
-
 class ObservedGroups:
     """The classic groups behind one gateway."""
 
-    def __init__(self, settings: GroupSettings, observer: GroupObserver, timers: Timers) -> None:
+    def __init__(
+        self, settings: GroupSettings, signals: GroupSignals, timers: Timers, describes: DescribeRequests
+    ) -> None:
         # What the cluster's brokers refuse, their answers show.
         self.shard = Shard(replace(settings, min_session_timeout_ms=0, max_session_timeout_ms=UNLIMITED))
-        self.consumer = ObservedConsumerGroups(self.shard, observer, self._predict)
+        self.consumer = ObservedConsumerGroups(self.shard, signals, describes, self._predict)
         self.last_requests = LastRequests()
-        self.look_ups = LookUps(self.shard, self.last_requests, observer)
-        self._observer = observer
+        self.look_ups = LookUps(self.shard, self.last_requests, describes)
+        self._signals = signals
+        self._describes = describes
         self._timers = timers
         self._nameless: dict[str, list[Join]] = {}
         """By group, JoinGroups without an id that are not answered yet, and will be when the generation forms."""
@@ -160,7 +146,7 @@ class ObservedGroups:
             # The other may know it as a group of the other kind, and either of the two may be wrong.
             self.look_ups.ask_for_both(group_id, generation, now_ms)
         elif isinstance(group, ConsumerGroup) and not is_same:
-            self._observer.group_unknown(group_id, -1, now_ms)
+            self._describes.request(group_id, -1, now_ms)
         elif isinstance(group, ClassicGroup) and not is_same and generation >= group.generation:
             self.look_ups.ask(group_id, generation, now_ms)
 
@@ -180,11 +166,11 @@ class ObservedGroups:
         if self._is_new(group, command):
             self._nameless.setdefault(command.group_id, []).append(command)
             self._open(group, Cause(CauseKind.MEMBER_JOINED, now_ms, None, command.reason), now_ms)
-            self._observer.group_changed(command.group_id, now_ms)
+            self._signals.group_changed(command.group_id, now_ms)
         elif command.member_id in group.members or command.member_id in group.pending:
-            self._observer.member_joined(command.group_id, command.member_id)
+            self._signals.member_joined(command.group_id, command.member_id)
             self._predict(decide(self.shard, command, now_ms), now_ms)
-            self._observer.group_changed(command.group_id, now_ms)
+            self._signals.group_changed(command.group_id, now_ms)
 
     def _is_new(self, group: ClassicGroup, command: Join) -> bool:
         """Whether a sender without an id is let in at once: it is static, or need not come back with an id."""
@@ -223,7 +209,7 @@ class ObservedGroups:
             cause = Cause(CauseKind.JOIN_REFUSED, now_ms, command.member_id or None)
             self._apply(JoinRefused(group_id, result.error, command, cause), now_ms)
         self._named(command, now_ms)
-        self._observer.group_changed(group_id, now_ms)
+        self._signals.group_changed(group_id, now_ms)
 
     def _joined(self, command: Join, result: JoinResult, now_ms: int) -> None:
         group = self._group_for(command, result.member_id, now_ms)
@@ -397,7 +383,7 @@ class ObservedGroups:
             return False
         if error is ErrorCode.NONE and command.generation == group.generation:
             self.last_requests.named(group, command)
-            self._observer.member_synced(command.member_id, now_ms)
+            self._signals.member_synced(command.member_id, now_ms)
             self.look_ups.doubt_round(group, now_ms)
             if group.phase is Phase.COMPLETING_REBALANCE:
                 handed_in, remark = self._handed_in.pop(command.group_id, (None, ""))
@@ -414,7 +400,7 @@ class ObservedGroups:
                 self._open(group, Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._evicted(command.group_id, command.member_id, now_ms)
-        self._observer.group_changed(command.group_id, now_ms)
+        self._signals.group_changed(command.group_id, now_ms)
         is_assigned = error is ErrorCode.NONE and command.generation == group.generation
         return is_assigned and self._waits_for_others(group, command.member_id)
 
@@ -444,7 +430,7 @@ class ObservedGroups:
             self.consumer.classic_heartbeat_answered(command, error, now_ms)
             known = self.shard.groups.get(group_id)
             if error is ErrorCode.NONE and (known is None or not known.members):
-                self._observer.group_unknown(group_id, command.generation, now_ms)
+                self._describes.request(group_id, command.generation, now_ms)
             elif error is ErrorCode.NONE and group is not None:
                 self.look_ups.doubt(group, now_ms, command.generation)
             elif error is ErrorCode.NONE and known is not None and member_id not in known.members:
@@ -458,9 +444,9 @@ class ObservedGroups:
             if error is ErrorCode.NONE:
                 self.look_ups.generation_shown(group_id, command.generation, now_ms)
             return
-        self._observer.group_changed(group_id, now_ms)
+        self._signals.group_changed(group_id, now_ms)
 
-    def asked(self, group_id: str, generation: int, now_ms: int) -> None:
+    def look_up_begun(self, group_id: str, generation: int, now_ms: int) -> None:
         """A look-up of a group begins: of a classic one, or of a consumer group where there is no generation, -1."""
         if generation < 0:
             self.consumer.asked(group_id)
@@ -483,14 +469,16 @@ class ObservedGroups:
             for member_id in sorted(known.pending & {member.member_id for member in group.members}):
                 apply(self.shard, PendingMemberDropped(group.group_id, member_id, cause))
         members = tuple(
-            StoredMember(*each[:4], *timeouts.get(each.member_id, (UNKNOWN_REBALANCE_MS, UNKNOWN_MS)), *each[4:])
+            StoredMember(
+                *each[:4], *timeouts.get(each.member_id, (UNKNOWN_REBALANCE_MS, ASSUMED_SESSION_MS)), *each[4:]
+            )
             for each in sorted(group.members)
         )
         stored_then = generation, group.protocol_name, None, now_ms, members, cause
         apply(self.shard, GroupStored(group.group_id, group.protocol_type, *stored_then))
         for member in members:
             self.last_requests.found(member.member_id, now_ms)
-        self._observer.event_applied(self.shard, GroupLoaded(group.group_id, cause), now_ms)
+        self._signals.event_applied(self.shard, GroupLoaded(group.group_id, cause), now_ms)
 
     def consumer_described(self, group: DescribedConsumerGroup, now_ms: int) -> None:
         """Correct a consumer group by what its coordinator describes; where it was taken for a classic one, too."""
@@ -513,7 +501,7 @@ class ObservedGroups:
         if group is None:
             return
         self._predict(decide(self.shard, command, now_ms), now_ms)
-        self._observer.group_changed(command.group_id, now_ms)
+        self._signals.group_changed(command.group_id, now_ms)
 
     def _sent(self, command: Heartbeat | Sync, now_ms: int) -> None:
         """A request that names a generation was sent; its sender need not be a member."""
@@ -581,18 +569,18 @@ class ObservedGroups:
                 self._apply(effect.event, now_ms)
             elif isinstance(effect, Reply) and effect.to is not None and effect.to.kind is ParkedKind.SYNC:
                 error = effect.result.error
-                self._observer.sync_released(effect.to.group_id, effect.to.member_id, error, now_ms)
+                self._signals.sync_released(effect.to.group_id, effect.to.member_id, error, now_ms)
             elif isinstance(effect, Arm) and effect.timer.kind is TimerKind.HOLD:
                 self._timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
             elif isinstance(effect, Announce):
-                self._observer.round_announced(effect, now_ms)
+                self._signals.round_announced(effect, now_ms)
         for effect in decision:
             if isinstance(effect, Then) and self._is_certain(effect.command):
                 self._predict(decide(self.shard, effect.command, now_ms), now_ms)
 
     def _fire(self, timer: Timer, now_ms: int) -> None:
         self._predict(decide(self.shard, TimerFired(timer), now_ms), now_ms)
-        self._observer.group_changed(timer.group_id, now_ms)
+        self._signals.group_changed(timer.group_id, now_ms)
 
     def _is_certain(self, command: Command) -> bool:
         """Whether what a decision asks for next happens at any coordinator, and at once."""
@@ -626,7 +614,7 @@ class ObservedGroups:
         elif isinstance(event, GenerationFormed | GroupDeleted):
             self._revoking.pop(event.group_id, None)
         self.look_ups.event_applied(event)
-        self._observer.event_applied(self.shard, event, now_ms)
+        self._signals.event_applied(self.shard, event, now_ms)
 
 
 def _is_let_in(command: Join) -> bool:

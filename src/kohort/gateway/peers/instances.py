@@ -1,8 +1,8 @@
 """Instances of the gateway beside each other: each shares what its connections show, so that all know the same groups.
 
 What is shared: requests to join, sync and leave, heartbeats that say or bring something, and their answers, at once;
-each second which members sent something; while an eager round is announced, whose heartbeats are held; fallbacks. What
-a peer shared is never shared on.
+each second which members sent something; while an eager round is announced, whose heartbeats are parked; fallbacks.
+What a peer shared is never shared on.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import hashlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from kohort.gateway.apis.connection_traffic import Command
-from kohort.gateway.holding.classic_holding import ClassicHolding
-from kohort.gateway.holding.consumer_holding import ConsumerHolding
+from kohort.gateway.apis.connection_state import Command
+from kohort.gateway.holding.parked_answers import ParkedAnswers
+from kohort.gateway.holding.parked_requests import ParkedRequests
 from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, is_steady
 from kohort.gateway.observing.member_locations import HERE, MOST_CHECKED, MemberLocations
 from kohort.gateway.observing.observed_groups import ObservedGroups
@@ -46,6 +46,7 @@ from kohort.group.events import (
     MemberRemoved,
     StaticMemberReplaced,
 )
+from kohort.group.shard import Shard
 from kohort.node.timers import NodeClock, Timers
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage
@@ -55,7 +56,7 @@ Send = Callable[[bytes], None]
 SUMMARY_MS = 1_000
 """How often instances send each other which members sent something."""
 
-SILENT_MS = 3_500
+PEER_SILENT_MS = 3_500
 """A peer from which nothing has come for so long counts as one that cannot be reached, until something comes."""
 
 FORGET_EVERY_MS = 600_000
@@ -96,17 +97,17 @@ class Instances:
         instance_id: str,
         groups: ObservedGroups,
         fallbacks: Fallbacks,
-        holdings: Mapping[GroupProtocol, ConsumerHolding],
+        parked_answers: ParkedAnswers | None,
+        parked_requests: Mapping[GroupProtocol, ParkedRequests],
         timers: Timers,
         clock: NodeClock,
     ) -> None:
         self.instance_id = instance_id
         self.locations = MemberLocations(groups, is_alone=not instance_id)
-        self.holding: ClassicHolding | None = None
-        """What holds heartbeats of classic members; set once, by its gateway."""
         self._groups = groups
         self._fallbacks = fallbacks
-        self._holdings = holdings
+        self._parked_answers = parked_answers
+        self._parked_requests = parked_requests
         self._timers = timers
         self._clock = clock
         self._peers: dict[str, _Peer] = {}
@@ -146,7 +147,7 @@ class Instances:
         """
         self._clock.advance(now_ms)
         self.disconnected(instance_id, now_ms)
-        peer = self._peers[instance_id] = _Peer(send, PeerTraffic(self._groups, self._holdings), now_ms)
+        peer = self._peers[instance_id] = _Peer(send, PeerTraffic(self._groups, self._parked_requests), now_ms)
         self.locations.reachable(instance_id)
         peer.send(encode_message(Hello()))
         members: defaultdict[str, list[str]] = defaultdict(list)
@@ -211,10 +212,10 @@ class Instances:
     def _lost(self, instance_id: str, now_ms: int) -> None:
         """An instance cannot be reached: eager groups with members there are only observed from now on."""
         self.locations.unreachable(instance_id)
-        if self.holding is not None:
+        if self._parked_answers is not None:
             for group_id in dict.fromkeys(group_id for group_id, _ in self.locations.members_at(instance_id)):
                 if not self.locations.is_complete(group_id, now_ms):
-                    self.holding.release_group(group_id, now_ms)
+                    self._parked_answers.release_group(group_id, now_ms)
 
     def _send(self, message: InstanceMessage) -> None:
         if self._peers:
@@ -276,22 +277,24 @@ class Instances:
         self._send(SharedRequest(exchange.number, generation, client_host, software, exchange.frame))
 
     def reach_changed(self, group_id: str, members: Collection[str], is_reached: bool) -> None:
-        """While an eager round is announced: members' heartbeats are held here, or no longer."""
+        """While an eager round is announced: members' heartbeats are parked here, or no longer."""
         if members and self._peers:
             self._send(Reached(group_id, self._generation_of(group_id), is_reached, tuple(members)))
 
-    def announced(self, group_id: str, now_ms: int) -> None:
+    def round_awaited(self, group_id: str, now_ms: int) -> None:
         """A round is announced here: members that peers have reached before count."""
         generation, members = self._early.pop(group_id, (-1, None))
-        if members and self.holding is not None and generation == self._generation_of(group_id):
-            self.holding.reached_elsewhere(group_id, members, now_ms)
+        if members and self._parked_answers is not None and generation == self._generation_of(group_id):
+            self._parked_answers.reached_elsewhere(group_id, members, now_ms)
 
-    def assignments_changed(self, group_id: str) -> None:
+    def assignments_changed(self, group_id: str, now_ms: int) -> None:
         """A group may have changed."""
+        del now_ms
         self._digests.pop(group_id, None)
 
-    def group_changed(self, event: Event) -> None:
+    def event_applied(self, shard: Shard, event: Event, now_ms: int) -> None:
         """An event has changed a group."""
+        del shard, now_ms
         self._digests.pop(event.group_id, None)
         if isinstance(event, _MEMBERS_CHANGED):
             self.locations.group_changed(event.group_id)
@@ -355,14 +358,14 @@ class Instances:
         return digest
 
     def _reached_elsewhere(self, message: Reached, now_ms: int) -> None:
-        if self.holding is None:
+        if self._parked_answers is None:
             return
         group_id, members = message.group_id, message.members
-        if self.holding.is_announcing(group_id):
+        if self._parked_answers.is_announcing(group_id):
             if message.is_reached:
-                self.holding.reached_elsewhere(group_id, members, now_ms)
+                self._parked_answers.reached_elsewhere(group_id, members, now_ms)
             else:
-                self.holding.lost_elsewhere(group_id, members)
+                self._parked_answers.lost_elsewhere(group_id, members)
             return
         generation, early = self._early.pop(group_id, (-1, set()))
         if generation != message.generation:
@@ -386,7 +389,7 @@ class Instances:
             for peer in tuple(self._peers.values()):
                 peer.send(summary)
         for instance_id, peer in tuple(self._peers.items()):
-            if peer.is_live and now_ms - peer.received_ms >= SILENT_MS:
+            if peer.is_live and now_ms - peer.received_ms >= PEER_SILENT_MS:
                 peer.is_live = False
                 self._lost(instance_id, now_ms)
 

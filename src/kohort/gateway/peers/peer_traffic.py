@@ -1,6 +1,6 @@
 """The requests and answers about groups that one peer has seen: they change the groups as if they were seen here.
 
-Nothing of it is passed on or held, and nothing is shared with other peers.
+Nothing of it is passed on or parked, and nothing is shared with other peers.
 """
 
 from __future__ import annotations
@@ -8,15 +8,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from kohort.gateway.apis.connection_traffic import (
-    Command,
-    answer_shown,
-    protocol_of,
-    read_command,
-    request_abandoned,
-    request_shown,
-)
-from kohort.gateway.holding.consumer_holding import ConsumerHolding
+from kohort.gateway.apis.connection_state import Command, protocol_of
+from kohort.gateway.apis.routes import abandon_request, observe_answer, observe_request, read_command
+from kohort.gateway.holding.parked_requests import ParkedRequests
 from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.peers.instance_messages import SharedAnswer, SharedRequest
@@ -34,9 +28,9 @@ ENTRY_BYTES = 500
 class PeerTraffic:
     """The exchanges of one peer, from when its link is up until it ends."""
 
-    def __init__(self, groups: ObservedGroups, holdings: Mapping[GroupProtocol, ConsumerHolding]) -> None:
+    def __init__(self, groups: ObservedGroups, parked_requests: Mapping[GroupProtocol, ParkedRequests]) -> None:
         self._groups = groups
-        self._holdings = holdings
+        self._parked_requests = parked_requests
         self._open: OrderedDict[int, tuple[RequestHead, Command, int]] = OrderedDict()
         """By number, the requests that are not answered, with their size."""
         self._bytes = 0
@@ -51,11 +45,11 @@ class PeerTraffic:
         while self._bytes > MOST_BYTES:
             self._end(next(iter(self._open)), now_ms)
         if isinstance(command, EpochHeartbeat):
-            holding = self._holdings.get(protocol_of(command))
-            if holding is not None:
-                holding.sent_elsewhere(command, now_ms)
+            requests = self._parked_requests.get(protocol_of(command))
+            if requests is not None:
+                requests.sent_elsewhere(command, now_ms)
         elif not self._is_late(command, shared.generation):
-            request_shown(self._groups, head, command, now_ms)
+            observe_request(self._groups, head, command, now_ms)
         return command
 
     def _is_late(self, command: Command, generation: int) -> bool:
@@ -69,20 +63,21 @@ class PeerTraffic:
         self._bytes -= size
         if head is None or command is None:
             return
-        result = answer_shown(self._groups, head, command, shared.frame, now_ms)
+        result = observe_answer(self._groups, head, command, shared.frame, now_ms)
         if result is not None and isinstance(command, EpochHeartbeat):
-            holding = self._holdings.get(protocol_of(command))
-            if holding is not None:
-                holding.answered_elsewhere(command, result, now_ms)
+            requests = self._parked_requests.get(protocol_of(command))
+            if requests is not None:
+                requests.answered_elsewhere(command, result, now_ms)
 
     def ended(self, number: int, now_ms: int) -> None:
         """A request gets no answer."""
         self._end(number, now_ms)
 
     def _end(self, number: int, now_ms: int) -> None:
-        _, command, size = self._open.pop(number, (None, None, 0))
+        head, command, size = self._open.pop(number, (None, None, 0))
         self._bytes -= size
-        request_abandoned(self._groups, command, now_ms)
+        if head is not None:
+            abandon_request(self._groups, head, command, now_ms)
 
     def close(self, now_ms: int) -> None:
         """The link has ended: what is unanswered counts as ended."""

@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kohort.gateway.policies.fallbacks import FALLBACK_MS, Fallbacks
+from kohort.gateway.policies.fallbacks import Fallbacks
 from kohort.gateway.policies.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.model.printable import printable
 
@@ -18,14 +18,15 @@ MOST_CLIENTS = 10_000
 
 
 @dataclass(slots=True)
-class HoldingCounters:
-    """How often something was held, and how often that went wrong."""
+class ParkingCounters:
+    """How often something was parked or withheld, and how often that did harm."""
 
     heartbeats: Counter[GroupProtocol] = field(default_factory=Counter)
-    """Heartbeats that were held."""
-    news: Counter[GroupProtocol] = field(default_factory=Counter)
-    """Those of them whose wait ended since there was news of their group, or could be."""
+    """Heartbeats that were parked."""
+    updates: Counter[GroupProtocol] = field(default_factory=Counter)
+    """Those of them whose wait ended since there was an update of their group, or could be."""
     syncs: int = 0
+    """Answers to SyncGroup that were withheld."""
     fallbacks: int = 0
 
 
@@ -51,25 +52,24 @@ class KnownSoftware:
 
 
 class GroupPolicies:
-    """The policies of one gateway, as they apply at the moment."""
+    """The policies of one gateway, as they apply at the moment. `fell_back` is called with a group that falls back."""
 
-    def __init__(self, table: PolicyTable, fallback_ms: int = FALLBACK_MS) -> None:
+    def __init__(self, table: PolicyTable, fallback_ms: int, fell_back: Callable[[str], None]) -> None:
         self.table = table
-        self.fell_back: Callable[[str], None] = lambda _group_id: None
-        """Takes a group that falls back, for the other instances; set once, by its gateway."""
         self.software = KnownSoftware()
-        self.counters = HoldingCounters()
+        self.counters = ParkingCounters()
         self.fallbacks = Fallbacks(self._fell_back, fallback_ms)
         self._fallback_ms = fallback_ms
+        self._signal_fall = fell_back
         self._is_parking = table.parks
 
     def parks(self, policy: Policy, group_id: str, now_ms: int) -> bool:
-        """Whether a request of a member with this policy may be held now."""
+        """Whether a request of a member with this policy may wait now."""
         is_parking = self._is_parking and policy.treatment is Treatment.PARK
         return is_parking and not self.fallbacks.is_fallen(group_id, now_ms)
 
     def stop_parking(self) -> None:
-        """Hold nothing any more."""
+        """Park nothing any more."""
         self._is_parking = False
 
     def _fell_back(self, group_id: str, harm: str, now_ms: int) -> None:
@@ -78,4 +78,4 @@ class GroupPolicies:
         log.warning(
             "group %s is only observed for %d s: %s", printable(group_id), self._fallback_ms // 1000, printable(harm)
         )
-        self.fell_back(group_id)
+        self._signal_fall(group_id)

@@ -13,6 +13,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from kohort.parking.client_software import STOPPED_BY_HEARTBEATS
+from kohort.parking.limits import MOST_COMMIT_HOLD_MS
 
 ANY = "*"
 
@@ -41,9 +42,6 @@ class GroupProtocol(StrEnum):
     CONSUMER = "consumer"
     SHARE = "share"
     STREAMS = "streams"
-
-
-MOST_COMMIT_HOLD_MS = 5_000
 
 
 class PolicyError(ValueError):

@@ -43,7 +43,7 @@ def exposition(
     lines: list[str] = []
     for family in (
         _traffic(traffic),
-        _holding(gateway, now_ms),
+        _parking(gateway, now_ms),
         _edge(gateway.edge),
         _rebalances(rebalances),
         _links(links),
@@ -81,10 +81,10 @@ def _traffic(traffic: TrafficCounters) -> Iterator[str]:
     yield from _histogram("loop_lag_seconds", "How late the event loop ran what was due.", traffic.lag)
 
 
-def _holding(gateway: Gateway, now_ms: int) -> Iterator[str]:
+def _parking(gateway: Gateway, now_ms: int) -> Iterator[str]:
     counters = gateway.policies.counters
-    held = {protocol: gateway.held_heartbeats(protocol) for protocol in GroupProtocol}
-    total, news = counters.heartbeats, counters.news
+    held = {protocol: gateway.parked_heartbeats(protocol) for protocol in GroupProtocol}
+    total, news = counters.heartbeats, counters.updates
     metrics: tuple[tuple[str, str, str, Callable[[GroupProtocol], int]], ...] = (
         ("held", "gauge", "Heartbeats that are held now.", lambda each: held[each]),
         ("held_total", "counter", "Heartbeats that were held.", lambda each: total[each]),

@@ -19,7 +19,7 @@ from typing import Any
 
 from kohort.broker.descriptors import budget
 from kohort.client import Admin, Cluster, Producer
-from kohort.gateway.gateway import Gateway
+from kohort.gateway.gateway import Gateway, GatewayLimits
 from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, Mode
 from kohort.gateway.relay.relay import Sink
 from kohort.gateway.rewriting.rewriting_relay import RewritingRelay
@@ -48,10 +48,11 @@ from kohort.net.server import Clock
 from kohort.node.configuration.config import Config
 from kohort.node.groups.event_topic import EventStore, EventWriter
 from kohort.node.groups.settings_from_config import group_settings as from_config
+from kohort.parking.limits import WITHHELD_SYNC_MS
 
 log = logging.getLogger("kohort.gateway")
 
-FORGET_MS = 600_000
+NODE_FORGOTTEN_MS = 600_000
 """How long a port is served whose node is no longer seen."""
 
 LAG_SECONDS = 1.0
@@ -61,7 +62,6 @@ EVENTS_SECONDS = 2.0
 """How long the end waits for events that are not written yet."""
 
 START_TIMEOUT_MS = 10_000
-SYNC_HOLD_MS = 1_000
 
 
 class ListenFailed(Exception):
@@ -78,23 +78,19 @@ class GatewayServer:
         self.splices = SocketSplices()
         self._admin = Admin(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
         self._cluster = Cluster(settings.bootstrap_servers, start_timeout_ms=START_TIMEOUT_MS, **settings.security)
-        self._lookup = GroupLookup(self._cluster, lambda: self.gateway.groups, self.clock.now_ms)
+        self._lookup = GroupLookup(self._cluster, self.clock.now_ms)
         by_load = by_load_assignors(self._admin, self.clock.now_ms)
         self._assignors = GroupAssignors(settings.assignors, self._cluster, self.clock.now_ms, self.passed, by_load)
-        self.loads = LoadWatch(
-            by_load, self._assignors.assignor_of, lambda: self.gateway, self.clock.now_ms, self.passed
-        )
+        self.loads = LoadWatch(by_load, self._assignors.assignor_of, self.clock.now_ms, self.passed)
         self._topics = ClusterTopics(self._admin)
         self.gateway = Gateway(
             group_settings(settings, self._topics),
             self._note,
             self._lookup.look_up,
             policies=settings.policies,
-            fallback_ms=settings.fallback_ms,
             runner=self._assignors,
-            assignor_ms=settings.assignor_ms,
-            max_request_bytes=settings.max_request_bytes,
             instance_id="" if settings.instances_secret_file is None else secrets.token_hex(8),
+            limits=GatewayLimits(settings.fallback_ms, settings.assignor_ms, settings.max_request_bytes),
         )
         self._secret = b"" if settings.instances_secret_file is None else settings.read_secret()
         self.links: InstanceLinks | None = None
@@ -181,8 +177,14 @@ class GatewayServer:
             await self.stop()
             raise
         loop = asyncio.get_running_loop()
-        work = [self._follow(), self._measure_lag(), self._lookup.run(), self._topics.run(), self._orders.run()]
-        work.append(self.loads.run())
+        work = [
+            self._follow(),
+            self._measure_lag(),
+            self._lookup.run(self.gateway.groups),
+            self._topics.run(),
+            self._orders.run(),
+        ]
+        work.append(self.loads.run(self.gateway))
         if self._cluster_events is not None:
             work.append(self._cluster_events.run())
         self._tasks = [loop.create_task(each) for each in work]
@@ -339,7 +341,7 @@ class GatewayServer:
         for port, upstream in self.topology.upstreams.items():
             if port in wanted:
                 self._vanished_ms.pop(port, None)
-            elif now_ms - self._vanished_ms.setdefault(port, now_ms) < FORGET_MS:
+            elif now_ms - self._vanished_ms.setdefault(port, now_ms) < NODE_FORGOTTEN_MS:
                 wanted[port] = upstream
         found = Topology(wanted, topology.remarks)
         unknown = await unresolvable(found)
@@ -403,7 +405,7 @@ def most_connections() -> int:
 
 def group_settings(settings: GatewaySettings, topics: TopicImage) -> GroupSettings:
     """Return the settings by which the next step of a group is predicted."""
-    hold_ms = SYNC_HOLD_MS if settings.policies.parks else 0
+    hold_ms = WITHHELD_SYNC_MS if settings.policies.parks else 0
     return from_config(Config({"kohort.group.sync.hold.ms": str(hold_ms)}), topics)
 
 

@@ -33,9 +33,8 @@ CLASSIC_MEMBER = 0
 class GroupLookup:
     """Looks groups up one after the other. `run` is its task; DescribeGroups needs the right to describe the group."""
 
-    def __init__(self, cluster: Cluster, groups: Callable[[], ObservedGroups], now_ms: Callable[[], int]) -> None:
+    def __init__(self, cluster: Cluster, now_ms: Callable[[], int]) -> None:
         self._cluster = cluster
-        self._groups = groups
         self._now_ms = now_ms
         self._waiting: asyncio.Queue[tuple[str, int]] = asyncio.Queue(MOST_WAITING)
         self._is_warned = False
@@ -45,12 +44,12 @@ class GroupLookup:
         if not self._waiting.full():
             self._waiting.put_nowait((group_id, generation))
 
-    async def run(self) -> None:
-        """Look up what waits, until it is cancelled."""
+    async def run(self, groups: ObservedGroups) -> None:
+        """Look up what waits, and have `groups` take it up, until it is cancelled."""
         while True:
             group_id, generation = await self._waiting.get()
             try:
-                await self._describe(group_id, generation)
+                await self._describe(groups, group_id, generation)
             except (KafkaError, OSError, TimeoutError) as error:
                 is_unknown_request = isinstance(error, KafkaError) and error.code is ErrorCode.UNSUPPORTED_VERSION
                 if is_unknown_request and generation < 0:
@@ -61,7 +60,7 @@ class GroupLookup:
                         "group %r cannot be described; it is known from its next rebalance on: %s", group_id, error
                     )
 
-    async def _describe(self, group_id: str, generation: int) -> None:
+    async def _describe(self, groups: ObservedGroups, group_id: str, generation: int) -> None:
         call, now_ms = self._cluster.call_coordinator, self._now_ms
         if generation >= 0:
             classic: DescribeGroupsResponse = await call(
@@ -69,14 +68,14 @@ class GroupLookup:
             )
             found = classic.groups[0]
             if not found.error_code and found.group_state in tuple(Phase):
-                self._groups().described(_classic(found), generation, now_ms())
+                groups.described(_classic(found), generation, now_ms())
             return
         consumer: ConsumerGroupDescribeResponse = await call(
             group_id, ConsumerGroupDescribeRequest(group_ids=[group_id]), lambda found: found.groups[0].error_code
         )
         group = consumer.groups[0]
         if not group.error_code and group.group_state in tuple(GroupState):
-            self._groups().consumer_described(_consumer(group), now_ms())
+            groups.consumer_described(_consumer(group), now_ms())
 
 
 def _classic(group: DescribeGroupsResponse.Group) -> DescribedGroup:

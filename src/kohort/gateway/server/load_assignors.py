@@ -219,34 +219,32 @@ class LoadWatch:
         self,
         assignors: Mapping[str, LoadAssignor],
         assignor_of: Callable[[str], str | None],
-        gateway: Callable[[], Gateway],
         now_ms: Callable[[], int],
         changed: Callable[[], None],
     ) -> None:
         self._assignors = assignors
         self._assignor_of = assignor_of
-        self._gateway = gateway
         self._now_ms = now_ms
         self._changed = changed
         self._failure = ""
 
-    async def run(self) -> None:
+    async def run(self, gateway: Gateway) -> None:
         """Measure again and again, until it is cancelled."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            await self.look()
+            await self.look(gateway)
 
-    async def look(self) -> None:
+    async def look(self, gateway: Gateway) -> None:
         """Measure each group once whose leader's requests pass here."""
-        locations = self._gateway().instances.locations
-        for group_id, group in list(self._gateway().groups.shard.groups.items()):
+        locations = gateway.instances.locations
+        for group_id, group in list(gateway.groups.shard.groups.items()):
             assignor = self._assignors.get(self._assignor_of(group_id) or "")
             if assignor is None or not isinstance(group, ClassicGroup) or group.phase is not Phase.STABLE:
                 continue
             if not locations.is_here(group.leader or ""):
                 continue
             try:
-                wanted, owned = _wanted_and_owned(group, self._gateway().edge.orders.drained(group))
+                wanted, owned = _wanted_and_owned(group, gateway.edge.orders.drained(group))
                 async with asyncio.timeout(MEASURE_SECONDS):
                     why = await assignor.too_much(group_id, wanted, owned)
             except MalformedMessage:
@@ -259,7 +257,7 @@ class LoadWatch:
                 continue
             if why:
                 log.info("group %s rebalances, %s", printable(group_id), printable(why))
-                self._gateway().edge.rebalance(group_id, why, self._now_ms())
+                gateway.edge.rebalance(group_id, why, self._now_ms())
                 self._changed()
 
 

@@ -16,7 +16,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.id_partitions import id_partitions
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.parking.client_software import MARGIN_MS, OTHERS_MARGIN_MS
+from kohort.parking.limits import EPOCH_MARGIN_MS, OTHERS_MARGIN_MS
 from kohort.parking.parked_heartbeat import Follower
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -74,7 +74,7 @@ def heartbeat_command(
         client_id,
         f"/{peer_host}",
         api_version=version,
-        margin_ms=MARGIN_MS.get(software, OTHERS_MARGIN_MS),
+        margin_ms=EPOCH_MARGIN_MS.get(software, OTHERS_MARGIN_MS),
     )
 
 

@@ -177,7 +177,7 @@ def test_a_client_that_names_its_software_on_another_connection_is_parked_by_it(
         other.from_client(encode_request(versions, 3, 1, "c1"), 0)
         for now_ms in (3_000, 6_000):
             member.heartbeat(now_ms)
-        assert bool(gateway.held_heartbeats(GroupProtocol.CLASSIC)) is is_parked
+        assert bool(gateway.parked_heartbeats(GroupProtocol.CLASSIC)) is is_parked
 
 
 def test_a_member_of_kgo_that_commits_by_itself_keeps_the_times_of_its_heartbeats() -> None:

@@ -6,10 +6,10 @@ import pytest
 from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.gateway import Gateway
-from kohort.gateway.holding.consumer_holding import FORGET_MS
 from kohort.gateway.policies.policies import EVERYTHING_PARKED, GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.model.errors import ErrorCode
+from kohort.parking.limits import SENDER_FORGOTTEN_MS
 from kohort.wire.frames import decode_response, encode_request
 from kohort.wire.message import Message, Request
 from kohort.wire.messages import (
@@ -99,11 +99,11 @@ def test_a_steady_heartbeat_is_held_no_longer_than_its_sender_can_wait(protocol:
     parking = gateway()
     member = Member(parking, protocol)
     now_ms = member.steady()
-    assert parking.held_heartbeats(protocol) == 1
+    assert parking.parked_heartbeats(protocol) == 1
     parking.tick(now_ms + int(0.9 * BROKERS_INTERVAL_MS))
-    assert parking.held_heartbeats(protocol) == 0
+    assert parking.parked_heartbeats(protocol) == 0
     assert member.answered(now_ms + BROKERS_INTERVAL_MS) < BROKERS_INTERVAL_MS
-    assert parking.policies.counters.news[protocol] == 0
+    assert parking.policies.counters.updates[protocol] == 0
 
 
 @BOTH
@@ -112,10 +112,10 @@ def test_a_member_that_joins_lets_the_heartbeats_of_the_others_go_on(protocol: G
     member, other = Member(parking, protocol), Member(parking, protocol, "m2")
     now_ms = member.steady()
     assert other.heartbeat(0, now_ms + 20)
-    assert parking.held_heartbeats(protocol) == 1
+    assert parking.parked_heartbeats(protocol) == 1
     parking.tick(now_ms + 24)
-    assert parking.held_heartbeats(protocol) == 0
-    assert parking.policies.counters.news[protocol] == 1
+    assert parking.parked_heartbeats(protocol) == 0
+    assert parking.policies.counters.updates[protocol] == 1
 
 
 @BOTH
@@ -125,9 +125,9 @@ def test_a_newer_epoch_lets_the_heartbeats_of_the_others_go_on(protocol: GroupPr
     now_ms = member.steady()
     assert other.heartbeat(3, now_ms + 20)
     other.answered(now_ms + 25, epoch=7)
-    assert parking.held_heartbeats(protocol) == 1
+    assert parking.parked_heartbeats(protocol) == 1
     parking.tick(now_ms + 29)
-    assert parking.held_heartbeats(protocol) == 0
+    assert parking.parked_heartbeats(protocol) == 0
 
 
 @BOTH
@@ -169,6 +169,6 @@ def test_a_refused_and_a_silent_member_are_forgotten(protocol: GroupProtocol) ->
     refused.answered(now_ms, error=ErrorCode.GROUP_MAX_SIZE_REACHED)
     parking.tick(now_ms + 10_000)
     member.relay.closed(now_ms + 10_000, is_by_client=True)
-    for passed_ms in range(FORGET_MS, 9 * FORGET_MS, FORGET_MS):
+    for passed_ms in range(SENDER_FORGOTTEN_MS, 9 * SENDER_FORGOTTEN_MS, SENDER_FORGOTTEN_MS):
         parking.tick(now_ms + passed_ms)
     assert parking.next_deadline_ms() is None

@@ -82,7 +82,7 @@ def test_an_epoch_that_never_came_is_taken_back_unless_the_group_has_changed_sin
     world.heartbeat(7, 2)
     world.groups.consumer_described(consumer_group(5), 3)
     assert world.groups.generation_of("g") == 7
-    world.gateway.group_unknown("g", -1, 100_000)
+    world.gateway.describes.request("g", -1, 100_000)
     world.groups.consumer_described(consumer_group(5), 100_001)
     assert world.groups.generation_of("g") == 5
 
@@ -182,7 +182,7 @@ def test_a_look_up_as_a_consumer_group_does_not_make_one_as_a_classic_group_newe
     world.groups.described(CLASSIC, 3, 0)
     world.differs_elsewhere(3, 1)
     world.groups.join_sent(rejoining(), 2)
-    world.groups.asked("g", -1, 3)
+    world.groups.look_up_begun("g", -1, 3)
     world.groups.described(CLASSIC, 3, 4)
     group = world.groups.group("g")
     assert group is not None

@@ -104,7 +104,7 @@ def test_unknown_members_are_forgotten() -> None:
     for number in range(100):
         strangers.come_and_go("g", f"m-{number}", number)
     assert len(strangers.gateway.instances.locations) > 0
-    strangers.gateway.tick(2 * member_locations.FORGET_MS)
+    strangers.gateway.tick(2 * member_locations.MEMBER_FORGOTTEN_MS)
     assert len(strangers.gateway.instances.locations) == 0
 
 
@@ -114,5 +114,5 @@ def test_members_that_only_a_peer_has_seen_are_forgotten() -> None:
     for message in (Hello(), LiveMembers((LiveGroup("g", 1, 1, -1, ("m",)),))):
         gateway.instances.received("b", encode_message(message), 0)
     assert len(gateway.instances.locations) == 1
-    gateway.tick(2 * member_locations.FORGET_MS)
+    gateway.tick(2 * member_locations.MEMBER_FORGOTTEN_MS)
     assert len(gateway.instances.locations) == 0

@@ -9,7 +9,7 @@ from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.gateway import Gateway
 from kohort.gateway.peers.instance_messages import Hello, LiveGroup, LiveMembers, decode_message, encode_message
-from kohort.gateway.peers.instances import SILENT_MS, SUMMARY_MS
+from kohort.gateway.peers.instances import PEER_SILENT_MS, SUMMARY_MS
 from kohort.gateway.policies.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.group.classic.group import Phase
 from kohort.group.coordinator_settings import GroupSettings
@@ -151,7 +151,7 @@ class Fleet:
         return group.generation, group.phase, {each.member_id: each.assignment for each in group.members.values()}
 
     def held(self) -> dict[str, int]:
-        return {name: each.held_heartbeats(GroupProtocol.CLASSIC) for name, each in self.gateways.items()}
+        return {name: each.parked_heartbeats(GroupProtocol.CLASSIC) for name, each in self.gateways.items()}
 
 
 def stable(protocol: str = "range") -> tuple[Fleet, list[Member]]:
@@ -237,7 +237,7 @@ def test_an_instance_that_is_silent_is_out_of_reach_until_it_sends_something() -
     fleet, members = stable()
     locations = fleet.gateways["a"].instances.locations
     now_ms = fleet.now_ms
-    for now_ms in range(7_000, 7_000 + SILENT_MS + 2 * SUMMARY_MS, SUMMARY_MS):
+    for now_ms in range(7_000, 7_000 + PEER_SILENT_MS + 2 * SUMMARY_MS, SUMMARY_MS):
         fleet.now_ms = now_ms
         fleet.gateways["a"].tick(now_ms)
         fleet.gateways["b"].tick(now_ms)
@@ -262,7 +262,7 @@ def test_what_was_missed_while_a_link_was_down_is_looked_up() -> None:
     group = fleet.gateways["a"].groups.group(GROUP)
     assert group is not None
     group.members["ma"].assignment = b"other"
-    fleet.gateways["a"].instances.assignments_changed(GROUP)
+    fleet.gateways["a"].instances.assignments_changed(GROUP, 0)
     fleet.link("a", "b")
     assert not fleet.looked_up, "what a peer sees arrives a moment later"
     for now_ms in range(7_000, 12_000, SUMMARY_MS):
@@ -317,7 +317,7 @@ def test_a_group_that_three_instances_know_each_otherwise_is_looked_up() -> None
         group = gateway.groups.group(GROUP)
         assert group is not None
         group.members["ma"].assignment = name.encode()
-        gateway.instances.assignments_changed(GROUP)
+        gateway.instances.assignments_changed(GROUP, 0)
     for now_ms in (9_000, 10_000, 11_000):
         fleet.tick(now_ms, *members)
         for member in members:

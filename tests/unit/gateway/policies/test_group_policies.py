@@ -7,7 +7,7 @@ import logging
 import pytest
 from tests.unit.wire.responses import encode_response
 
-from kohort.gateway.gateway import Gateway
+from kohort.gateway.gateway import Gateway, GatewayLimits
 from kohort.gateway.policies.policies import EVERYTHING_PARKED, OBSERVED, GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.model.errors import ErrorCode
@@ -84,14 +84,19 @@ class Member:
 
 
 def gateway(policies: PolicyTable) -> Gateway:
-    return Gateway(GroupSettings(), lambda _shard, _event, _now_ms: None, policies=policies, fallback_ms=60_000)
+    return Gateway(
+        GroupSettings(),
+        lambda _shard, _event, _now_ms: None,
+        policies=policies,
+        limits=GatewayLimits(fallback_ms=60_000),
+    )
 
 
 def test_a_heartbeat_is_held_where_the_policy_parks() -> None:
     parking = gateway(EVERYTHING_PARKED)
     member = Member(parking)
     assert member.steady() > 0
-    assert parking.held_heartbeats(GroupProtocol.CONSUMER) == 1
+    assert parking.parked_heartbeats(GroupProtocol.CONSUMER) == 1
     assert parking.policies.counters.heartbeats[GroupProtocol.CONSUMER] == 1
 
 

@@ -107,5 +107,5 @@ def test_nothing_is_kept_of_a_connection_that_has_ended() -> None:
     connection = Connection()
     connection.hold_a_heartbeat()
     connection.relay.closed(20_000, is_by_client=True)
-    assert connection.gateway.held_heartbeats(GroupProtocol.CONSUMER) == 0
+    assert connection.gateway.parked_heartbeats(GroupProtocol.CONSUMER) == 0
     assert connection.answer(MetadataResponse(), 12, 99, 20_000) == b""

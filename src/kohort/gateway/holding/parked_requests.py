@@ -1,12 +1,12 @@
-"""Heartbeats with a member epoch, held back until there may be news of their group: KIP-848, KIP-932 and KIP-1071.
+"""Heartbeats with a member epoch, parked until there may be an update of their group: KIP-848, KIP-932 and KIP-1071.
 
-The request waits, not its answer: what the coordinator answers must be of now. A heartbeat that says nothing is held
-for as long as `kohort.parking` says, and its sender gets an interval that fits; while it waits the session is not
-renewed, so none waits longer than a small part of the session. It goes on when another member of the group joins,
-leaves, changes what it wants or gives up partitions, and when an answer to any member carries a newer epoch.
+The request is parked, not its answer: what the coordinator answers must be of now. A heartbeat that brings nothing is
+parked for as long as `kohort.parking` decides, and its sender gets an interval that fits; meanwhile the session is not
+renewed, so none is parked longer than a small part of the session. It is forwarded when another member of the group
+joins, leaves, changes what it wants or revokes partitions, and when an answer to any member carries a newer epoch.
 
 A coordinator may compute its target some time after the group's epoch (`group.consumer.assignment.interval.ms`): for a
-while after each change heartbeats are held shortly.
+while after each change heartbeats are parked shortly.
 """
 
 from __future__ import annotations
@@ -18,30 +18,22 @@ from struct import Struct
 from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, is_steady
 from kohort.gateway.policies.policies import GroupProtocol
 from kohort.gateway.relay.relay import Exchange
+from kohort.group.events import ConsumerMemberDeleted, Event
 from kohort.group.results import ConsumerHeartbeatResult
+from kohort.group.shard import Shard
 from kohort.node.timers import Timers
 from kohort.parking.consumer_heartbeats import ConsumerParking
+from kohort.parking.limits import (
+    ASSUMED_SESSION_MS,
+    GATEWAY_PARK_MS,
+    GATEWAY_SETTLING_MS,
+    GATEWAY_STABLE_PARK_MS,
+    RELEASE_MS,
+    SENDER_FORGOTTEN_MS,
+)
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import read_varint, skip_tags
-
-PARK_MS = 1_000
-"""How long a heartbeat waits, so that a steady member costs one request a second."""
-
-STABLE_PARK_MS = 2_500
-"""The same for a member that has had no news for half a minute: half the interval that Kafka's members have."""
-
-SESSION_MS = 45_000
-"""The session timeout that is assumed: the broker's default."""
-
-RELEASE_MS = 3
-"""How long after a change heartbeats go on: the request that made it must reach the coordinator first."""
-
-SETTLING_MS = 5_000
-"""For how long after a change a group is taken to be settling."""
-
-FORGET_MS = 600_000
-"""After so long without a heartbeat a member is forgotten."""
 
 _INT = Struct(">i")
 
@@ -54,31 +46,31 @@ class _Group:
     def __init__(self) -> None:
         self.epoch = 0
         """The highest epoch of any member."""
-        self.changed_ms = -SETTLING_MS
+        self.changed_ms = -GATEWAY_SETTLING_MS
         self.parked: dict[str, ParkedHeartbeat[EpochHeartbeat, None]] = {}
         self.sent_ms: dict[str, int] = {}
         """By member id, when a heartbeat of it went to the coordinator."""
 
 
-class ConsumerHolding:
-    """The held heartbeats of all groups of one protocol. `news` counts those that go on for news."""
+class ParkedRequests:
+    """The parked heartbeats of all groups of one protocol. `updates` counts those that are forwarded for an update."""
 
-    def __init__(self, protocol: GroupProtocol, timers: Timers, news: Counter[GroupProtocol]) -> None:
+    def __init__(self, protocol: GroupProtocol, timers: Timers, updates: Counter[GroupProtocol]) -> None:
         self._protocol = protocol
         self._timers = timers
-        self._news = news
+        self._updates = updates
         self._groups: dict[str, _Group] = {}
         self._parking: ConsumerParking[EpochHeartbeat, None] = ConsumerParking(
-            timers, self._end_wait, PARK_MS, STABLE_PARK_MS, settling_ms=0
+            timers, self._end_wait, GATEWAY_PARK_MS, GATEWAY_STABLE_PARK_MS, settling_ms=0
         )
 
     def __len__(self) -> int:
         return len(self._parking)
 
-    def hold(
+    def park(
         self, exchange: Exchange, heartbeat: EpochHeartbeat, now_ms: int
     ) -> ParkedHeartbeat[EpochHeartbeat, None] | None:
-        """Hold a heartbeat; None where it is to be passed on now."""
+        """Park a heartbeat; None where it is to be forwarded now."""
         group = self._groups.get(heartbeat.group_id)
         if group is None or not is_steady(heartbeat):
             return None
@@ -88,7 +80,7 @@ class ConsumerHolding:
         def pass_on(_: None) -> None:
             exchange.pass_on()
 
-        parked = self._parking.park(heartbeat, pass_on, SESSION_MS, now_ms)
+        parked = self._parking.park(heartbeat, pass_on, ASSUMED_SESSION_MS, now_ms)
         if parked is not None:
             group.parked[heartbeat.member_id] = parked
         return parked
@@ -97,7 +89,7 @@ class ConsumerHolding:
         """A heartbeat goes to the coordinator."""
         self._groups.setdefault(heartbeat.group_id, _Group()).sent_ms[heartbeat.member_id] = now_ms
         if self._timers.deadline_ms(self) is None:
-            self._timers.arm(self, now_ms + FORGET_MS, self._forget_silent)
+            self._timers.arm(self, now_ms + SENDER_FORGOTTEN_MS, self._forget_silent)
         if heartbeat.owned is not None:
             self._parking.acknowledged(heartbeat.group_id, heartbeat.member_id)
         if not is_steady(heartbeat):
@@ -119,7 +111,7 @@ class ConsumerHolding:
             result,
             member_id=result.member_id or heartbeat.member_id,
             is_quiet=not is_news,
-            is_settling=now_ms - group.changed_ms < SETTLING_MS,
+            is_settling=now_ms - group.changed_ms < GATEWAY_SETTLING_MS,
         )
         self._parking.answering(heartbeat.group_id, answer, heartbeat.margin_ms, now_ms)
         if answer.heartbeat_interval_ms == result.heartbeat_interval_ms:
@@ -138,6 +130,12 @@ class ConsumerHolding:
             group.epoch = result.member_epoch
             self._changed(heartbeat.group_id, now_ms)
 
+    def event_applied(self, shard: Shard, event: Event, now_ms: int) -> None:
+        """An event has changed a group: its member may be out."""
+        del shard
+        if isinstance(event, ConsumerMemberDeleted):
+            self.removed(event.group_id, event.member_id, now_ms)
+
     def removed(self, group_id: str, member_id: str, now_ms: int) -> None:
         """A member is out of its group: a heartbeat of it that waits is sent on, for its coordinator to refuse."""
         parked = self._parking.forget(group_id, member_id)
@@ -154,10 +152,10 @@ class ConsumerHolding:
         """Forget members that have ended without a word."""
         for group_id, group in list(self._groups.items()):
             for member_id, sent_ms in list(group.sent_ms.items()):
-                if now_ms - sent_ms >= FORGET_MS:
+                if now_ms - sent_ms >= SENDER_FORGOTTEN_MS:
                     self.removed(group_id, member_id, now_ms)
         if self._groups:
-            self._timers.arm(self, now_ms + FORGET_MS, self._forget_silent)
+            self._timers.arm(self, now_ms + SENDER_FORGOTTEN_MS, self._forget_silent)
 
     def _changed(self, group_id: str, now_ms: int) -> None:
         group = self._groups[group_id]
@@ -168,7 +166,7 @@ class ConsumerHolding:
     def _release(self, group: _Group, now_ms: int) -> None:
         parked, group.parked = group.parked, {}
         for each in parked.values():
-            self._news[self._protocol] += each.parking is not None
+            self._updates[self._protocol] += each.is_parked
             each.release(now_ms)
 
     def _end_wait(self, parked: ParkedHeartbeat[EpochHeartbeat, None], now_ms: int) -> None:

@@ -1,0 +1,62 @@
+"""Heartbeats with a member epoch, as k68, k76 and k88 share them: the request may be parked, its answer passes at once.
+
+The three differ in their messages, and in whether their groups are observed.
+"""
+
+from __future__ import annotations
+
+from kohort.gateway.apis.connection_state import Connection, protocol_of
+from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat
+from kohort.gateway.relay.relay import Exchange
+from kohort.group.results import ConsumerHeartbeatResult
+from kohort.model.errors import ErrorCode
+from kohort.parking.parked_heartbeat import ParkedHeartbeat
+from kohort.wire.codec import Buffer
+
+_EVICTED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
+
+
+def request(connection: Connection, exchange: Exchange, heartbeat: EpochHeartbeat, now_ms: int) -> bool:
+    """Return whether a heartbeat passes now; else it is parked."""
+    connection.member_seen(heartbeat, now_ms)
+    connection.share_request(exchange, heartbeat)
+    protocol = protocol_of(heartbeat)
+    requests = connection.rooms.parked_requests.get(protocol)
+    if requests is None:
+        return True
+    can_wait = not connection.has_fetched and not connection.expires_soon(now_ms)
+    if can_wait and connection.parks(heartbeat, now_ms):
+        parked = requests.park(exchange, heartbeat, now_ms)
+        if parked is not None:
+            connection.waiting = parked
+            connection.rooms.policies.counters.heartbeats[protocol] += 1
+            return False
+    requests.sent(heartbeat, now_ms)
+    return True
+
+
+def share_answer(
+    connection: Connection,
+    exchange: Exchange,
+    heartbeat: EpochHeartbeat,
+    result: ConsumerHeartbeatResult,
+    frame: Buffer,
+) -> None:
+    """Let other instances have an answer that brings an update: one to a member that leaves does."""
+    is_change = heartbeat.member_epoch < 0 or result.member_epoch != heartbeat.member_epoch
+    is_update = is_change or bool(result.error) or result.assignment is not None
+    connection.share_answer(exchange, heartbeat, frame, is_update=is_update)
+
+
+def pass_answer(
+    connection: Connection, heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult, frame: Buffer, now_ms: int
+) -> Buffer:
+    """Return what the client gets: where heartbeats are parked, the answer with another interval."""
+    requests = connection.rooms.parked_requests.get(protocol_of(heartbeat))
+    if requests is None:
+        return frame
+    parked = connection.waiting
+    if result.error in _EVICTED and isinstance(parked, ParkedHeartbeat) and parked.heartbeat is heartbeat:
+        connection.rooms.policies.fallbacks.evicted(heartbeat.group_id, heartbeat.member_id, now_ms)
+    answer = requests.answered(heartbeat, result, frame, now_ms)
+    return answer if connection.parks(heartbeat, now_ms) else frame

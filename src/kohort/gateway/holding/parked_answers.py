@@ -1,0 +1,260 @@
+"""Answers to heartbeats of classic members, parked until there is an update of their group.
+
+A heartbeat goes to the coordinator at once, so that its member's session is renewed on time; its answer is parked for
+as long as `kohort.parking` decides. When a round is predicted, the heartbeat is repeated, and the coordinator's own
+answer goes to the client: no client gets REBALANCE_IN_PROGRESS without a round.
+
+An answer with REBALANCE_IN_PROGRESS is parked too while the members of an eager round, all behind this gateway, are to
+learn of it together: a member that stops earlier gains nothing. Where it cannot wait so long, its client gets an answer
+without an error. A member that sends nothing for its session is not waited for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from kohort.gateway.holding.request_repeats import RequestRepeats, WaitingAnswer
+from kohort.gateway.observing.group_signals import GroupSignals
+from kohort.gateway.observing.observed_groups import ObservedGroups
+from kohort.gateway.policies.policies import GroupProtocol
+from kohort.gateway.relay.answers import encode_answer
+from kohort.gateway.relay.relay import Exchange
+from kohort.group.classic.group import Phase
+from kohort.group.commands import CommitOffsets, Heartbeat
+from kohort.group.effects import Announce
+from kohort.group.events import Event, MemberRemoved, StaticMemberReplaced
+from kohort.group.results import HeartbeatResult
+from kohort.group.shard import Shard
+from kohort.model.errors import ErrorCode
+from kohort.parking.classic_heartbeats import ClassicParking
+from kohort.parking.limits import LATE_ANSWER_MS
+from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
+from kohort.wire.codec import Buffer
+from kohort.wire.messages import HeartbeatResponse
+
+_ALIVE = HeartbeatResult(ErrorCode.NONE)
+_QUIET = HeartbeatResult(ErrorCode.NONE, is_quiet=True)
+_OUT = HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID)
+_REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+class ParkedAnswer(WaitingAnswer):
+    """The parked answer to one heartbeat, with its error. `updates` counts those that are repeated for an update."""
+
+    def __init__(
+        self,
+        repeats: RequestRepeats,
+        exchange: Exchange,
+        heartbeat: Heartbeat,
+        frame: Buffer,
+        error: ErrorCode,
+        updates: Counter[GroupProtocol],
+    ) -> None:
+        super().__init__(repeats, exchange, heartbeat.group_id, frame)
+        self._error = error
+        self._updates = updates
+        self.heartbeat = heartbeat
+        self.parked: ParkedHeartbeat[Heartbeat, HeartbeatResult] | None = None
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it waits for an update, and for nothing else."""
+        return self.parked is not None and self.parked.is_parked
+
+    def end(self, result: HeartbeatResult) -> None:
+        """The wait is over: repeat the heartbeat for an update, else send the answer that was parked."""
+        self.parked = None  # it refers to this one: no garbage collector should have to find them
+        if self._error is not ErrorCode.NONE and result.error is ErrorCode.NONE:
+            self.exchange.answer(encode_answer(self.exchange.head, HeartbeatResponse()))
+        elif self._error is not ErrorCode.NONE or result.error is ErrorCode.NONE:
+            self.exchange.answer(self.frame)
+        else:
+            self._updates[GroupProtocol.CLASSIC] += 1
+            self.repeat_soon()
+
+    def followed(self, follower: Follower, now_ms: int) -> bool:
+        """A request arrived behind it: return whether the answer stays parked."""
+        if self.parked is not None and self.parked.followed(follower, now_ms):
+            return True
+        self.answer_now()
+        return False
+
+    def drop(self) -> None:
+        """Forget it: it is sent, or the connection has ended."""
+        super().drop()
+        if self.parked is not None:
+            self.parked.drop()
+            self.parked = None
+
+
+class ParkedAnswers:
+    """The parked answers of all classic groups. `updates` counts those whose wait ended for an update of their group.
+
+    `is_ordered` returns whether a heartbeat is to be answered with REBALANCE_IN_PROGRESS by order of an operator.
+    """
+
+    def __init__(
+        self,
+        groups: ObservedGroups,
+        repeats: RequestRepeats,
+        updates: Counter[GroupProtocol],
+        is_ordered: Callable[[Heartbeat, int], bool],
+        signals: GroupSignals,
+    ) -> None:
+        self._groups = groups
+        self._repeats = repeats
+        self._timers, self._clock = repeats.timers, repeats.clock
+        self._updates = updates
+        self._is_ordered = is_ordered
+        self._signals = signals
+        self._complete: set[str] = set()
+        """Groups with an announced round whose members are all behind this gateway."""
+        self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
+            self._timers, self._decide, _ALIVE, _unnoted, reach_changed=signals.reach_changed
+        )
+
+    def __len__(self) -> int:
+        return len(self._parking)
+
+    def park(
+        self,
+        exchange: Exchange,
+        heartbeat: Heartbeat,
+        frame: Buffer,
+        error: ErrorCode,
+        now_ms: int,
+        *,
+        software: str = "",
+        answered_after_ms: int = 0,
+        commit_hold_ms: int = 0,
+    ) -> ParkedAnswer | None:
+        """Park the answer to a heartbeat, with its error; None where it is to be sent now.
+
+        `software` is the sender's. One that was answered `answered_after_ms` later may have been parked by its
+        coordinator, as our broker does; parked twice, it could outlast a session.
+        """
+        self._clock.advance(now_ms)
+        group = self._groups.group(heartbeat.group_id)
+        member = None if group is None else group.members.get(heartbeat.member_id)
+        if member is None:
+            return None
+        answer = ParkedAnswer(self._repeats, exchange, heartbeat, frame, error, self._updates)
+        result = self._decide(heartbeat, now_ms)
+        if error is not ErrorCode.NONE and (result.error is not error or heartbeat.group_id not in self._complete):
+            return None
+        answer.parked = self._parking.park(
+            heartbeat,
+            result,
+            answer.end,
+            member.session_timeout_ms,
+            now_ms,
+            software=software,
+            is_static=heartbeat.instance_id is not None,
+            can_wait=answered_after_ms < LATE_ANSWER_MS,
+            commit_hold_ms=commit_hold_ms,
+        )
+        if answer.parked is None:
+            if result.error is error:
+                return None
+            answer.repeat_soon()  # the round overtook the heartbeat
+        return answer
+
+    def _decide(self, command: Heartbeat, now_ms: int) -> HeartbeatResult:
+        group = self._groups.group(command.group_id)
+        if group is None:
+            return _ALIVE
+        if self._is_ordered(command, now_ms):
+            return _REBALANCING
+        if command.member_id not in group.members:
+            return _OUT
+        if group.is_gathering:
+            return _ALIVE if command.member_id in group.awaiting_join else _REBALANCING
+        return _QUIET if group.phase is Phase.STABLE else _ALIVE
+
+    # What happens to the groups
+
+    def committed(self, command: CommitOffsets, now_ms: int) -> None:
+        """A member sends a commit; in a round it may do so since it revokes partitions."""
+        is_in_round = self._repeats.is_gathering(command.group_id)
+        self._parking.committed(command.member_id, now_ms, is_in_round=is_in_round)
+
+    def synced(self, member_id: str, now_ms: int) -> None:
+        """A member got its assignment."""
+        self._parking.begin(member_id, now_ms)
+
+    def joined(self, group_id: str, member_id: str) -> None:
+        """A member's JoinGroup was sent."""
+        self._parking.joined(group_id, member_id)
+
+    def event_applied(self, shard: Shard, event: Event, now_ms: int) -> None:
+        """An event has changed a group: members may have left, or were evicted."""
+        del shard, now_ms
+        if isinstance(event, MemberRemoved):
+            self._parking.forget(event.group_id, event.member_id)
+        elif isinstance(event, StaticMemberReplaced):
+            self._parking.forget(event.group_id, event.old_member_id)
+
+    def announce(self, announce: Announce, now_ms: int) -> None:
+        """A round has begun of which members learn together."""
+        self._clock.advance(now_ms)
+        self._parking.announce(announce.group_id, announce.awaited, announce.stopping, announce.latest_ms, now_ms)
+        self._signals.round_awaited(announce.group_id, now_ms)
+        group = self._groups.group(announce.group_id)
+        if group is not None and all(self._groups.last_requests.is_here(group, each) for each in announce.awaited):
+            self._complete.add(announce.group_id)
+            self._await_sessions(announce.group_id, now_ms)
+
+    def _await_sessions(self, group_id: str, now_ms: int) -> None:
+        """Wait for the members that a round has not reached no longer than their sessions last.
+
+        A coordinator evicts those that send nothing, and no answer shows it while the others wait here.
+        """
+        self._clock.advance(now_ms)
+        group, unreached = self._groups.group(group_id), self._parking.unreached(group_id)
+        if group is None or not unreached:
+            return
+        ends_ms = {each: self._groups.last_requests.session_end_ms(group, each, now_ms) for each in group.members}
+        expired = [each for each in unreached if ends_ms.get(each, now_ms) <= now_ms]
+        if later_ms := [end_ms for end_ms in ends_ms.values() if end_ms > now_ms]:
+            self._timers.arm((self, group_id), min(later_ms), partial(self._await_sessions, group_id))
+        for member_id in expired:
+            self._parking.joined(group_id, member_id)
+        if expired:
+            self.group_changed(group_id, now_ms)
+
+    # What other instances of the gateway park
+
+    def is_announcing(self, group_id: str) -> bool:
+        """Whether members of a group have yet to learn of a round together."""
+        return self._parking.is_announcing(group_id)
+
+    def reached_elsewhere(self, group_id: str, members: Iterable[str], now_ms: int) -> None:
+        """Heartbeats of members are parked by another instance, while a round is announced."""
+        self._clock.advance(now_ms)
+        self._parking.reached_elsewhere(group_id, members, now_ms)
+
+    def lost_elsewhere(self, group_id: str, members: Iterable[str]) -> None:
+        """Heartbeats of members are no longer parked by another instance."""
+        group = self._groups.group(group_id)
+        if group is not None:
+            awaited = group.members.keys() - group.awaiting_join
+            self._parking.lost_elsewhere(group_id, [each for each in members if each in awaited])
+
+    def release_group(self, group_id: str, now_ms: int) -> None:
+        """Send all answers of a group that are parked: its members can no longer learn of a round together."""
+        self._clock.advance(now_ms)
+        self._parking.release_group(group_id, now_ms)
+
+    def group_changed(self, group_id: str, now_ms: int) -> None:
+        """Answer the heartbeats for which there is an update now."""
+        self._clock.advance(now_ms)
+        is_gathering = self._repeats.is_gathering(group_id)
+        if not is_gathering:
+            self._complete.discard(group_id)
+        self._parking.group_changed(group_id, now_ms, is_gathering=is_gathering)
+
+
+def _unnoted(_group_id: str, _waited_ms: int, _now_ms: int) -> None:
+    """Do nothing: a gateway writes no event when the members of a group learn of a round."""

@@ -1,0 +1,67 @@
+"""Answers that wait and whose requests are repeated: the coordinator's newer answer takes the place of the old one.
+
+When a round is predicted, a request goes to the coordinator once more, so that no client gets REBALANCE_IN_PROGRESS
+without a round. A coordinator that has not seen the round yet is asked again a little later.
+"""
+
+from __future__ import annotations
+
+from kohort.gateway.observing.observed_groups import ObservedGroups
+from kohort.gateway.relay.relay import Exchange
+from kohort.model.errors import ErrorCode
+from kohort.node.timers import NodeClock, Timers
+from kohort.parking.limits import FIRST_REPEAT_MS, REPEATS_MS
+from kohort.wire.codec import Buffer
+
+
+class RequestRepeats:
+    """When requests of classic members are repeated."""
+
+    def __init__(self, groups: ObservedGroups, timers: Timers, clock: NodeClock) -> None:
+        self.timers = timers
+        self.clock = clock
+        self._groups = groups
+
+    def is_gathering(self, group_id: str) -> bool:
+        """Whether a round of a group gathers its members, as far as it is seen."""
+        group = self._groups.group(group_id)
+        return group is not None and group.is_gathering
+
+
+class WaitingAnswer:
+    """An answer that waits on its connection, and whose request may be repeated."""
+
+    def __init__(self, repeats: RequestRepeats, exchange: Exchange, group_id: str, frame: Buffer) -> None:
+        self.exchange = exchange
+        self.frame = frame
+        self.group_id = group_id
+        self._repeats = repeats
+        self._count = 0
+
+    def repeat_soon(self) -> None:
+        """Ask the coordinator again in a moment."""
+        timers, clock = self._repeats.timers, self._repeats.clock
+        timers.arm(self, clock.now_ms + FIRST_REPEAT_MS, self._repeat)
+
+    def _repeat(self, now_ms: int) -> None:
+        del now_ms
+        self._count += 1
+        self.exchange.repeat()
+
+    def answered_again(self, frame: Buffer, error: ErrorCode, now_ms: int) -> Buffer | None:
+        """Take the answer to a request that was repeated; return what the client gets, None to ask again."""
+        is_due = self._repeats.is_gathering(self.group_id) and self._count <= len(REPEATS_MS)
+        if error is ErrorCode.NONE and is_due:
+            self.frame = frame
+            self._repeats.timers.arm(self, now_ms + REPEATS_MS[self._count - 1], self._repeat)
+            return None
+        return frame
+
+    def answer_now(self) -> None:
+        """Send the answer that waits. If there is an update, the coordinator sends it with its next answer."""
+        self.drop()
+        self.exchange.answer(self.frame)
+
+    def drop(self) -> None:
+        """Forget it: the connection has ended."""
+        self._repeats.timers.disarm(self)
