@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from kohort.gateway.apis.api import GroupApi, RequestOrigin
-from kohort.gateway.apis.connection_state import Connection
-from kohort.gateway.apis.member_epochs import pass_answer, request, share_answer
-from kohort.gateway.observing.observed_groups import ObservedGroups
-from kohort.gateway.relay.relay import Exchange
+from kohort.gateway.apis.api import RequestOrigin
+from kohort.gateway.apis.member_epochs import epoch_api
 from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.model.errors import error_for
 from kohort.model.id_partitions import id_partitions
 from kohort.node.apis.k68_consumer_group_heartbeat import heartbeat_command
-from kohort.wire.codec import Buffer
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 
@@ -23,35 +19,8 @@ def command_of(
     return heartbeat_command(message, version, client_id, origin.client_host, origin.software)
 
 
-def answer(
-    connection: Connection,
-    exchange: Exchange,
-    command: ConsumerHeartbeat,
-    message: ConsumerGroupHeartbeatResponse,
-    frame: Buffer,
-    now_ms: int,
-) -> Buffer:
-    """Take the member's epoch and assignment."""
-    result = _result(message)
-    share_answer(connection, exchange, command, result, frame)
-    connection.rooms.groups.consumer.heartbeat_answered(command, result, now_ms)
-    return pass_answer(connection, command, result, frame, now_ms)
-
-
-def observe_answer(
-    groups: ObservedGroups,
-    command: ConsumerHeartbeat,
-    message: ConsumerGroupHeartbeatResponse,
-    _version: int,
-    now_ms: int,
-) -> ConsumerHeartbeatResult:
-    """Have an answer change the groups, and return what it contains."""
-    result = _result(message)
-    groups.consumer.heartbeat_answered(command, result, now_ms)
-    return result
-
-
-def _result(message: ConsumerGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
+def result_of(message: ConsumerGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
+    """Return an answer's epoch, and what it grants."""
     assignment = message.assignment
     return ConsumerHeartbeatResult(
         error=error_for(message.error_code),
@@ -67,11 +36,4 @@ def _result(message: ConsumerGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
     )
 
 
-API = GroupApi(
-    request_type=ConsumerGroupHeartbeatRequest,
-    response_type=ConsumerGroupHeartbeatResponse,
-    command_of=command_of,
-    request=request,
-    answer=answer,
-    observe_answer=observe_answer,
-)
+API = epoch_api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, command_of, result_of)

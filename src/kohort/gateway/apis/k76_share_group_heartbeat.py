@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from kohort.gateway.apis.api import GroupApi, RequestOrigin
-from kohort.gateway.apis.connection_state import Connection
-from kohort.gateway.apis.member_epochs import pass_answer, request, share_answer
+from kohort.gateway.apis.api import RequestOrigin
+from kohort.gateway.apis.member_epochs import epoch_api
 from kohort.gateway.observing.epoch_heartbeats import UnobservedHeartbeat
-from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.policies.policies import GroupProtocol
-from kohort.gateway.relay.relay import Exchange
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.model.errors import error_for
-from kohort.wire.codec import Buffer
 from kohort.wire.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 
@@ -25,33 +21,8 @@ def command_of(
     )
 
 
-def answer(
-    connection: Connection,
-    exchange: Exchange,
-    command: UnobservedHeartbeat,
-    message: ShareGroupHeartbeatResponse,
-    frame: Buffer,
-    now_ms: int,
-) -> Buffer:
-    """Take the member's epoch."""
-    result = _result(message)
-    share_answer(connection, exchange, command, result, frame)
-    return pass_answer(connection, command, result, frame, now_ms)
-
-
-def observe_answer(
-    _groups: ObservedGroups,
-    _command: UnobservedHeartbeat,
-    message: ShareGroupHeartbeatResponse,
-    _version: int,
-    _now_ms: int,
-) -> ConsumerHeartbeatResult:
-    """Return what an answer contains."""
-    return _result(message)
-
-
-def _result(message: ShareGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
-    # No member of a share group acknowledges what it is assigned.
+def result_of(message: ShareGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
+    """Return an answer's epoch: no member of a share group acknowledges what it is assigned."""
     return ConsumerHeartbeatResult(
         error=error_for(message.error_code),
         member_id=message.member_id,
@@ -60,11 +31,4 @@ def _result(message: ShareGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
     )
 
 
-API = GroupApi(
-    request_type=ShareGroupHeartbeatRequest,
-    response_type=ShareGroupHeartbeatResponse,
-    command_of=command_of,
-    request=request,
-    answer=answer,
-    observe_answer=observe_answer,
-)
+API = epoch_api(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, command_of, result_of)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from kohort.gateway.apis.api import GroupApi, RequestOrigin
-from kohort.gateway.apis.connection_state import Connection
-from kohort.gateway.apis.member_epochs import pass_answer, request, share_answer
+from kohort.gateway.apis.api import RequestOrigin
+from kohort.gateway.apis.member_epochs import epoch_api
 from kohort.gateway.observing.epoch_heartbeats import UnobservedHeartbeat
-from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.policies.policies import GroupProtocol
-from kohort.gateway.relay.relay import Exchange
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.model.errors import error_for
-from kohort.wire.codec import Buffer
 from kohort.wire.messages import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 
@@ -40,33 +36,8 @@ def command_of(
     return UnobservedHeartbeat(GroupProtocol.STREAMS, *sender, is_steady, origin.margin_ms, owned)
 
 
-def answer(
-    connection: Connection,
-    exchange: Exchange,
-    command: UnobservedHeartbeat,
-    message: StreamsGroupHeartbeatResponse,
-    frame: Buffer,
-    now_ms: int,
-) -> Buffer:
-    """Take the member's epoch, and whether its tasks have changed."""
-    result = _result(message)
-    share_answer(connection, exchange, command, result, frame)
-    return pass_answer(connection, command, result, frame, now_ms)
-
-
-def observe_answer(
-    _groups: ObservedGroups,
-    _command: UnobservedHeartbeat,
-    message: StreamsGroupHeartbeatResponse,
-    _version: int,
-    _now_ms: int,
-) -> ConsumerHeartbeatResult:
-    """Return what an answer contains."""
-    return _result(message)
-
-
-def _result(message: StreamsGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
-    # An assignment of tasks is to be acknowledged, whichever they are.
+def result_of(message: StreamsGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
+    """Return an answer's epoch: an assignment of tasks is to be acknowledged, whichever they are."""
     is_same = message.active_tasks is None and message.standby_tasks is None and message.warmup_tasks is None
     return ConsumerHeartbeatResult(
         error=error_for(message.error_code),
@@ -77,11 +48,4 @@ def _result(message: StreamsGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
     )
 
 
-API = GroupApi(
-    request_type=StreamsGroupHeartbeatRequest,
-    response_type=StreamsGroupHeartbeatResponse,
-    command_of=command_of,
-    request=request,
-    answer=answer,
-    observe_answer=observe_answer,
-)
+API = epoch_api(StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, command_of, result_of)

@@ -5,13 +5,20 @@ The three differ in their messages, and in whether their groups are observed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from kohort.gateway.apis.api import GroupApi, RequestOrigin
 from kohort.gateway.apis.connection_state import Connection, protocol_of
 from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat
+from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.relay import Exchange
+from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.model.errors import ErrorCode
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.wire.codec import Buffer
+from kohort.wire.message import Request, Response
 
 _EVICTED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 
@@ -35,20 +42,45 @@ def request(connection: Connection, exchange: Exchange, heartbeat: EpochHeartbea
     return True
 
 
-def share_answer(
-    connection: Connection,
-    exchange: Exchange,
-    heartbeat: EpochHeartbeat,
-    result: ConsumerHeartbeatResult,
-    frame: Buffer,
-) -> None:
-    """Let other instances have an answer that brings an update: one to a member that leaves does."""
-    is_change = heartbeat.member_epoch < 0 or result.member_epoch != heartbeat.member_epoch
-    is_update = is_change or bool(result.error) or result.assignment is not None
-    connection.share_answer(exchange, heartbeat, frame, is_update=is_update)
+def epoch_api(
+    request_type: type[Request[Any]],
+    response_type: type[Response],
+    command_of: Callable[[Any, int, RequestOrigin, str], EpochHeartbeat],
+    result_of: Callable[[Any], ConsumerHeartbeatResult],
+) -> GroupApi:
+    """Return one of the three. `result_of` takes a message, and returns what an answer contains."""
+
+    def answer(
+        connection: Connection, exchange: Exchange, heartbeat: EpochHeartbeat, message: Any, frame: Buffer, now_ms: int
+    ) -> Buffer:
+        result = result_of(message)
+        # Other instances get one that brings more than that all is as before: to a member that leaves it does.
+        is_change = heartbeat.member_epoch < 0 or result.member_epoch != heartbeat.member_epoch
+        is_update = is_change or bool(result.error) or result.assignment is not None
+        connection.share_answer(exchange, heartbeat, frame, is_update=is_update)
+        if isinstance(heartbeat, ConsumerHeartbeat):
+            connection.rooms.groups.consumer.heartbeat_answered(heartbeat, result, now_ms)
+        return _with_interval(connection, heartbeat, result, frame, now_ms)
+
+    def observe_answer(
+        groups: ObservedGroups, heartbeat: EpochHeartbeat, message: Any, _version: int, now_ms: int
+    ) -> ConsumerHeartbeatResult:
+        result = result_of(message)
+        if isinstance(heartbeat, ConsumerHeartbeat):
+            groups.consumer.heartbeat_answered(heartbeat, result, now_ms)
+        return result
+
+    return GroupApi(
+        request_type=request_type,
+        response_type=response_type,
+        command_of=command_of,
+        request=request,
+        answer=answer,
+        observe_answer=observe_answer,
+    )
 
 
-def pass_answer(
+def _with_interval(
     connection: Connection, heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult, frame: Buffer, now_ms: int
 ) -> Buffer:
     """Return what the client gets: where heartbeats are parked, the answer with another interval."""
