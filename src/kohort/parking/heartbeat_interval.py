@@ -13,6 +13,7 @@ it: two in a row do.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from kohort.parking.limits import (
     ANSWER_MARGIN_MS,
@@ -23,6 +24,24 @@ from kohort.parking.limits import (
     SLACK_MS,
     USUAL_INTERVAL_MS,
 )
+
+
+class LastHeartbeat(Enum):
+    """How the last heartbeat of a generation was answered, and so what the gap to the next one shows.
+
+    | from | what happens | to |
+    |---|---|---|
+    | any | a generation begins (`begin`) | NONE |
+    | any | a heartbeat is answered at once, or comes with the assignment (kohort) | AT_ONCE |
+    | any | a heartbeat is parked, or must wait for a round (`hold`) | PARKED |
+    """
+
+    NONE = auto()
+    """There was none: the gap begins with the generation, and is a first guess."""
+    AT_ONCE = auto()
+    """The next one shows the member's own interval: it is a probe."""
+    PARKED = auto()
+    """The gap is the interval of a client that sends the next one on time; of others it is longer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,12 +59,9 @@ class HeartbeatInterval:
     """Whether the interval is more than a first guess."""
     _odd_ms: int = 0
     """The last gap, where it contradicts the interval."""
-    _is_fresh: bool = False
-    """Whether no heartbeat has arrived in this generation."""
     _is_late: bool = False
     """Whether the next heartbeat came an interval after the last answer, not after the last heartbeat (kgo)."""
-    _is_probe: bool = True
-    """Whether the last heartbeat was answered at once, so that the next shows the member's own interval."""
+    _last: LastHeartbeat = LastHeartbeat.AT_ONCE
     overlaps: bool | None = None
     """Whether the next heartbeat comes though the last is unanswered; None while that is not known."""
     counts_from_answers: bool = False
@@ -78,28 +94,31 @@ class HeartbeatInterval:
     def begin(self, now_ms: int) -> None:
         """Begin a generation: clients restart their interval here, or continue the old one."""
         self.arrived_ms = self.answered_ms = now_ms
-        self._is_fresh = True
-        self._is_probe = False
+        self._last = LastHeartbeat.NONE
         self._trial_end_ms = 0
 
     def beat(self, now_ms: int, session_timeout_ms: int, *, can_wait: bool = True) -> int:
         """Note a heartbeat that arrives now, and return for how long it may wait: 0 is not at all."""
         idle_ms = now_ms - self.answered_ms
         gap_ms = idle_ms if self.counts_from_answers else now_ms - self.arrived_ms
-        if self.begins_at_once and self._is_fresh and can_wait and not 0 < self.interval_ms < FAST_INTERVAL_MS:
+        if (
+            self.begins_at_once
+            and self._last is LastHeartbeat.NONE
+            and can_wait
+            and not 0 < self.interval_ms < FAST_INTERVAL_MS
+        ):
             return self._wait_of_first(now_ms, session_timeout_ms)
         if gap_ms < FAST_INTERVAL_MS:  # heartbeats by the thousand arrive here: nothing below may cost them time
             self.arrived_ms = self.answered_ms = now_ms
-            if not self._is_fresh:
+            if self._last is not LastHeartbeat.NONE:
                 self.interval_ms = gap_ms
-            self._is_probe = True
-            self._is_fresh = False
+            self._last = LastHeartbeat.AT_ONCE
             self._trial_end_ms = 0
             return 0
         is_changed = not self._has_waited(idle_ms) and self._learn(gap_ms, idle_ms)
         self.arrived_ms = self.answered_ms = now_ms
         wait_ms = self._wait_ms(session_timeout_ms) if can_wait and not is_changed else 0
-        self._is_probe = wait_ms == 0
+        self._last = LastHeartbeat.PARKED if wait_ms else LastHeartbeat.AT_ONCE
         if wait_ms and self.overlaps is None:
             self._trial_end_ms = now_ms + wait_ms
         return wait_ms
@@ -109,8 +128,7 @@ class HeartbeatInterval:
 
         If that is longer than the interval, the next one comes with the answer, and waits for less until they agree.
         """
-        self._is_fresh = False
-        self._is_probe = True  # answered for a round or by its timer, it shows the interval all the same
+        self._last = LastHeartbeat.AT_ONCE  # answered for a round or by its timer, it shows the interval all the same
         self.arrived_ms = self.answered_ms = now_ms
         return max(0, min(self.usual_ms - ANSWER_MARGIN_MS, session_timeout_ms // 3, LONGEST_PARKED_MS))
 
@@ -119,11 +137,11 @@ class HeartbeatInterval:
 
         0 is not at all: its sender is fast.
         """
-        is_first = self.begins_at_once and self._is_fresh
+        is_first = self.begins_at_once and self._last is LastHeartbeat.NONE
         self.beat(now_ms, session_timeout_ms)
         if 0 < self.interval_ms < FAST_INTERVAL_MS:
             return 0
-        self._is_probe = is_first
+        self._last = LastHeartbeat.AT_ONCE if is_first else LastHeartbeat.PARKED
         self._trial_end_ms = 0
         if self.overlaps:
             return self._wait_ms(session_timeout_ms)
@@ -149,14 +167,14 @@ class HeartbeatInterval:
 
     def _learn(self, gap_ms: int, idle_ms: int) -> bool:
         """Take the interval from the last gap; return whether it contradicts what was known and needs a probe."""
-        was_fresh, self._is_fresh = self._is_fresh, False
-        if was_fresh:
+        if self._last is LastHeartbeat.NONE:
             # Not a whole interval for a client whose clock runs through the rebalance: only a first guess.
             if not self.interval_ms:
                 self.interval_ms = gap_ms
             return self.interval_ms < FAST_INTERVAL_MS
+        is_probe = self._last is LastHeartbeat.AT_ONCE
         if not self._is_certain or self.interval_ms < FAST_INTERVAL_MS:
-            if not self._is_probe:
+            if not is_probe:
                 self._is_late = idle_ms > ANSWER_MARGIN_MS and 4 * gap_ms > 5 * self.interval_ms
                 self._is_certain = _is_alike(gap_ms, self.interval_ms)
                 self.interval_ms = min(self.interval_ms, gap_ms)
@@ -168,11 +186,9 @@ class HeartbeatInterval:
         odd_ms, self._odd_ms = self._odd_ms, 0 if _is_alike(gap_ms, self.interval_ms) else gap_ms
         if self._odd_ms and not _is_alike(gap_ms, odd_ms):
             return False
-        self._is_late = (
-            bool(self._odd_ms) and not self._is_probe and gap_ms > self.interval_ms and idle_ms > ANSWER_MARGIN_MS
-        )
+        self._is_late = bool(self._odd_ms) and not is_probe and gap_ms > self.interval_ms and idle_ms > ANSWER_MARGIN_MS
         if not self._is_late:
-            self.interval_ms = gap_ms if self._is_probe or self._odd_ms else min(self.interval_ms, gap_ms)
+            self.interval_ms = gap_ms if is_probe or self._odd_ms else min(self.interval_ms, gap_ms)
         return self._is_late
 
     def _wait_ms(self, session_timeout_ms: int) -> int:
