@@ -107,7 +107,6 @@ DEFINED_TWICE = {
     "DAY_MS",
     "HOUR_MS",
     "POLL_MS",
-    "QUIET_MS",
     "START_TIMEOUT_MS",
     "TIMEOUT_MS",
     "WINDOW_MS",

@@ -16,9 +16,9 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.client_software import COUNTING_FROM_ANSWERS, KOHORT, MAY_OVERLAP, can_static_member_wait
+from kohort.parking.client_software import can_static_member_wait
 from kohort.parking.commit_pace import CommitPace
-from kohort.parking.heartbeat_interval import HeartbeatInterval
+from kohort.parking.heartbeat_interval import ClientPace, HeartbeatInterval
 from kohort.parking.limits import ANSWER_MARGIN_MS, LATE_INTERVALS, SLACK_MS, USUAL_INTERVAL_MS
 from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
 
@@ -194,10 +194,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             if interval is None:
                 self._intervals[member_id] = HeartbeatInterval(now_ms)
                 return None
-            if software not in MAY_OVERLAP:
-                interval.overlaps = False
-            interval.counts_from_answers = software in COUNTING_FROM_ANSWERS
-            interval.begins_at_once = software == KOHORT
+            interval.note_software(software)
             can_wait &= not is_static or can_static_member_wait(software)
             is_held = commit_hold_ms > 0 and self._pace_of(member_id, now_ms).is_regular
             can_wait &= is_held or not interval.is_cut_short(now_ms)
@@ -398,7 +395,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             latest_ms = self._timers.deadline_ms(parked)
             assert latest_ms is not None, "a parked heartbeat has a timer"
             hold_ms = pace.trial_ms(parked.commit_hold_ms)
-            if parked.interval.counts_from_answers:  # within an interval its next heartbeat would be late
+            if parked.interval.pace is ClientPace.FROM_ANSWER:  # within an interval its next heartbeat would be late
                 hold_ms = max(hold_ms, min(parked.commit_hold_ms, parked.interval.usual_ms))
             until_ms = parked.interval.commit_until_ms(now_ms + hold_ms, now_ms)
             self._timers.move(parked, min(latest_ms, until_ms))

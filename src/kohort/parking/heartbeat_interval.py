@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from kohort.parking.client_software import COUNTING_FROM_ANSWERS, KOHORT, MAY_OVERLAP
 from kohort.parking.limits import (
     ANSWER_MARGIN_MS,
     FAST_INTERVAL_MS,
@@ -24,6 +25,21 @@ from kohort.parking.limits import (
     SLACK_MS,
     USUAL_INTERVAL_MS,
 )
+
+
+class ClientPace(Enum):
+    """When a client sends its next heartbeat. Only UNKNOWN changes by what is seen: to OVERLAPS or NEEDS_ANSWER."""
+
+    UNKNOWN = auto()
+    """One parked beyond its interval will show it (Java, and clients that do not name themselves)."""
+    OVERLAPS = auto()
+    """On time, though the last one is unanswered (Java)."""
+    NEEDS_ANSWER = auto()
+    """On time, if the last one is answered (librdkafka, kafka-python, aiokafka)."""
+    FIRST_AT_ONCE = auto()
+    """So too, and the first of a generation with the assignment (kohort)."""
+    FROM_ANSWER = auto()
+    """An interval after the answer to the last one (kgo)."""
 
 
 class LastHeartbeat(Enum):
@@ -62,12 +78,7 @@ class HeartbeatInterval:
     _is_late: bool = False
     """Whether the next heartbeat came an interval after the last answer, not after the last heartbeat (kgo)."""
     _last: LastHeartbeat = LastHeartbeat.AT_ONCE
-    overlaps: bool | None = None
-    """Whether the next heartbeat comes though the last is unanswered; None while that is not known."""
-    counts_from_answers: bool = False
-    """Whether the next heartbeat is known to come an interval after the answer to the last one."""
-    begins_at_once: bool = False
-    """Whether the first heartbeat of a generation is known to come with the assignment (kohort)."""
+    pace: ClientPace = ClientPace.UNKNOWN
     _trial_end_ms: int = 0
 
     def __post_init__(self) -> None:
@@ -81,7 +92,7 @@ class HeartbeatInterval:
     @property
     def is_known(self) -> bool:
         """Whether it is known when the next heartbeat comes if the last one waits."""
-        return self.overlaps is not None and not self._is_late and not self.counts_from_answers
+        return self.pace not in (ClientPace.UNKNOWN, ClientPace.FROM_ANSWER) and not self._is_late
 
     def is_cut_short(self, now_ms: int) -> bool:
         """Whether a wait that begins now would make the next heartbeat late.
@@ -89,7 +100,20 @@ class HeartbeatInterval:
         A commit has a parked heartbeat answered early, and the next one then comes an interval after the answer: the
         member would learn later of a round than without parking, and the whole group with it.
         """
-        return self.counts_from_answers and now_ms - self.committed_ms < NO_COMMIT_MS
+        return self.pace is ClientPace.FROM_ANSWER and now_ms - self.committed_ms < NO_COMMIT_MS
+
+    @property
+    def _is_first_at_once(self) -> bool:
+        return self.pace is ClientPace.FIRST_AT_ONCE and self._last is LastHeartbeat.NONE
+
+    def note_software(self, software: str) -> None:
+        """Take the pace that a client's software, as ApiVersions names it, is known to have; else it is found out."""
+        if software in COUNTING_FROM_ANSWERS:
+            self.pace = ClientPace.FROM_ANSWER
+        elif software == KOHORT:
+            self.pace = ClientPace.FIRST_AT_ONCE
+        elif software not in MAY_OVERLAP or self.pace in (ClientPace.FROM_ANSWER, ClientPace.FIRST_AT_ONCE):
+            self.pace = ClientPace.NEEDS_ANSWER
 
     def begin(self, now_ms: int) -> None:
         """Begin a generation: clients restart their interval here, or continue the old one."""
@@ -100,13 +124,8 @@ class HeartbeatInterval:
     def beat(self, now_ms: int, session_timeout_ms: int, *, can_wait: bool = True) -> int:
         """Note a heartbeat that arrives now, and return for how long it may wait: 0 is not at all."""
         idle_ms = now_ms - self.answered_ms
-        gap_ms = idle_ms if self.counts_from_answers else now_ms - self.arrived_ms
-        if (
-            self.begins_at_once
-            and self._last is LastHeartbeat.NONE
-            and can_wait
-            and not 0 < self.interval_ms < FAST_INTERVAL_MS
-        ):
+        gap_ms = idle_ms if self.pace is ClientPace.FROM_ANSWER else now_ms - self.arrived_ms
+        if self._is_first_at_once and can_wait and not 0 < self.interval_ms < FAST_INTERVAL_MS:
             return self._wait_of_first(now_ms, session_timeout_ms)
         if gap_ms < FAST_INTERVAL_MS:  # heartbeats by the thousand arrive here: nothing below may cost them time
             self.arrived_ms = self.answered_ms = now_ms
@@ -119,7 +138,7 @@ class HeartbeatInterval:
         self.arrived_ms = self.answered_ms = now_ms
         wait_ms = self._wait_ms(session_timeout_ms) if can_wait and not is_changed else 0
         self._last = LastHeartbeat.PARKED if wait_ms else LastHeartbeat.AT_ONCE
-        if wait_ms and self.overlaps is None:
+        if wait_ms and self.pace is ClientPace.UNKNOWN:
             self._trial_end_ms = now_ms + wait_ms
         return wait_ms
 
@@ -137,19 +156,19 @@ class HeartbeatInterval:
 
         0 is not at all: its sender is fast.
         """
-        is_first = self.begins_at_once and self._last is LastHeartbeat.NONE
+        is_first = self._is_first_at_once
         self.beat(now_ms, session_timeout_ms)
         if 0 < self.interval_ms < FAST_INTERVAL_MS:
             return 0
         self._last = LastHeartbeat.AT_ONCE if is_first else LastHeartbeat.PARKED
         self._trial_end_ms = 0
-        if self.overlaps:
+        if self.pace is ClientPace.OVERLAPS:
             return self._wait_ms(session_timeout_ms)
         return max(0, min(self.usual_ms - ANSWER_MARGIN_MS, session_timeout_ms // 3, LONGEST_PARKED_MS))
 
     def commit_until_ms(self, latest_ms: int, now_ms: int) -> int:
         """Return how long a commit that arrives now waits behind the last heartbeat, at most until `latest_ms`."""
-        if not self.counts_from_answers:
+        if self.pace is not ClientPace.FROM_ANSWER:
             return latest_ms
         whole_ms = (latest_ms - self.arrived_ms) // self.usual_ms * self.usual_ms
         return self.arrived_ms + whole_ms if self.arrived_ms + whole_ms >= now_ms else latest_ms
@@ -157,11 +176,13 @@ class HeartbeatInterval:
     def _has_waited(self, idle_ms: int) -> bool:
         """Return whether the sender let the whole wait pass, which is found out only once."""
         trial_end_ms, self._trial_end_ms = self._trial_end_ms, 0
+        if self.pace is not ClientPace.UNKNOWN:
+            return False  # its software has been named meanwhile
         if trial_end_ms and idle_ms == 0 and self.answered_ms < trial_end_ms:
-            self.overlaps = True  # it was this heartbeat that had the last one answered
+            self.pace = ClientPace.OVERLAPS  # it was this heartbeat that had the last one answered
         # One that was answered early, and an interval that is only guessed, show nothing.
         elif trial_end_ms and self.answered_ms >= trial_end_ms and (self._is_certain or idle_ms <= ANSWER_MARGIN_MS):
-            self.overlaps = False
+            self.pace = ClientPace.NEEDS_ANSWER
             return True
         return False
 
@@ -194,12 +215,13 @@ class HeartbeatInterval:
     def _wait_ms(self, session_timeout_ms: int) -> int:
         """Return for how long a heartbeat may wait so that the member's session never depends on it."""
         interval_ms = self.interval_ms
-        if self.counts_from_answers:
+        if self.pace is ClientPace.FROM_ANSWER:
             whole_ms = min(session_timeout_ms // 3, LONGEST_WHOLE_MS) // interval_ms * interval_ms
             if whole_ms:
                 return whole_ms
         # One heartbeat may be lost to finding out; so short a session cannot spare it.
-        if self.overlaps or (self.overlaps is None and 3 * interval_ms <= session_timeout_ms):
+        is_tried = self.pace is ClientPace.UNKNOWN and 3 * interval_ms <= session_timeout_ms
+        if is_tried or self.pace is ClientPace.OVERLAPS:
             wait_ms = interval_ms + min(SLACK_MS, max(FAST_INTERVAL_MS, interval_ms // 5))
         else:
             wait_ms = interval_ms - ANSWER_MARGIN_MS

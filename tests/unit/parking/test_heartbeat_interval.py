@@ -185,7 +185,7 @@ def test_member_whose_first_heartbeat_a_new_coordinator_answered_is_parked_from_
 
 def test_kgo_whose_next_heartbeat_follows_the_answer_waits_for_whole_intervals() -> None:
     kgo = Sender(3_010, lambda _sent_ms, answer_ms, interval_ms: answer_ms + interval_ms)
-    kgo.interval.counts_from_answers = True
+    kgo.interval.note_software("kgo")
     kgo.begin(3_010)
     kgo.beat(3)
     assert kgo.waits == [6_020] * 4
@@ -219,7 +219,7 @@ def test_a_late_heartbeat_and_an_early_one_behind_it_keep_the_interval() -> None
 def first_at_once(interval_ms: int) -> Sender:
     """Return a member of kohort, whose first heartbeat comes with its assignment."""
     sender = Sender(interval_ms, waiting)
-    sender.interval.begins_at_once, sender.interval.overlaps = True, False
+    sender.interval.note_software("kohort")
     sender.begin(2)
     return sender
 
@@ -240,7 +240,7 @@ def test_a_first_heartbeat_that_comes_with_the_assignment_is_parked_in_each_gene
 
 def test_a_first_heartbeat_that_waits_in_a_round_shows_the_interval_all_the_same() -> None:
     interval = HeartbeatInterval(0)
-    interval.begins_at_once, interval.overlaps = True, False
+    interval.note_software("kohort")
     interval.begin(0)
     assert interval.hold(2, SESSION_MS) == 2_900
     interval.answered_ms = 2_902
