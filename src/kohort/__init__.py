@@ -9,116 +9,66 @@ from kohort.lazy import lazy_exports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kohort.assign import (
-        CapacityAssignor,
-        CooperativeStickyAssignor,
-        RangeAssignor,
-        RoundRobinAssignor,
-        StickyAssignor,
-        TasksAssignor,
-        assignor,
-    )
-    from kohort.client import (
-        Admin,
-        AssignmentFailed,
-        Batch,
-        BrokerUnreachable,
-        ClientStopped,
-        CommitFailed,
-        Consumer,
-        CooperativeProtocol,
-        DeserializationFailed,
-        EagerProtocol,
-        GroupMember,
-        JsonCodec,
-        MemberMetadata,
-        OffsetAndMetadata,
-        PartitionErrors,
-        Producer,
-        ProducerFenced,
-        RebalanceListener,
-        RecordMetadata,
-        Sasl,
-        SubscriptionPattern,
-        TransactionAbortable,
-        TransactionAborted,
-        TransactionError,
-        TransactionFatal,
-        TransactionRetriable,
-        UnknownPartition,
-        UnknownTopic,
-        share_evenly,
-    )
-    from kohort.model.errors import ErrorCode, KafkaError
-    from kohort.model.ids import TopicPartition
-    from kohort.wire.record_batches import CorruptBatch, Record
+    from kohort.assign import CapacityAssignor as CapacityAssignor
+    from kohort.assign import CooperativeStickyAssignor as CooperativeStickyAssignor
+    from kohort.assign import RangeAssignor as RangeAssignor
+    from kohort.assign import RoundRobinAssignor as RoundRobinAssignor
+    from kohort.assign import StickyAssignor as StickyAssignor
+    from kohort.assign import TasksAssignor as TasksAssignor
+    from kohort.assign import assignor as assignor
+    from kohort.client import Admin as Admin
+    from kohort.client import AssignmentFailed as AssignmentFailed
+    from kohort.client import Batch as Batch
+    from kohort.client import BrokerUnreachable as BrokerUnreachable
+    from kohort.client import ClientStopped as ClientStopped
+    from kohort.client import CommitFailed as CommitFailed
+    from kohort.client import Consumer as Consumer
+    from kohort.client import CooperativeProtocol as CooperativeProtocol
+    from kohort.client import DeserializationFailed as DeserializationFailed
+    from kohort.client import EagerProtocol as EagerProtocol
+    from kohort.client import GroupMember as GroupMember
+    from kohort.client import JsonCodec as JsonCodec
+    from kohort.client import MemberMetadata as MemberMetadata
+    from kohort.client import OffsetAndMetadata as OffsetAndMetadata
+    from kohort.client import PartitionErrors as PartitionErrors
+    from kohort.client import Producer as Producer
+    from kohort.client import ProducerFenced as ProducerFenced
+    from kohort.client import RebalanceListener as RebalanceListener
+    from kohort.client import RecordMetadata as RecordMetadata
+    from kohort.client import Sasl as Sasl
+    from kohort.client import SubscriptionPattern as SubscriptionPattern
+    from kohort.client import TransactionAbortable as TransactionAbortable
+    from kohort.client import TransactionAborted as TransactionAborted
+    from kohort.client import TransactionError as TransactionError
+    from kohort.client import TransactionFatal as TransactionFatal
+    from kohort.client import TransactionRetriable as TransactionRetriable
+    from kohort.client import UnknownPartition as UnknownPartition
+    from kohort.client import UnknownTopic as UnknownTopic
+    from kohort.client import share_evenly as share_evenly
+    from kohort.model.errors import ErrorCode as ErrorCode
+    from kohort.model.errors import KafkaError as KafkaError
+    from kohort.model.ids import TopicPartition as TopicPartition
+    from kohort.wire.record_batches import CorruptBatch as CorruptBatch
+    from kohort.wire.record_batches import Record as Record
 
 # Imported when first asked for: `import kohort` costs nothing, and a broker does not load the client.
-_NAMES_IN = {
-    "kohort.assign": (
-        "CapacityAssignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor TasksAssignor "
-        "assignor"
-    ),
-    "kohort.client": (
-        "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer CooperativeProtocol "
-        "DeserializationFailed EagerProtocol GroupMember JsonCodec MemberMetadata OffsetAndMetadata "
-        "PartitionErrors Producer ProducerFenced RebalanceListener RecordMetadata Sasl "
-        "SubscriptionPattern TransactionAbortable TransactionAborted TransactionError TransactionFatal "
-        "TransactionRetriable UnknownPartition UnknownTopic share_evenly"
-    ),
-    "kohort.model.errors": "ErrorCode KafkaError",
-    "kohort.model.ids": "TopicPartition",
-    "kohort.sim": "sim",
-    "kohort.wire.record_batches": "CorruptBatch Record",
-}
-
-__all__ = [
-    "Admin",
-    "AssignmentFailed",
-    "Batch",
-    "BrokerUnreachable",
-    "CapacityAssignor",
-    "ClientStopped",
-    "CommitFailed",
-    "Consumer",
-    "CooperativeProtocol",
-    "CooperativeStickyAssignor",
-    "CorruptBatch",
-    "DeserializationFailed",
-    "EagerProtocol",
-    "ErrorCode",
-    "GroupMember",
-    "JsonCodec",
-    "KafkaError",
-    "MemberMetadata",
-    "OffsetAndMetadata",
-    "PartitionErrors",
-    "Producer",
-    "ProducerFenced",
-    "RangeAssignor",
-    "RebalanceListener",
-    "Record",
-    "RecordMetadata",
-    "RoundRobinAssignor",
-    "Sasl",
-    "StickyAssignor",
-    "SubscriptionPattern",
-    "TasksAssignor",
-    "TopicPartition",
-    "TransactionAbortable",
-    "TransactionAborted",
-    "TransactionError",
-    "TransactionFatal",
-    "TransactionRetriable",
-    "UnknownPartition",
-    "UnknownTopic",
-    "__version__",
-    "assignor",
-    "share_evenly",
-]
-
-__getattr__ = lazy_exports(__name__, _NAMES_IN)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "kohort.assign": (
+            "CapacityAssignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor TasksAssignor "
+            "assignor"
+        ),
+        "kohort.client": (
+            "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer CooperativeProtocol "
+            "DeserializationFailed EagerProtocol GroupMember JsonCodec MemberMetadata OffsetAndMetadata "
+            "PartitionErrors Producer ProducerFenced RebalanceListener RecordMetadata Sasl "
+            "SubscriptionPattern TransactionAbortable TransactionAborted TransactionError TransactionFatal "
+            "TransactionRetriable UnknownPartition UnknownTopic share_evenly"
+        ),
+        "kohort.model.errors": "ErrorCode KafkaError",
+        "kohort.model.ids": "TopicPartition",
+        "kohort.sim": "sim",
+        "kohort.wire.record_batches": "CorruptBatch Record",
+    },
+)

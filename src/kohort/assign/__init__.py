@@ -8,45 +8,31 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.assign.capacity import CapacityAssignor
-    from kohort.assign.cooperative import AssignmentRefused
-    from kohort.assign.custom import assignor
-    from kohort.assign.range import RangeAssignor
-    from kohort.assign.round_robin import RoundRobinAssignor
-    from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol, TopicSpec
-    from kohort.assign.sticky import CooperativeStickyAssignor, StickyAssignor
-    from kohort.assign.tasks import TasksAssignor
+    from kohort.assign.capacity import CapacityAssignor as CapacityAssignor
+    from kohort.assign.cooperative import AssignmentRefused as AssignmentRefused
+    from kohort.assign.custom import assignor as assignor
+    from kohort.assign.range import RangeAssignor as RangeAssignor
+    from kohort.assign.round_robin import RoundRobinAssignor as RoundRobinAssignor
+    from kohort.assign.spec import Assignor as Assignor
+    from kohort.assign.spec import GroupSpec as GroupSpec
+    from kohort.assign.spec import MemberSpec as MemberSpec
+    from kohort.assign.spec import RebalanceProtocol as RebalanceProtocol
+    from kohort.assign.spec import TopicSpec as TopicSpec
+    from kohort.assign.sticky import CooperativeStickyAssignor as CooperativeStickyAssignor
+    from kohort.assign.sticky import StickyAssignor as StickyAssignor
+    from kohort.assign.tasks import TasksAssignor as TasksAssignor
 
 # Imported when first asked for: a broker runs the assignors of `server` only.
-_NAMES_IN = {
-    "kohort.assign.capacity": "CapacityAssignor",
-    "kohort.assign.cooperative": "AssignmentRefused",
-    "kohort.assign.custom": "assignor",
-    "kohort.assign.range": "RangeAssignor",
-    "kohort.assign.round_robin": "RoundRobinAssignor",
-    "kohort.assign.spec": "Assignor GroupSpec MemberSpec RebalanceProtocol TopicSpec",
-    "kohort.assign.sticky": "CooperativeStickyAssignor StickyAssignor",
-    "kohort.assign.tasks": "TasksAssignor",
-}
-
-__all__ = [
-    "AssignmentRefused",
-    "Assignor",
-    "CapacityAssignor",
-    "CooperativeStickyAssignor",
-    "GroupSpec",
-    "MemberSpec",
-    "RangeAssignor",
-    "RebalanceProtocol",
-    "RoundRobinAssignor",
-    "StickyAssignor",
-    "TasksAssignor",
-    "TopicSpec",
-    "assignor",
-]
-
-__getattr__ = lazy_exports(__name__, _NAMES_IN)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "kohort.assign.capacity": "CapacityAssignor",
+        "kohort.assign.cooperative": "AssignmentRefused",
+        "kohort.assign.custom": "assignor",
+        "kohort.assign.range": "RangeAssignor",
+        "kohort.assign.round_robin": "RoundRobinAssignor",
+        "kohort.assign.spec": "Assignor GroupSpec MemberSpec RebalanceProtocol TopicSpec",
+        "kohort.assign.sticky": "CooperativeStickyAssignor StickyAssignor",
+        "kohort.assign.tasks": "TasksAssignor",
+    },
+)

@@ -10,25 +10,21 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.sim.programs.virtual_loop import NotSimulated
-    from kohort.sim.users.instance import Instance
-    from kohort.sim.users.seed_runs import WorldFailed, world
-    from kohort.sim.users.world import World
-    from kohort.sim.users.world_driver import WorldBroken
+    from kohort.sim.programs.virtual_loop import NotSimulated as NotSimulated
+    from kohort.sim.users.instance import Instance as Instance
+    from kohort.sim.users.seed_runs import WorldFailed as WorldFailed
+    from kohort.sim.users.seed_runs import world as world
+    from kohort.sim.users.world import World as World
+    from kohort.sim.users.world_driver import WorldBroken as WorldBroken
 
 # Imported when first asked for: a world brings a broker and a client with it.
-_NAMES_IN = {
-    "kohort.sim.programs.virtual_loop": "NotSimulated",
-    "kohort.sim.users.instance": "Instance",
-    "kohort.sim.users.seed_runs": "WorldFailed world",
-    "kohort.sim.users.world": "World",
-    "kohort.sim.users.world_driver": "WorldBroken",
-}
-
-__all__ = ["Instance", "NotSimulated", "World", "WorldBroken", "WorldFailed", "world"]
-
-__getattr__ = lazy_exports(__name__, _NAMES_IN)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "kohort.sim.programs.virtual_loop": "NotSimulated",
+        "kohort.sim.users.instance": "Instance",
+        "kohort.sim.users.seed_runs": "WorldFailed world",
+        "kohort.sim.users.world": "World",
+        "kohort.sim.users.world_driver": "WorldBroken",
+    },
+)

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.fleet.inputs.input_kinds import parse_inputs
-    from kohort.fleet.inputs.input_splits import Input, Since, WrongInput
+    from kohort.fleet.inputs.input_kinds import parse_inputs as parse_inputs
+    from kohort.fleet.inputs.input_splits import Input as Input
+    from kohort.fleet.inputs.input_splits import Since as Since
+    from kohort.fleet.inputs.input_splits import WrongInput as WrongInput
 
-__all__ = ["Input", "Since", "WrongInput", "parse_inputs"]
-
-_NAMES_IN = {
-    "kohort.fleet.inputs.input_kinds": "parse_inputs",
-    "kohort.fleet.inputs.input_splits": "Input Since WrongInput",
-}
-
-__getattr__ = lazy_exports(__name__, _NAMES_IN)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "kohort.fleet.inputs.input_kinds": "parse_inputs",
+        "kohort.fleet.inputs.input_splits": "Input Since WrongInput",
+    },
+)

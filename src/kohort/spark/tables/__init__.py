@@ -10,32 +10,25 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.spark.tables.addresses import table_at
-    from kohort.spark.tables.delta import DeltaLakeTable
-    from kohort.spark.tables.iceberg import IcebergTable
-    from kohort.spark.tables.postgres import PostgresTable
-    from kohort.spark.tables.table import Fenced, Position, SchemaMismatch, Step, Table, TableBroken, check_steps
+    from kohort.spark.tables.addresses import table_at as table_at
+    from kohort.spark.tables.delta import DeltaLakeTable as DeltaLakeTable
+    from kohort.spark.tables.iceberg import IcebergTable as IcebergTable
+    from kohort.spark.tables.postgres import PostgresTable as PostgresTable
+    from kohort.spark.tables.table import Fenced as Fenced
+    from kohort.spark.tables.table import Position as Position
+    from kohort.spark.tables.table import SchemaMismatch as SchemaMismatch
+    from kohort.spark.tables.table import Step as Step
+    from kohort.spark.tables.table import Table as Table
+    from kohort.spark.tables.table import TableBroken as TableBroken
+    from kohort.spark.tables.table import check_steps as check_steps
 
-__all__ = [
-    "DeltaLakeTable",
-    "Fenced",
-    "IcebergTable",
-    "Position",
-    "PostgresTable",
-    "SchemaMismatch",
-    "Step",
-    "Table",
-    "TableBroken",
-    "check_steps",
-    "table_at",
-]
-
-_NAMES_IN = {
-    "kohort.spark.tables.addresses": "table_at",
-    "kohort.spark.tables.delta": "DeltaLakeTable",
-    "kohort.spark.tables.iceberg": "IcebergTable",
-    "kohort.spark.tables.postgres": "PostgresTable",
-    "kohort.spark.tables.table": "Fenced Position SchemaMismatch Step Table TableBroken check_steps",
-}
-
-__getattr__ = lazy_exports(__name__, _NAMES_IN)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "kohort.spark.tables.addresses": "table_at",
+        "kohort.spark.tables.delta": "DeltaLakeTable",
+        "kohort.spark.tables.iceberg": "IcebergTable",
+        "kohort.spark.tables.postgres": "PostgresTable",
+        "kohort.spark.tables.table": "Fenced Position SchemaMismatch Step Table TableBroken check_steps",
+    },
+)
