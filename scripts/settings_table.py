@@ -1,4 +1,4 @@
-"""Write docs/settings.md from the settings that the broker, its topics and groups, clients and the gateway declare."""
+"""Write docs/settings.md from the settings that the broker, clients, Spark, the gateway and the fleet declare."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.own_groups.group_member import GroupMemberConfig
 from kohort.client.producer.producer_config import ProducerConfig
 from kohort.client.settings import ClientConfig
+from kohort.fleet.findings.thresholds import Thresholds
 from kohort.gateway.gateway_settings import AssignorRow, BrokerTls, GatewaySettings, ListenerTls
 from kohort.model.setting import Kind, Setting, settings_of, value_text
 from kohort.node.configuration.broker_settings import BROKER, GROUP, LISTENER, TOPIC
+from kohort.spark.options.member_options import MemberOptions
+from kohort.spark.options.offset_choice import OffsetOptions
+from kohort.spark.options.source_options import SourceOptions, TriggerLimits
+from kohort.spark.options.value_options import ValueOptions
+from kohort.spark.rows.read_settings import ReadSettings
+from kohort.spark.schemas.registry import RegistrySettings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 
@@ -33,6 +40,12 @@ is its unit.
 def own(config: type[ClientConfig]) -> list[Setting[Any]]:
     """Return the settings of one kind of client, without those that all clients have."""
     return [each for name, each in settings_of(config).items() if name not in settings_of(ClientConfig)]
+
+
+def options(*configs: Any) -> list[Setting[Any]]:
+    """Return the settings of Spark's options, each once; `decoding` and `topicIds` are made by streams themselves."""
+    found = {each.name: each for config in configs for each in settings_of(config).values()}
+    return [each for name, each in found.items() if name not in ("decoding", "topicIds")]
 
 
 SECTIONS: list[tuple[str, str, Iterable[Setting[Any]], str]] = [
@@ -80,6 +93,21 @@ dots.""",
     ("Of an admin", "Keywords of `Admin`.", own(AdminConfig), ""),
     ("Of a member of a program's own group", "Keywords of `GroupMember`.", own(GroupMemberConfig), ""),
     (
+        "Of Spark's source and sink",
+        """\
+Options of `format("kohort")`, in any case of letters; the [guide](guide/spark.md) names those of Spark's own source.
+Other settings of Kafka's clients (`kafka.…`) are accepted, and those of security and of a sink's producer act.""",
+        options(SourceOptions, OffsetOptions, ReadSettings, TriggerLimits),
+        "",
+    ),
+    ("Of a stream as a member of its group", "Options of `readStream`.", options(MemberOptions), ""),
+    (
+        "Of decoded values",
+        "Options of the source, and those that begin with `schema.registry.` of [a registry](guide/schemas.md).",
+        options(ValueOptions, RegistrySettings),
+        "",
+    ),
+    (
         "Of a gateway",
         """\
 Names in the TOML file of `kohort gateway --config FILE`. Most are options of the command too, which go before the file;
@@ -100,6 +128,12 @@ Names in the TOML file of `kohort gateway --config FILE`. Most are options of th
         settings_of(AssignorRow).values(),
         "",
     ),
+    (
+        "Of the findings of a fleet",
+        "Arguments of `kohort.fleet.findings.Thresholds`; the [rules](findings.md) use them.",
+        settings_of(Thresholds).values(),
+        "",
+    ),
 ]
 
 
@@ -110,7 +144,7 @@ def number_text(number: float | None) -> str:
 
 def bounds(setting: Setting[Any]) -> str:
     """Return what values a setting takes."""
-    if setting.choices:
+    if setting.choices or (setting.kind is Kind.DOUBLE and setting.expected):
         return setting.expected or ", ".join(map(str, setting.choices))
     if setting.low is None or setting.kind is Kind.STRING:
         return ""
@@ -119,7 +153,7 @@ def bounds(setting: Setting[Any]) -> str:
 
 def default(setting: Setting[Any]) -> str:
     """Return a setting's default as a cell."""
-    if setting.kind in (Kind.OBJECT, Kind.FUNCTION) or setting.default in (MISSING, ()):
+    if setting.kind in (Kind.OBJECT, Kind.FUNCTION) or setting.default in (MISSING, (), frozenset()):
         return ""
     text = value_text(setting.default)
     if not text:
@@ -136,7 +170,8 @@ def rows(settings: Iterable[Setting[Any]], last: str) -> Iterable[str]:
         origin = ", ".join(f"`{name}`" for name in setting.broker_names)
         ends = {"default from": f" {origin} |", "while running": f" {'yes' * setting.is_dynamic} |"}
         what = setting.doc.replace("|", "\\|")
-        yield f"| `{setting.name}` | {noun} | {default(setting)} | {bounds(setting)} | {what} |{ends.get(last, '')}"
+        names = " or ".join(f"`{each}`" for each in (setting.name, *setting.aliases))
+        yield f"| {names} | {noun} | {default(setting)} | {bounds(setting)} | {what} |{ends.get(last, '')}"
 
 
 def render() -> str:

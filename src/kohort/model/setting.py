@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from enum import Enum
 from inspect import iscoroutinefunction
 from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, overload
@@ -79,7 +79,8 @@ class Setting(Generic[ValueT]):
     `pattern`, if there is one. `expected` is what a refusal names in place of the type. `is_dynamic`: it can change
     while the broker runs. `compatible` is another default, where `kohort.compatible` is `kafka-4.3`. `broker_names`, of
     a topic's or a group's setting, are the broker's settings that give its default: the first that is set wins.
-    An OBJECT is of type `cls`; `reader` makes it of what a file has.
+    An OBJECT is of type `cls`; `reader` makes it of what a file or an option has. `aliases` are other names of an
+    option, which count where the first is not given.
     """
 
     kind: Kind
@@ -97,6 +98,7 @@ class Setting(Generic[ValueT]):
     cls: type | None = None
     reader: Callable[[Any], Any] | None = None
     name: str = ""
+    aliases: Names = ()
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.name = attribute.replace("_", ".")
@@ -116,6 +118,8 @@ class Setting(Generic[ValueT]):
     def parse(self, text: str) -> Any:
         """Return the value that a text stands for. Raises SettingsError."""
         text = text.strip()
+        if self.reader is not None:
+            return self.reader(text)
         match self.kind:
             case Kind.BOOLEAN if text.lower() in ("true", "false"):
                 return text.lower() == "true"
@@ -132,7 +136,7 @@ class Setting(Generic[ValueT]):
             case Kind.ADDRESS:
                 return address(self.name, text)
             case Kind.STRING | Kind.PASSWORD:
-                words = {str(word).lower(): word for word in self.choices}
+                words = {word.lower(): word for word in self.choices if isinstance(word, str)}
                 if text.lower() in words if words else self._is_within(len(text)):
                     return words.get(text.lower(), text)
         raise refused(self.name, self._shown(text), self.what)
@@ -358,7 +362,7 @@ def setting(
     made = Setting(kind, default, doc, low, high, **more)
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata={"setting": made})
-    return field(default=default, metadata={"setting": made})
+    return field(default=default, repr=kind is not PASSWORD, metadata={"setting": made})
 
 
 def settings_of(config: Any) -> dict[str, Setting[Any]]:
@@ -368,6 +372,21 @@ def settings_of(config: Any) -> dict[str, Setting[Any]]:
         if (made := each.metadata.get("setting")) is not None:
             made.name = made.name or each.name
             found[each.name] = made
+    return found
+
+
+def read_texts(config: Any, text_of: Callable[[str], str | None]) -> dict[str, Any]:
+    """Return the arguments of a dataclass that options give: `text_of` is the text of a name, None where not given.
+
+    An empty text is none where any text would do. Raises SettingsError, which has the name that is given.
+    """
+    found = {}
+    for argument, each in settings_of(config).items():
+        for name in (each.name, *each.aliases):
+            if (text := text_of(name)) is not None:
+                if text or each.kind is not STRING or each.choices or each.reader:
+                    found[argument] = replace(each, name=name).parse(text)
+                break
     return found
 
 

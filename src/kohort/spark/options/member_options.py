@@ -5,8 +5,8 @@ The law: a protocol and an assignor that do not go together are refused here, be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kohort.assign import (
     Assignor,
@@ -17,7 +17,7 @@ from kohort.assign import (
     StickyAssignor,
 )
 from kohort.assign.server.catalog import BUILT_IN
-from kohort.model.setting import listed
+from kohort.model.setting import DOUBLE, LONG, STRING, listed, setting
 from kohort.spark.options.bound_partitions import BoundAssignor, BoundPartitions
 from kohort.spark.options.option_values import Given
 
@@ -32,8 +32,6 @@ METADATA_MAX_AGE_MS = 30_000
 """How often new partitions and topics are looked for by default. Kafka's clients do it every five minutes."""
 
 PROTOCOLS: tuple[Protocol, ...] = ("auto", "eager", "cooperative", "consumer")
-MISMATCHES: tuple[Mismatch, ...] = ("fail", "group", "checkpoint")
-ON_NEW_CHECKPOINT: tuple[OnNewCheckpoint, ...] = ("fail", "group", "startingOffsets")
 ASSIGNORS: dict[Protocol, tuple[str, ...]] = {
     "eager": ("range", "roundrobin", "sticky", "capacity"),
     "cooperative": ("cooperative-sticky", "capacity"),
@@ -53,27 +51,36 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True)
 class MemberOptions:
-    """The options of a member. `assignor` None stands for the protocol's default.
+    """The options of a member."""
 
-    `bound` are the partitions that belong to the query's checkpoint; `allow_shared_state` lets a query with state share
-    and take over partitions.
-
-    `weight` is the weight of this job for the assignor `capacity`; None stands for the cores of its Spark.
-    """
-
-    group_id: str
-    protocol: Protocol = "auto"
-    assignor: str | None = None
-    weight: float | None = None
-    instance_id: str | None = None
-    on_offset_mismatch: Mismatch = "fail"
-    on_new_checkpoint: OnNewCheckpoint = "fail"
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    rebalance_timeout_ms: int = 300_000
-    metadata_max_age_ms: int = METADATA_MAX_AGE_MS
-    bound: BoundPartitions | None = None
-    allow_shared_state: bool = False
+    # fmt: off
+    group_id: str = setting(MISSING, "The group that the stream is a member of.", 1, kind=STRING, name="group.id",
+        aliases=("kafka.group.id",))
+    protocol: Protocol = setting("auto", "Which protocol the member speaks; auto moves to consumer when the group "
+        "does, and is the assignor's where one is named.", choices=PROTOCOLS)
+    assignor: str | None = setting(None, "How partitions are assigned; None: the protocol's default.", kind=STRING)
+    weight: float | None = setting(None, "The weight of this job for the assignor capacity; None: the cores of its "
+        "Spark.", 5e-324, 1e300, kind=DOUBLE, expected="a number above 0, such as the job's cores",
+        name="assignor.weight")
+    instance_id: str | None = setting(None, "The name of a static member (KIP-345).", kind=STRING, name="instance.id",
+        aliases=("kafka.group.instance.id",))
+    on_offset_mismatch: Mismatch = setting("fail", "What to do where the group's offsets are not the checkpoint's.",
+        choices=get_args(Mismatch), name="onOffsetMismatch")
+    on_new_checkpoint: OnNewCheckpoint = setting("fail", "Where a new checkpoint begins in a group that has offsets.",
+        choices=get_args(OnNewCheckpoint), name="onNewCheckpoint")
+    session_timeout_ms: int = setting(45_000, "Classic protocol: a member that sends no heartbeat for so long is "
+        "evicted.", 1, name="kafka.session.timeout.ms")
+    heartbeat_interval_ms: int = setting(3_000, "Classic protocol: how often heartbeats are sent.", 1,
+        name="kafka.heartbeat.interval.ms")
+    rebalance_timeout_ms: int = setting(300_000, "How long a rebalance waits for this member.", 1,
+        name="kafka.max.poll.interval.ms")
+    metadata_max_age_ms: int = setting(METADATA_MAX_AGE_MS, "How often new partitions and topics are looked for.", 1,
+        kind=LONG, name="kafka.metadata.max.age.ms")
+    bound: BoundPartitions | None = setting(None, "The partitions that belong to the query's checkpoint: all, or the "
+        "part of this query such as 1/2.", kind=STRING, reader=BoundPartitions.parse, name="boundPartitions")
+    allow_shared_state: bool = setting(False, "Whether a query with state may share and take over partitions.",
+        name="allowSharedState")
+    # fmt: on
 
     @property
     def group_protocol(self) -> GroupProtocol:
@@ -103,67 +110,52 @@ def member_options(given: Given) -> MemberOptions:
     for name, meant in _ELSEWHERE.items():
         if f"kafka.{name}" in given:
             raise ValueError(f"kafka.{name} cannot be set: use the option {meant}, which takes {_words(meant)}")
-    group_id = given.required("group.id", "the name of the group to be a member of", "kafka.group.id")
-    protocol, assignor = _protocol_and_assignor(given)
-    bound = _bound(given, protocol, assignor)
-    defaults = MemberOptions(group_id)
-    session_timeout_ms = given.number("kafka.session.timeout.ms", least=1)
-    heartbeat_interval_ms = given.number("kafka.heartbeat.interval.ms", least=1)
-    found = MemberOptions(
-        group_id,
-        "cooperative" if bound is not None and protocol == "auto" else protocol,
-        assignor,
-        _weight(given, assignor),
-        given.text("instance.id", "kafka.group.instance.id") or _own_instance_id(given, group_id, bound),
-        given.choice("onOffsetMismatch", MISMATCHES, defaults.on_offset_mismatch),
-        given.choice("onNewCheckpoint", ON_NEW_CHECKPOINT, defaults.on_new_checkpoint),
-        session_timeout_ms or defaults.session_timeout_ms,
-        heartbeat_interval_ms or defaults.heartbeat_interval_ms,
-        given.number("kafka.max.poll.interval.ms", least=1) or defaults.rebalance_timeout_ms,
-        given.number("kafka.metadata.max.age.ms", least=1) or defaults.metadata_max_age_ms,
-        bound,
-        given.truth("allowSharedState", default=False),
-    )
-    if found.heartbeat_interval_ms >= found.session_timeout_ms:
+    given.required("the name of the group to be a member of", "group.id", "kafka.group.id")
+    found = given.values(MemberOptions)
+    assignor: str | None = found.get("assignor")
+    found.setdefault("protocol", _protocol_of(assignor))
+    if assignor is not None:
+        found["assignor"] = _assignor(given, found["protocol"], assignor)
+    if "weight" in found and found.get("assignor") != "capacity":
+        raise ValueError(f"assignor.weight is {given.text('assignor.weight')!r}: only assignor=capacity uses it")
+    bound: BoundPartitions | None = found.get("bound")
+    if bound is not None:
+        _check_bound(given, found)
+        if found["protocol"] == "auto":
+            found["protocol"] = "cooperative"
+        topics = given.text("subscribe") or given.text("subscribePattern") or ""
+        found.setdefault("instance_id", bound.instance_id(found["group_id"], topics))
+    member = MemberOptions(**found)
+    if member.heartbeat_interval_ms >= member.session_timeout_ms:
         raise ValueError(
-            f"kafka.heartbeat.interval.ms={found.heartbeat_interval_ms}: expected less than"
-            f" kafka.session.timeout.ms, which is {found.session_timeout_ms}"
+            f"kafka.heartbeat.interval.ms={member.heartbeat_interval_ms}: expected less than"
+            f" kafka.session.timeout.ms, which is {member.session_timeout_ms}"
         )
-    return found
+    return member
 
 
-def _own_instance_id(given: Given, group_id: str, bound: BoundPartitions | None) -> str | None:
-    return bound.instance_id(group_id, given.text("subscribe", "subscribePattern") or "") if bound is not None else None
-
-
-def _bound(given: Given, protocol: Protocol, assignor: str | None) -> BoundPartitions | None:
-    """Return the partitions that are bound to the checkpoint. Raises ValueError for options that contradict them."""
-    if (text := given.text("boundPartitions")) is None:
-        return None
+def _check_bound(given: Given, found: dict[str, Any]) -> None:
+    """Refuse options that contradict partitions bound to a checkpoint. Raises ValueError."""
     group = "the group's offsets do not decide where reading continues"
     for name, value, why in (
-        ("protocol", protocol == "consumer", "the broker would assign the partitions of a query that is away"),
-        ("assignor", assignor is not None, "a partition belongs to its checkpoint"),
-        ("onOffsetMismatch", (given.text("onOffsetMismatch") or "").lower() == "group", group),
-        ("onNewCheckpoint", (given.text("onNewCheckpoint") or "").lower() == "group", group),
-        ("allowSharedState", given.truth("allowSharedState", default=False), "the state would be shared"),
+        ("protocol", found["protocol"] == "consumer", "the broker would assign the partitions of a query that is away"),
+        ("assignor", "assignor" in found, "a partition belongs to its checkpoint"),
+        ("onOffsetMismatch", found.get("on_offset_mismatch") == "group", group),
+        ("onNewCheckpoint", found.get("on_new_checkpoint") == "group", group),
+        ("allowSharedState", found.get("allow_shared_state"), "the state would be shared"),
     ):
         if value:
             raise ValueError(f"{name} is {given.text(name)!r}: it does not go with boundPartitions, as {why}")
-    return BoundPartitions.parse(text)
 
 
-def _protocol_and_assignor(given: Given) -> tuple[Protocol, str | None]:
-    assignor = given.text("assignor")
-    protocol = given.choice("protocol", PROTOCOLS, _protocol_of(assignor))
-    if assignor is None:
-        return protocol, None
+def _assignor(given: Given, protocol: Protocol, assignor: str) -> str:
+    """Return the assignor's name as members and brokers know it. Raises ValueError where the protocol has none such."""
     if assignor.lower() in ASSIGNORS[protocol]:
-        return protocol, assignor.lower()
+        return assignor.lower()
     clients_own = {*ASSIGNORS["eager"], *ASSIGNORS["cooperative"]}
     if protocol in ("consumer", "auto"):
-        if given.text("protocol") is not None and assignor.lower() not in clients_own:
-            return protocol, assignor  # a custom one; a broker without it lists those that it has
+        if "protocol" in given and assignor.lower() not in clients_own:
+            return assignor  # a custom one; a broker without it lists those that it has
         own = "; for a custom one of the broker, set protocol, too" if assignor.lower() not in clients_own else ""
         raise ValueError(f"assignor={assignor!r}: expected {listed(BUILT_IN)} with protocol={protocol}{own}")
     raise ValueError(f"assignor={assignor!r}: expected {listed(ASSIGNORS[protocol])} with protocol={protocol}")
@@ -173,18 +165,6 @@ def _protocol_of(assignor: str | None) -> Protocol:
     """Return the default protocol of an assignor."""
     order: tuple[Protocol, ...] = ("auto", "cooperative", "eager")
     return next((each for each in order if (assignor or "").lower() in ASSIGNORS[each]), "auto")
-
-
-def _weight(given: Given, assignor: str | None) -> float | None:
-    text = given.text("assignor.weight")
-    if text is None:
-        return None
-    if assignor != "capacity":
-        raise ValueError(f"assignor.weight is {text!r}: only assignor=capacity uses it")
-    try:
-        return CapacityAssignor(float(text)).weight
-    except ValueError:
-        raise ValueError(f"assignor.weight={text!r}: expected a number above 0, such as the job's cores") from None
 
 
 def _words(option: str) -> str:

@@ -7,12 +7,14 @@ offsets. -2 stands for the earliest offset and -1 for the latest, as in Spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
+from kohort.model.setting import LONG, STRING, refused, setting
+from kohort.spark.options.option_values import Given
 
 if TYPE_CHECKING:
     from kohort.client.cluster.cluster import Cluster
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 Side = Literal["starting", "ending"]
 
 _ENDS = {"earliest": EARLIEST, "latest": LATEST}
-_EXAMPLE = '{"flights": {"0": 23, "1": -2}}'
+_EXAMPLE = '{"flights": {"0": 23, "1": 42}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,33 +60,75 @@ class OffsetChoice:
         return frozenset(one_by_one) if self.end is None and self.time_ms is None else None
 
 
-def choice_from(options: Mapping[str, str], side: Side, *, default: Literal["earliest", "latest"]) -> OffsetChoice:
-    """Parse the options of a side: a timestamp takes precedence over timestamps by partition, those over offsets.
+def _by_partition(option: str) -> Callable[[str], Any]:
+    """Return the reader of an option that is a JSON object of topics, of partitions; offsets may be a word for all."""
+    words, least, rule = _ENDS, EARLIEST, "an offset is 0 or more, -2 for the earliest or -1 for the latest"
+    if "Timestamp" in option:
+        words, least, rule = {}, 0, "a timestamp is milliseconds since 1970, and none is negative"
 
-    Options' names may be in any case. Raises ValueError that names the option and what it takes.
-    """
-    given = {name.lower(): value for name, value in options.items()}
-    strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
-    if strategy not in ("error", "latest"):
-        raise ValueError(f"startingOffsetsByTimestampStrategy={strategy!r}: expected error or latest")
-    is_strict = side == "starting" and strategy == "error"
-    name = f"{side}Timestamp"
-    if (text := given.get(name.lower())) is not None:
-        return OffsetChoice(name, time_ms=_milliseconds(name, text), is_strict=is_strict)
-    name = f"{side}OffsetsByTimestamp"
-    if (text := given.get(name.lower())) is not None:
-        times_ms = _by_partition(name, text)
-        if any(time_ms < 0 for time_ms in times_ms.values()):
-            raise ValueError(f"{name} is {text!r}: a timestamp is milliseconds since 1970, and none is negative")
-        return OffsetChoice(name, times_ms=times_ms, is_strict=is_strict)
+    def read(text: str) -> int | dict[TopicPartition, int]:
+        if text.lower() in words:
+            return words[text.lower()]
+        wrong = refused(option, text, f"{'earliest, latest, or ' if words else ''}JSON such as {_EXAMPLE}")
+        try:
+            topics = json.loads(text)
+        except (ValueError, RecursionError):
+            raise wrong from None
+        if not isinstance(topics, dict) or not all(isinstance(partitions, dict) for partitions in topics.values()):
+            raise wrong
+        found = {}
+        for topic, partitions in topics.items():
+            for number, value in partitions.items():
+                if not (number.isascii() and number.isdigit()) or type(value) is not int:
+                    raise wrong
+                found[TopicPartition(topic, int(number))] = value
+        if not found:
+            raise wrong
+        if any(value < least for value in found.values()):
+            raise ValueError(f"{option} is {text!r}: {rule}")
+        return found
+
+    return read
+
+
+_MOMENT = "milliseconds since 1970, such as 1700000000000"
+_BY_TIME = "The first offset at or after a time, in milliseconds since 1970"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetOptions:
+    """The options of both sides; a timestamp takes precedence over timestamps by partition, those over offsets."""
+
+    # fmt: off
+    starting: int | Mapping[TopicPartition, int] | None = setting(None, "Where reading begins: earliest, latest, or "
+        "offsets by topic and partition, as JSON.", kind=STRING, reader=_by_partition("startingOffsets"),
+        name="startingOffsets")
+    starting_time_ms: int | None = setting(None, f"{_BY_TIME}.", 0, kind=LONG, expected=_MOMENT,
+        name="startingTimestamp")
+    starting_times_ms: Mapping[TopicPartition, int] | None = setting(None, f"{_BY_TIME} by topic and partition, as "
+        "JSON.", kind=STRING, reader=_by_partition("startingOffsetsByTimestamp"), name="startingOffsetsByTimestamp")
+    strategy: Literal["error", "latest"] = setting("error", "What a time after the last record is.",
+        choices=("error", "latest"), name="startingOffsetsByTimestampStrategy")
+    ending: int | Mapping[TopicPartition, int] | None = setting(None, "Where a batch ends.", kind=STRING,
+        reader=_by_partition("endingOffsets"), name="endingOffsets")
+    ending_time_ms: int | None = setting(None, "The same as a time.", 0, kind=LONG, expected=_MOMENT,
+        name="endingTimestamp")
+    ending_times_ms: Mapping[TopicPartition, int] | None = setting(None, "The same as times by partition.", kind=STRING,
+        reader=_by_partition("endingOffsetsByTimestamp"), name="endingOffsetsByTimestamp")
+    # fmt: on
+
+
+def choice_from(options: Mapping[str, str], side: Side, *, default: Literal["earliest", "latest"]) -> OffsetChoice:
+    """Parse the options of a side, whose names may be in any case. Raises ValueError with the option."""
+    found = Given(options).values(OffsetOptions)
+    is_strict = side == "starting" and found.get("strategy", "error") == "error"
+    if (time_ms := found.get(f"{side}_time_ms")) is not None:
+        return OffsetChoice(f"{side}Timestamp", time_ms=time_ms, is_strict=is_strict)
+    if (times_ms := found.get(f"{side}_times_ms")) is not None:
+        return OffsetChoice(f"{side}OffsetsByTimestamp", times_ms=times_ms, is_strict=is_strict)
+    place = found.get(side, _ENDS[default])
     name = f"{side}Offsets"
-    text = given.get(name.lower(), default)
-    if text.strip().lower() in _ENDS:
-        return OffsetChoice(name, end=_ENDS[text.strip().lower()])
-    offsets = _by_partition(name, text)
-    if any(offset < EARLIEST for offset in offsets.values()):
-        raise ValueError(f"{name} is {text!r}: an offset is 0 or more, -2 for the earliest or -1 for the latest")
-    return OffsetChoice(name, offsets=offsets)
+    return OffsetChoice(name, end=place) if isinstance(place, int) else OffsetChoice(name, offsets=place)
 
 
 async def resolve(
@@ -126,33 +170,6 @@ async def resolve(
         ends = await list_offsets(cluster, dict.fromkeys(late, LATEST), isolation=isolation)
         found |= {partition: entry.offset for partition, entry in ends.items() if entry is not None}
     return {partition: found[partition] for partition in partitions}
-
-
-def _milliseconds(name: str, text: str) -> int:
-    if not text.strip().isascii() or not text.strip().isdigit():
-        raise ValueError(f"{name}={text!r}: expected milliseconds since 1970, such as 1700000000000")
-    return int(text)
-
-
-def _by_partition(name: str, text: str) -> dict[TopicPartition, int]:
-    """Return the numbers of a JSON object of topics, of partitions. Raises ValueError."""
-    words = "" if "Timestamp" in name else "earliest, latest, or "
-    wrong = ValueError(f"{name}={text!r}: expected {words}JSON such as {_EXAMPLE.replace('-2', '42')}")
-    try:
-        topics = json.loads(text)
-    except (ValueError, RecursionError):
-        raise wrong from None
-    if not isinstance(topics, dict) or not all(isinstance(partitions, dict) for partitions in topics.values()):
-        raise wrong
-    found = {}
-    for topic, partitions in topics.items():
-        for number, value in partitions.items():
-            if not (number.isascii() and number.isdigit()) or type(value) is not int:
-                raise wrong
-            found[TopicPartition(topic, int(number))] = value
-    if not found:
-        raise wrong
-    return found
 
 
 def _unequal(option: str, named: frozenset[TopicPartition], there: set[TopicPartition]) -> str:

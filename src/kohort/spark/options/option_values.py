@@ -6,12 +6,9 @@ The law: a value that cannot be parsed is an error of one sentence with the opti
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from kohort.model.setting import BOOLEAN, DURATION, INT, LONG_MAX, STRING, Setting, listed, unknown
-
-Choice = TypeVar("Choice", bound=str)
+from kohort.model.setting import listed, read_texts, settings_of, unknown
 
 
 class Given:
@@ -23,43 +20,20 @@ class Given:
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._options
 
-    def text(self, *names: str) -> str | None:
-        """Return the value of the first of these names that is given, without blanks around it, or None."""
-        for name in names:
-            if name.lower() in self._options:
-                return self._options[name.lower()][1].strip()
-        return None
+    def text(self, name: str) -> str | None:
+        """Return the value of an option, without blanks around it, or None."""
+        return self._options[name.lower()][1].strip() if name in self else None
 
-    def required(self, name: str, example: str, *others: str) -> str:
-        """Return a text that must be there and not be empty. Raises ValueError."""
-        if not (found := self.text(name, *others)):
-            raise ValueError(f"the option {name} is missing: it takes {example}")
+    def required(self, example: str, *names: str) -> str:
+        """Return the text of the first of these names that is given; it must not be empty. Raises ValueError."""
+        found = next((text for name in names if (text := self.text(name)) is not None), None)
+        if not found:
+            raise ValueError(f"the option {names[0]} is missing: it takes {example}")
         return found
 
-    def value(self, setting: Setting[Any], *names: str) -> Any:
-        """Return the value of the first of these names that is given, or the default. Raises SettingsError."""
-        for name in names:
-            if (text := self.text(name)) is not None:
-                return replace(setting, name=name).parse(text)
-        return setting.default
-
-    def number(self, *names: str, least: int = 0) -> int | None:
-        """Return a whole number of at least `least`, or None. Raises SettingsError."""
-        number: int | None = self.value(Setting(INT, None, "", least, LONG_MAX), *names)
-        return number
-
-    def truth(self, name: str, *, default: bool) -> bool:
-        """Return whether it is true. Raises SettingsError."""
-        return bool(self.value(Setting(BOOLEAN, default, ""), name))
-
-    def choice(self, name: str, allowed: Iterable[Choice], default: Choice, *others: str) -> Choice:
-        """Return one of the allowed words, in whatever case it was given. Raises SettingsError."""
-        word: Choice = self.value(Setting(STRING, default, "", choices=tuple(allowed)), name, *others)
-        return word
-
-    def duration_ms(self, name: str, default_ms: int) -> int:
-        """Return a time such as 500ms, 10s, 15m or 2h in milliseconds; a bare number is one. Raises SettingsError."""
-        return int(self.value(Setting(DURATION, default_ms, ""), name))
+    def values(self, config: Any) -> dict[str, Any]:
+        """Return the arguments of a dataclass that these options give. Raises SettingsError."""
+        return read_texts(config, self.text)
 
     def under(self, prefix: str) -> dict[str, str]:
         """Return the options whose names begin with `prefix`, by the rest of their names in lower case."""
@@ -79,3 +53,9 @@ class Given:
                 if each.startswith("kafka."):
                     otherwise = f"Kafka's clients have no setting {name[len('kafka.') :]}"
                 raise unknown(owner, name, names, noun="option", otherwise=otherwise)
+
+
+def option_names(*configs: Any) -> list[str]:
+    """Return the names of the options that dataclasses have, without those of Kafka's clients (`kafka.…`)."""
+    names = (name for config in configs for each in settings_of(config).values() for name in (each.name, *each.aliases))
+    return [name for name in names if not name.startswith("kafka.")]

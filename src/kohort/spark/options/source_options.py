@@ -10,51 +10,31 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kohort.client.arguments import bootstrap_addresses
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.config_file import reach
 from kohort.model.ids import TopicPartition
-from kohort.model.setting import listed
+from kohort.model.setting import DURATION, LONG, STRING, listed, refused, setting
 from kohort.spark.options.member_options import MemberOptions, member_options
-from kohort.spark.options.offset_choice import OffsetChoice, choice_from
-from kohort.spark.options.option_values import Given
-from kohort.spark.options.value_options import VALUE_OPTIONS, ValueOptions
-from kohort.spark.rows.read_settings import FETCH_BYTES, Isolation, ReadSettings
+from kohort.spark.options.offset_choice import OffsetChoice, OffsetOptions, choice_from
+from kohort.spark.options.option_values import Given, option_names
+from kohort.spark.options.value_options import ValueOptions
+from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, ranges_from_json
+from kohort.spark.schemas.registry import RegistrySettings
 
 Kind = Literal["stream", "batch", "write"]
 
-_EVERYWHERE = ("kafka.bootstrap.servers", "includeHeaders")
-_READ = (
-    *_EVERYWHERE,
-    *("subscribe", "subscribePattern", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
-    *("startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition"),
-    *("isolationLevel", "fetchBytes"),
-    *VALUE_OPTIONS,
-    # Of Spark's source, without effect here: timeouts and retries of its executors' consumers and its driver.
-    *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
-)
-_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay")
-KNOWN: dict[Kind, tuple[str, ...]] = {
-    "stream": (
-        *_READ,
-        *_LIMITS,
-        *("group.id", "protocol", "assignor", "assignor.weight", "instance.id", "onOffsetMismatch", "onNewCheckpoint"),
-        *("boundPartitions", "allowSharedState"),
-    ),
-    # A batch is in no group: a prefix of the group's name has no effect.
-    "batch": (
-        *(*_READ, "assign", "groupIdPrefix", "ranges", "topicIds", "decoding"),
-        *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
-    ),
-    # Spark hands a streaming query's own options to its sink.
-    "write": (*_EVERYWHERE, "topic", "checkpointLocation", "queryName"),
-}
-"""The options of each kind of use, beside `kafka.*`."""
-
+# A batch is in no group: a prefix of the group's name has no effect.
+_ONLY_BATCH = ("assign", "groupIdPrefix", "ranges", "topicIds", "decoding",
+    "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")  # fmt: skip
+# Spark hands a streaming query's own options to its sink.
+_ONLY_WRITE = ("topic", "checkpointLocation", "queryName")
+# Of Spark's source, without effect here: timeouts and retries of its executors' consumers and its driver.
+_WITHOUT_EFFECT = ("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
 _OWNERS: dict[Kind, str] = {"stream": "a stream", "batch": "a batch", "write": "a sink"}
 _REFUSED = {
     "auto.offset.reset": "startingOffsets sets where a partition without a committed offset begins",
@@ -70,17 +50,6 @@ _NOT_FOR_TASKS = {
     "partitioner.class": "a row goes to the partition of its column partition, else to that of its key by Kafka's hash",
 }
 _SECURES = ("security.", "ssl.", "sasl.", "enable.ssl.")
-_ONLY_STREAM = (
-    "group.id",
-    "kafka.group.id",
-    "protocol",
-    "assignor",
-    "instance.id",
-    "onOffsetMismatch",
-    "onNewCheckpoint",
-    "boundPartitions",
-    "allowSharedState",
-)
 _NOT_FOR_MEMBERS = {
     "assign": "the group assigns partitions: name topics by subscribe or subscribePattern",
     "groupIdPrefix": "the group is named by group.id",
@@ -118,6 +87,49 @@ _LATEST_START = OffsetChoice("startingOffsets", end=LATEST)
 _LATEST_END = OffsetChoice("endingOffsets", end=LATEST)
 
 
+def _topics(text: str) -> tuple[str, ...]:
+    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not topics:
+        raise refused("subscribe", text, "topics, such as flights,weather")
+    return topics
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as cause:
+        raise refused("subscribePattern", text, f"a regular expression ({cause})") from None
+    return text
+
+
+def _partitions(text: str) -> frozenset[TopicPartition]:
+    wrong = refused("assign", text, 'JSON such as {"flights": [0, 1]}')
+    try:
+        topics = json.loads(text)
+    except (ValueError, RecursionError):
+        raise wrong from None
+    if not isinstance(topics, dict) or not all(isinstance(numbers, list) for numbers in topics.values()):
+        raise wrong
+    numbers = [number for numbers in topics.values() for number in numbers]
+    if not numbers or not all(type(each) is int and each >= 0 for each in numbers):
+        raise wrong
+    return frozenset(TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers)
+
+
+def _ranges(text: str) -> tuple[OffsetRange, ...]:
+    try:
+        return tuple(ranges_from_json(text))
+    except ValueError as error:
+        raise ValueError(f"ranges is {text!r}: {error}") from None
+
+
+def _topic_ids(text: str) -> dict[str, str]:
+    try:
+        return {topic: str(each) for topic, each in json.loads(text or "{}").items()}
+    except (AttributeError, ValueError, RecursionError):
+        raise refused("topicIds", text, 'JSON such as {"flights": "x2Bb5r9XTf6Y0kqXG1oQzQ"}') from None
+
+
 @dataclass(frozen=True, slots=True)
 class TriggerLimits:
     """How much a micro-batch of a stream reads; None does not limit it.
@@ -125,10 +137,13 @@ class TriggerLimits:
     Fewer than `min_offsets` offsets are left for later, until the last batch is `max_delay_ms` ago.
     """
 
-    max_offsets: int | None = None
-    min_offsets: int | None = None
-    max_bytes: int | None = None
-    max_delay_ms: int = 15 * 60_000
+    max_offsets: int | None = setting(None, "How many offsets a micro-batch reads at most.", 1, kind=LONG,
+                                      name="maxOffsetsPerTrigger")  # fmt: skip
+    min_offsets: int | None = setting(None, "Fewer offsets wait for later.", 1, kind=LONG, name="minOffsetsPerTrigger")
+    max_bytes: int | None = setting(None, "How many bytes a micro-batch reads, about.", 1, kind=LONG,
+                                    name="maxBytesPerTrigger")  # fmt: skip
+    max_delay_ms: int = setting(15 * 60_000, "How long fewer offsets than minOffsetsPerTrigger wait.", kind=DURATION,
+                                name="maxTriggerDelay")  # fmt: skip
 
 
 NO_LIMITS = TriggerLimits()
@@ -143,61 +158,56 @@ class SourceOptions:
     leads to the cluster.
     """
 
+    # fmt: off
     kind: Kind
     read: ReadSettings
-    topics: tuple[str, ...] = ()
-    pattern: str | None = None
-    assigned: frozenset[TopicPartition] = frozenset()
-    ranges: tuple[OffsetRange, ...] | None = None
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    topics: tuple[str, ...] = setting((), "Topics to read, separated by commas.", kind=STRING, reader=_topics,
+        name="subscribe")
+    pattern: str | None = setting(None, "Topics whose whole names match this expression of Python.", kind=STRING,
+        reader=_pattern, name="subscribePattern")
+    assigned: frozenset[TopicPartition] = setting(frozenset(), "Partitions by topic, as JSON, for a batch.",
+        kind=STRING, reader=_partitions, name="assign")
+    ranges: tuple[OffsetRange, ...] | None = setting(None, "Exact offsets, as a round has them, for a batch.",
+        kind=STRING, reader=_ranges)
+    topic_ids: Mapping[str, str] = setting({}, "The ids that topics must have, as JSON, for a batch.", kind=STRING,
+        reader=_topic_ids, name="topicIds")
     starting: OffsetChoice = _LATEST_START
     ending: OffsetChoice = _LATEST_END
     member: MemberOptions | None = None
-    topic: str | None = None
+    topic: str | None = setting(None, "A sink's topic, where rows have no column topic.", kind=STRING)
     limits: TriggerLimits = NO_LIMITS
-    min_partitions: int | None = None
-    max_records_per_partition: int | None = None
-    allow_auto_create_topics: bool = False
+    min_partitions: int | None = setting(None, "How many tasks a micro-batch or batch has at least.", 1, kind=LONG,
+        name="minPartitions")
+    max_records_per_partition: int | None = setting(None, "How many offsets a task reads at most.", 1, kind=LONG,
+        name="maxRecordsPerPartition")
+    allow_auto_create_topics: bool = setting(False, "Whether the broker may create a topic that is missing.",
+        name="kafka.allow.auto.create.topics")
     values: ValueOptions | None = None
+    # fmt: on
 
     @classmethod
     def parse(cls, options: Mapping[str, str], kind: Kind = "stream") -> SourceOptions:
         """Parse the options for this kind of use. Raises ValueError."""
         given = Given(options)
         _refuse(given, kind)
-        servers = given.required("kafka.bootstrap.servers", "host:port, or several with commas between them")
+        servers = given.required("host:port, or several with commas between them", "kafka.bootstrap.servers")
         bootstrap_addresses(servers, "kafka.bootstrap.servers")
-        read = ReadSettings(
-            servers,
-            include_headers=given.truth("includeHeaders", default=False),
-            client_id=given.text("kafka.client.id") or "kohort",
-            properties=_security(given.under("kafka.")),
-        )
-        creates = given.truth("kafka.allow.auto.create.topics", default=False)
+        if kind != "write":
+            _check_ways(given, kind)
+        own = given.values(cls)
+        properties = _security(given.under("kafka."))
+        read = ReadSettings(servers, properties=properties, **given.values(ReadSettings))
         if kind == "write":
-            return cls(kind, read, topic=given.text("topic") or None, allow_auto_create_topics=creates)
-        what = _what(given, kind)
+            return cls(kind, read, **own)
         return cls(
             kind,
-            replace(
-                read,
-                group_id=given.text("group.id", "kafka.group.id") or "",
-                dead_letter_topic=given.text("deadLetterTopic") or "",
-                fetch_bytes=given.number("fetchBytes", "kafka.max.partition.fetch.bytes", least=1) or FETCH_BYTES,
-                isolation=_isolation(given),
-                fail_on_data_loss=given.truth("failOnDataLoss", default=True),
-                client_rack=given.text("kafka.client.rack") or "",
-            ),
-            *what,
-            topic_ids=_topic_ids(given),
+            read,
+            **own,
             starting=choice_from(options, "starting", default="latest" if kind == "stream" else "earliest"),
             ending=choice_from(options, "ending", default="latest"),
             member=member_options(given) if kind == "stream" else None,
             limits=_limits(given) if kind == "stream" else NO_LIMITS,
-            min_partitions=given.number("minPartitions", least=1),
-            max_records_per_partition=given.number("maxRecordsPerPartition", least=1),
-            allow_auto_create_topics=creates,
-            values=ValueOptions.parse(given, what[0]),
+            values=ValueOptions.parse(given, own.get("topics", ())),
         )._checked()
 
     def with_decoding(self) -> SourceOptions:
@@ -229,17 +239,23 @@ class SourceOptions:
         return partition.topic in self.topics or bool(self.pattern and re.fullmatch(self.pattern, partition.topic))
 
 
+_OPTIONS = (
+    *("kafka.bootstrap.servers", *_WITHOUT_EFFECT, *option_names(RegistrySettings)),
+    *option_names(SourceOptions, OffsetOptions, ReadSettings, ValueOptions, MemberOptions, TriggerLimits),
+)
+
+
 def check(options: Mapping[str, str]) -> SourceOptions:
     """Refuse wrong options in `load()`, when it is not known whether it is a batch or a stream. Raises ValueError."""
     given = Given(options)
-    limits = [name for name in _LIMITS if name in given]
+    limits = [name for name in option_names(TriggerLimits) if name in given]
     if limits and not any(name in given for name in ("group.id", "kafka.group.id")):
         raise ValueError(
             f"the option group.id is missing: {limits[0]} is a stream's, and a stream is a member of a group; a batch"
             f" does without {limits[0]}"
         )
-    is_batch = any(name in given for name in set(KNOWN["batch"]) - set(KNOWN["stream"]) - {"groupIdPrefix"})
-    is_stream = any(name in given for name in _ONLY_STREAM)
+    is_batch = any(name in given for name in _ONLY_BATCH if name != "groupIdPrefix")
+    is_stream = any(name in given for name in (*option_names(MemberOptions), "kafka.group.id"))
     return SourceOptions.parse(options, "stream" if is_stream and not is_batch else "batch")
 
 
@@ -257,7 +273,8 @@ def _refuse(given: Given, kind: Kind) -> None:
             if name in given:
                 raise ValueError(f"a stream has no option {name}: {why}")
     # A batch and a sink are in no group: a stream's options are accepted there without effect.
-    known = KNOWN["stream"] + (KNOWN[kind] if kind != "stream" else ())
+    own = {"stream": (), "batch": _ONLY_BATCH, "write": _ONLY_WRITE}
+    known = [name for name in _OPTIONS if name not in _ONLY_BATCH + _ONLY_WRITE] + [*own[kind]]
     # `_security` checks the settings that secure a connection.
     secured = [name for name in given.under("kafka.") if name.startswith(_SECURES)]
     given.refuse_unknown(_OWNERS[kind], known, (*_KAFKA_NAMES, *secured))
@@ -272,74 +289,18 @@ def _security(properties: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _what(
-    given: Given, kind: Kind
-) -> tuple[tuple[str, ...], str | None, frozenset[TopicPartition], tuple[OffsetRange, ...] | None]:
-    """Return topics, pattern, partitions and ranges to read, of which one is given. Raises ValueError."""
+def _check_ways(given: Given, kind: Kind) -> None:
+    """Refuse more or fewer than one option that selects topics. Raises ValueError."""
     ways = ("subscribe", "subscribePattern", *(("assign", "ranges") if kind == "batch" else ()))
     used = [name for name in ways if name in given]
     if len(used) != 1:
         what = f"there are {listed(used)}" if used else "there is none"
         raise ValueError(f"one option of {listed(ways[:3])} is needed to select topics: {what}")
-    text = given.required(used[0], "topics, such as flights,weather")
-    match used[0]:
-        case "subscribe":
-            topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-            if not topics:
-                raise ValueError(f"subscribe={text!r}: expected topics, such as flights,weather")
-            return topics, None, frozenset(), None
-        case "subscribePattern":
-            try:
-                re.compile(text)
-            except re.error as cause:
-                raise ValueError(f"subscribePattern={text!r}: expected a regular expression ({cause})") from None
-            return (), text, frozenset(), None
-        case "assign":
-            return (), None, _partitions(text), None
-    try:
-        return (), None, frozenset(), tuple(ranges_from_json(text))
-    except ValueError as error:
-        raise ValueError(f"ranges is {text!r}: {error}") from None
-
-
-def _topic_ids(given: Given) -> dict[str, str]:
-    text = given.text("topicIds") or "{}"
-    try:
-        return {topic: str(each) for topic, each in json.loads(text).items()}
-    except (AttributeError, ValueError, RecursionError):
-        raise ValueError(f'topicIds={text!r}: expected JSON such as {{"flights": "x2Bb5r9XTf6Y0kqXG1oQzQ"}}') from None
-
-
-def _partitions(text: str) -> frozenset[TopicPartition]:
-    wrong = ValueError(f'assign={text!r}: expected JSON such as {{"flights": [0, 1]}}')
-    try:
-        topics = json.loads(text)
-    except (ValueError, RecursionError):
-        raise wrong from None
-    if not isinstance(topics, dict) or not topics:
-        raise wrong
-    found = set()
-    for topic, numbers in topics.items():
-        if not isinstance(numbers, list) or not all(type(each) is int and each >= 0 for each in numbers):
-            raise wrong
-        found |= {TopicPartition(topic, number) for number in numbers}
-    if not found:
-        raise wrong
-    return frozenset(found)
-
-
-def _isolation(given: Given) -> Isolation:
-    allowed: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
-    return given.choice("isolationLevel", allowed, "read_uncommitted", "kafka.isolation.level")
+    given.required("topics, such as flights,weather", used[0])
 
 
 def _limits(given: Given) -> TriggerLimits:
-    found = TriggerLimits(
-        given.number("maxOffsetsPerTrigger", least=1),
-        given.number("minOffsetsPerTrigger", least=1),
-        given.number("maxBytesPerTrigger", least=1),
-        given.duration_ms("maxTriggerDelay", NO_LIMITS.max_delay_ms),
-    )
+    found = TriggerLimits(**given.values(TriggerLimits))
     if found.min_offsets and found.max_offsets and found.min_offsets > found.max_offsets:
         raise ValueError(
             f"minOffsetsPerTrigger={found.min_offsets}: expected at most maxOffsetsPerTrigger, which is"

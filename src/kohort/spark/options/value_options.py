@@ -6,38 +6,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kohort.model.setting import STRING, setting
 from kohort.spark.options.option_values import Given
 from kohort.spark.rows.read_settings import ReadSettings
+from kohort.spark.schemas.registry import PREFIX
 
 if TYPE_CHECKING:
     from kohort.spark.schemas.value_decoder import Decoding, Format
-
-_REGISTRY = "schema.registry."
-_NAMES = ("url", "basic.auth.user.info", "bearer.auth.token", "ssl.ca.location", "ssl.certificate.location")
-VALUE_OPTIONS = (
-    *(_REGISTRY + name for name in (*_NAMES, "ssl.key.location", "timeout.ms", "retry.ms")),
-    *("valueSubject", "valueSchemaVersion", "valueSchema", "valueFormat", "deadLetterTopic"),
-)
-_FORMATS: tuple[Format, ...] = ("avro", "json")
 
 
 @dataclass(frozen=True, slots=True)
 class ValueOptions:
     """How values are decoded, as the options have it; `made` is what a stream has made of them already."""
 
+    # fmt: off
     registry: Mapping[str, str] = field(default_factory=dict)
-    subject: str | None = None
-    version: str = "latest"
-    schema: str | None = None
-    value_format: Format | None = None
-    made: str | None = None
+    subject: str | None = setting(None, "The subject whose schema the reader has; `TOPIC-value` where one topic is "
+        "read.", kind=STRING, name="valueSubject")
+    version: str = setting("latest", "The version of that schema.", name="valueSchemaVersion")
+    schema: str | None = setting(None, "The reader's schema itself, instead of a subject.", kind=STRING,
+        name="valueSchema")
+    value_format: Format | None = setting(None, "What values are, where no registry has their schema.", kind=STRING,
+        choices=("avro", "json"), name="valueFormat")
+    made: str | None = setting(None, "Made by a stream for its own batches.", kind=STRING, name="decoding")
+    # fmt: on
 
     @classmethod
     def parse(cls, given: Given, topics: tuple[str, ...]) -> ValueOptions | None:
         """Parse them; None where values stay bytes. Raises ValueError."""
-        registry = {_REGISTRY + name: value for name, value in given.under(_REGISTRY).items()}
-        subject, schema, made = given.text("valueSubject"), given.text("valueSchema"), given.text("decoding")
-        if not (registry or subject or schema or made):
+        registry = {PREFIX + name: value for name, value in given.under(PREFIX).items()}
+        found = given.values(cls)
+        is_chosen = bool(found.keys() & {"subject", "schema", "made"})
+        if not (registry or is_chosen):
             for name in ("deadLetterTopic", "valueFormat", "valueSchemaVersion"):
                 if name in given:
                     raise ValueError(
@@ -45,12 +45,11 @@ class ValueOptions:
                         " valueSchema"
                     )
             return None
-        if subject is None and schema is None and made is None:
+        if not is_chosen:
             if len(topics) != 1:
                 raise ValueError("the option valueSubject is missing: with several topics it has no default")
-            subject = default_subject(topics)
-        value_format = given.choice("valueFormat", _FORMATS, "avro") if "valueFormat" in given else None
-        return cls(registry, subject, given.text("valueSchemaVersion") or "latest", schema, value_format, made)
+            found["subject"] = default_subject(topics)
+        return cls(registry, **found)
 
     def decoding(self) -> Decoding:
         """Return how values are decoded. Raises ValueError, SchemaUnknown, RegistryUnavailable."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from kohort.client.config_file import reach
+from kohort.model.setting import LONG, setting
 from kohort.net.sasl import Sasl
 
 if TYPE_CHECKING:
@@ -29,18 +30,24 @@ class ReadSettings:
     values are decoded, and bad records go to `dead_letter_topic` if there is one, in the name of `group_id`.
     """
 
+    # fmt: off
     bootstrap_servers: str
-    fetch_bytes: int = FETCH_BYTES
-    isolation: Isolation = "read_uncommitted"
-    include_headers: bool = False
-    fail_on_data_loss: bool = True
-    client_id: str = "kohort"
-    client_rack: str = ""
+    fetch_bytes: int = setting(FETCH_BYTES, "How much one fetch of a partition returns at most.", 1, kind=LONG,
+        name="fetchBytes", aliases=("kafka.max.partition.fetch.bytes",))
+    isolation: Isolation = setting("read_uncommitted", "Whether records of open and aborted transactions are read.",
+        choices=get_args(Isolation), name="isolationLevel", aliases=("kafka.isolation.level",))
+    include_headers: bool = setting(False, "Whether there is a column `headers`.", name="includeHeaders")
+    fail_on_data_loss: bool = setting(True, "Whether offsets that are gone are an error; else they are skipped with a "
+        "warning.", name="failOnDataLoss")
+    client_id: str = setting("kohort", "The name of the clients in the brokers' logs and quotas.",
+        name="kafka.client.id")
+    client_rack: str = setting("", "The rack of the executors: replicas of it are read.", name="kafka.client.rack")
     timeout_ms: int = 60_000
     properties: Mapping[str, str] = field(default_factory=dict)
-    group_id: str = ""
+    group_id: str = setting("", "The group of a stream.", name="group.id", aliases=("kafka.group.id",))
     decoding: Decoding | None = None
-    dead_letter_topic: str = ""
+    dead_letter_topic: str = setting("", "The topic of records whose value cannot be decoded.", name="deadLetterTopic")
+    # fmt: on
 
     @property
     def fetches_headers(self) -> bool:

@@ -11,28 +11,16 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from kohort.extras import install_command
+from kohort.model.setting import PASSWORD, STRING, read_texts, setting, settings_of, unknown
 
 PREFIX: Final = "schema.registry."
 URL: Final = f"{PREFIX}url"
-
-_NAMES: Final = (
-    "url",
-    "basic.auth.user.info",
-    "bearer.auth.token",
-    "ssl.ca.location",
-    "ssl.certificate.location",
-    "ssl.key.location",
-    "timeout.ms",
-    "retry.ms",
-)
-SETTINGS: Final = tuple(PREFIX + name for name in _NAMES)
-"""The settings of a registry, named as Confluent's clients name them, and the two times."""
 
 _UNKNOWN: Final = (40401, 40402, 40403)
 """Error codes for a subject, a version and a schema that do not exist."""
@@ -57,47 +45,45 @@ class SchemaUnknown(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """Where a registry is and how it is reached. Times are in milliseconds."""
+    """Where a registry is and how it is reached, named as Confluent's clients name it."""
 
-    urls: tuple[str, ...]
-    user_info: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
-    ca_location: str = ""
-    certificate_location: str = ""
-    key_location: str = ""
-    timeout_ms: int = 10_000
-    retry_ms: int = 60_000
+    # fmt: off
+    urls: tuple[str, ...] = setting(MISSING, "Where it is: http://host:port, several with commas.", kind=STRING,
+        name=URL)
+    user_info: str = setting("", "user:password.", kind=PASSWORD, name=f"{PREFIX}basic.auth.user.info")
+    token: str = setting("", "A token, instead of user and password.", kind=PASSWORD,
+        name=f"{PREFIX}bearer.auth.token")
+    ca_location: str = setting("", "A PEM file with the authorities that sign its certificate.",
+        name=f"{PREFIX}ssl.ca.location")
+    certificate_location: str = setting("", "A PEM file with the client's own certificate.",
+        name=f"{PREFIX}ssl.certificate.location")
+    key_location: str = setting("", "A PEM file with its key.", name=f"{PREFIX}ssl.key.location")
+    timeout_ms: int = setting(10_000, "How long it may take to answer.", 1, name=f"{PREFIX}timeout.ms")
+    retry_ms: int = setting(60_000, "How long outages are tried again.", 1, name=f"{PREFIX}retry.ms")
+    # fmt: on
 
     @classmethod
     def parse(cls, given: str | Mapping[str, str]) -> RegistrySettings:
         """Parse a URL, several with commas between them, or settings by name. Raises ValueError."""
         named = {URL: given} if isinstance(given, str) else dict(given)
-        found = {name.removeprefix(PREFIX): str(value).strip() for name, value in named.items()}
-        if unknown := sorted(found.keys() - set(_NAMES)):
-            raise ValueError(f"a schema registry has no setting {unknown[0]}: there are {', '.join(SETTINGS)}")
-        urls, user_info = [], found.get("basic.auth.user.info", "")
-        for each in (part.strip() for part in found.get("url", "").split(",")):
+        texts = {PREFIX + name.removeprefix(PREFIX): str(value).strip() for name, value in named.items()}
+        known = [each.name for each in settings_of(cls).values()]
+        for name in sorted(texts.keys() - set(known)):
+            raise unknown("a schema registry", name, known)
+        found = read_texts(cls, texts.get)
+        urls, user_info = [], found.get("user_info", "")
+        for each in (part.strip() for part in found.get("urls", "").split(",")):
             parts = urlsplit(each)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError(f"{URL}={_shown(each)!r}: expected http://host:port, or several with commas")
             if parts.username is not None:
                 user_info = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             urls.append(_shown(each).rstrip("/"))
-        token = found.get("bearer.auth.token", "")
-        if user_info and token:
+        if user_info and found.get("token"):
             raise ValueError(f"{PREFIX}basic.auth.user.info and {PREFIX}bearer.auth.token cannot both be set")
         if user_info and ":" not in user_info:
             raise ValueError(f"{PREFIX}basic.auth.user.info takes user:password")
-        return cls(
-            tuple(urls),
-            user_info,
-            token,
-            found.get("ssl.ca.location", ""),
-            found.get("ssl.certificate.location", ""),
-            found.get("ssl.key.location", ""),
-            _number(found, "timeout.ms", 10_000),
-            _number(found, "retry.ms", 60_000),
-        )
+        return cls(**found | {"urls": tuple(urls), "user_info": user_info})
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,13 +282,6 @@ def _shown(url: str) -> str:
     """Return a URL without user and password."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def _number(found: Mapping[str, str], name: str, default: int) -> int:
-    text = found.get(name, str(default))
-    if not text.isdecimal() or not 0 < int(text) < 1 << 31:
-        raise ValueError(f"{PREFIX}{name}={text!r}: expected milliseconds, a whole number from 1 on")
-    return int(text)
 
 
 def _short(found: Any) -> str:

@@ -7,7 +7,7 @@ producer. A task or micro-batch that Spark runs again writes its records again, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import randrange
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from kohort.client.errors import UnknownTopic
 from kohort.client.producer.accumulator import Delivery
 from kohort.client.producer.producer import Producer
+from kohort.client.producer.producer_config import ProducerConfig
 from kohort.model.errors import KafkaError
+from kohort.model.setting import settings_of
 from kohort.net.environment import wall_clock
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.options.option_values import Given
@@ -30,18 +32,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-_ACKS = ("all", "-1", "0", "1")
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_NUMBERS = {
-    "kafka.batch.size": "batch_size",
-    "kafka.buffer.memory": "buffer_memory",
-    "kafka.delivery.timeout.ms": "delivery_timeout_ms",
-    "kafka.linger.ms": "linger_ms",
-    "kafka.max.block.ms": "max_block_ms",
-    "kafka.max.in.flight.requests.per.connection": "max_in_flight_requests_per_connection",
-    "kafka.max.request.size": "max_request_size",
-    "kafka.request.timeout.ms": "request_timeout_ms",
-}
+_PRODUCER = """
+    acks batch_size buffer_memory compression_type delivery_timeout_ms enable_idempotence linger_ms max_block_ms
+    max_in_flight_requests_per_connection max_request_size request_timeout_ms
+"""
+_OPTIONS = {name: f"kafka.{name.replace('_', '.')}" for name in _PRODUCER.split()}
+"""Settings of the tasks' producers, and the options that set them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +56,12 @@ class SinkSettings:
         columns = record_columns(schema)
         if "topic" not in columns and parsed.topic is None:
             raise ValueError("a sink needs the option topic, or a column topic")
-        producer: dict[str, Any] = {
-            argument: number for name, argument in _NUMBERS.items() if (number := given.number(name)) is not None
+        settings = settings_of(ProducerConfig)
+        producer = {
+            name: replace(settings[name], name=option).parse(text)
+            for name, option in _OPTIONS.items()
+            if (text := given.text(option)) is not None
         }
-        producer["acks"] = given.choice("kafka.acks", _ACKS, "all")
-        codec = given.choice("kafka.compression.type", _CODECS, "none")
-        producer["compression_type"] = codec
-        if "kafka.enable.idempotence" in given:
-            producer["enable_idempotence"] = given.truth("kafka.enable.idempotence", default=True)
         try:
             Producer(parsed.read.bootstrap_servers, **producer)
         except ValueError as error:

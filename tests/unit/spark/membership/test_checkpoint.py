@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.checkpoint import Checkpoint, CheckpointGone, NewCheckpoint, OffsetMismatch
 from kohort.spark.membership.stream_offset import JOB, CommitMark, StreamOffset
-from kohort.spark.options.member_options import ON_NEW_CHECKPOINT, Mismatch, OnNewCheckpoint
+from kohort.spark.options.member_options import Mismatch, OnNewCheckpoint
 from kohort.spark.rows.rounds import OffsetRange
 
 HERE, ELSEWHERE = TopicPartition("flights", 0), TopicPartition("flights", 1)
@@ -142,7 +144,7 @@ def test_the_option_names_the_way() -> None:
     assert new_position(FINISHED, "startingOffsets") == 0
 
 
-@pytest.mark.parametrize("on_new", ON_NEW_CHECKPOINT)
+@pytest.mark.parametrize("on_new", get_args(OnNewCheckpoint))
 def test_a_group_that_is_where_the_query_begins_is_no_question(on_new: OnNewCheckpoint) -> None:
     assert new_position(FINISHED, on_new, start=200) is None
 

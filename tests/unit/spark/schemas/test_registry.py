@@ -155,8 +155,14 @@ def test_credentials_are_sent_and_never_shown() -> None:
     [
         ("localhost:8081", "schema.registry.url='localhost:8081': expected http://host:port"),
         ("", "schema.registry.url=''"),
-        ({"schema.registry.url": "http://a", "schema.registry.user": "b"}, "has no setting user: there are schema.reg"),
-        ({"schema.registry.url": "http://a", "schema.registry.timeout.ms": "1s"}, "timeout.ms='1s': expected milli"),
+        (
+            {"schema.registry.url": "http://a", "schema.registry.user": "b"},
+            "has no setting 'schema.registry.user'; did you mean",
+        ),
+        (
+            {"schema.registry.url": "http://a", "schema.registry.timeout.ms": "1s"},
+            "timeout.ms='1s': expected a whole number of milli",
+        ),
         ({"schema.registry.url": "http://a", "schema.registry.basic.auth.user.info": "me"}, "takes user:password"),
     ],
 )
