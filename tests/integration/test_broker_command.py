@@ -137,7 +137,7 @@ def test_a_port_in_use_exits_with_one_sentence(tmp_path: Path) -> None:
         (["--set", "num.partition=3"], "the broker has no setting 'num.partition'; did you mean 'num.partitions'?"),
         (["--set", "num.partitions=many"], "expected a whole number from 1 to 100000"),
         (["--set", "nonsense"], "'nonsense' is not NAME=VALUE"),
-        (["--port", "70000"], "70000 is not a port: the most is 65535"),
+        (["--port", "70000"], "'70000' is not a port: expected a whole number from 0 to 65535"),
         (["--advertised", "nowhere"], "advertised.listeners='nowhere': expected NAME://HOST:PORT"),
         (["--config", "/nowhere/x.properties"], "cannot read /nowhere/x.properties: No such file or directory"),
         (["--set", "listeners=SSL://:1"], "listener SSL is SSL and has no certificate: set ssl.keystore.location"),

@@ -157,7 +157,7 @@ REFUSED = {
     ("--partitions", "refused=4"): "refused has 12 partitions, and topics only grow",
     ("--assignor", "uniform"): "uniform is an assignor of the consumer protocol: add --protocol consumer",
     ("--partitions", "refused"): "'refused' is not NAME=VALUE",
-    ("--add", "0"): "0 is not a number of members: the least is 1",
+    ("--add", "0"): "'0' is not a number of members: expected a whole number from 1 on",
     ("--add", "1", "--plot", "roll.pdf"): "'roll.pdf' is no plot: its name must end in .svg",
     ("--add", "1", "--callback-ms", "soon"): "'soon' is no number of milliseconds such as 250",
 }

@@ -17,6 +17,8 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, NoReturn
 
+from kohort.model.setting import ADDRESS, INT, Setting, SettingsError
+
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KOHORT_BOOTSTRAP"
 CONFIG_VARIABLE = "KOHORT_COMMAND_CONFIG"
@@ -133,28 +135,21 @@ def verb(
 
 def bootstrap(text: str) -> str:
     """Check a list of HOST:PORT."""
-    for address in text.split(","):
-        host, _, port = address.strip().rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ArgumentTypeError(f"{address!r} is not HOST:PORT, such as {DEFAULT_BOOTSTRAP}")
+    for each in text.split(","):
+        _parsed(Setting(ADDRESS, "", ""), each, "HOST:PORT")
     return text
 
 
 def number(lowest: int, what: str, highest: int | None = None) -> Callable[[str], int]:
     """Return the type of whole numbers from `lowest` on, to `highest` where given."""
+    return partial(_parsed, Setting(INT, 0, "", lowest, highest), what=what)
 
-    def checked(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ArgumentTypeError(f"{text!r} is not {what}: give a whole number") from None
-        if value < lowest:
-            raise ArgumentTypeError(f"{text} is not {what}: the least is {lowest}")
-        if highest is not None and value > highest:
-            raise ArgumentTypeError(f"{text} is not {what}: the most is {highest}")
-        return value
 
-    return checked
+def _parsed(kind: Setting[Any], text: str, what: str) -> Any:
+    try:
+        return kind.parse(text)
+    except SettingsError:
+        raise ArgumentTypeError(f"{text!r} is not {what}: expected {kind.what}") from None
 
 
 def setting(text: str) -> tuple[str, str]:

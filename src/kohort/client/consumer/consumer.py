@@ -240,7 +240,7 @@ class Consumer:
             if self._gate.user_has_records:
                 self._partitions.mark_consumed()
                 self._gate.records_finished()
-                self._group.enter_poll()
+                self._group.current.enter_poll()
             self._commits.commit_if_due()
             await asyncio.sleep(0)
             while not self._is_stopping:
@@ -248,7 +248,7 @@ class Consumer:
                 if self._gate.is_open:
                     if batches := self._collector.collect(limit, is_single=is_single):
                         self._gate.records_returned()
-                        self._group.return_poll()
+                        self._group.current.return_poll()
                         return batches
                     if deadline_s is not None and loop.time() >= deadline_s:
                         break
@@ -376,11 +376,11 @@ class Consumer:
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
         self._group.require_id()
-        return await self._group.committed(topic_partitions("partitions", partitions))
+        return await self._group.current.committed(topic_partitions("partitions", partitions))
 
     def enforce_rebalance(self, reason: str = "rebalance enforced by user") -> None:
         """Request a rebalance, for a cause that only this program knows. Raises RuntimeError without a group."""
-        self._group.rejoin(reason)
+        self._group.current.rejoin(reason)
 
     def report_standby_lag(self, lags: Lags | Callable[[], Lags]) -> None:
         """Report how many records each standby copy of this program's state is behind, or a function that returns it.

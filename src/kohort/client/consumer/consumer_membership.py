@@ -1,7 +1,7 @@
 """A consumer's place in its group: at most one membership at a time.
 
 There is none without a `group_id`, before the first subscription, with partitions assigned by hand, and after the
-consumer has unsubscribed; then offsets are committed and read as a client that is no member.
+consumer has unsubscribed; then it is a `NonMember`, which only commits and reads offsets.
 """
 
 from __future__ import annotations
@@ -29,6 +29,41 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 
 
+class NonMember:
+    """A consumer that is in no group now, with the methods of a `Membership` that a consumer calls."""
+
+    def __init__(self, cluster: Cluster, group_id: str | None) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+
+    def require_id(self) -> str:
+        """Return the group's id. Raises RuntimeError without a group."""
+        if self._group_id is None:
+            raise RuntimeError("this consumer has no group: pass group_id to commit offsets")
+        return self._group_id
+
+    def check(self) -> None:
+        """Do nothing: no membership has ended. There is no poll interval either."""
+
+    enter_poll = return_poll = check
+
+    def rejoin(self, _reason: str) -> None:
+        """Raise RuntimeError."""
+        raise RuntimeError("this consumer is in no group that could rebalance: give a group_id and subscribe")
+
+    def hold(self, _partitions: Iterable[TopicPartition]) -> None:
+        """Return None: partitions that the program assigns go to no other."""
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, since: Hold | None = None) -> None:
+        """Commit offsets as no member. Raises as `commit_offsets`."""
+        del since
+        await commit_offsets(self._cluster, self.require_id(), offsets)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the group's committed offsets. Raises `KafkaError`, RuntimeError without a group."""
+        return await fetch_committed(self._cluster, self.require_id(), partitions)
+
+
 class ConsumerMembership:
     """The membership of a consumer, while it has one. `changed` is notified after each step of it."""
 
@@ -37,6 +72,7 @@ class ConsumerMembership:
     ) -> None:
         self.group_id = config.group_id
         self.membership: Membership | None = None
+        self._non_member = NonMember(cluster, config.group_id)
         self._cluster = cluster
         self._config = config
         self._metrics = metrics
@@ -46,9 +82,12 @@ class ConsumerMembership:
 
     def require_id(self) -> str:
         """Return the group's id. Raises RuntimeError without a group."""
-        if self.group_id is None:
-            raise RuntimeError("this consumer has no group: pass group_id to commit offsets")
-        return self.group_id
+        return self._non_member.require_id()
+
+    @property
+    def current(self) -> Membership | NonMember:
+        """The membership, or what stands for none."""
+        return self.membership or self._non_member
 
     @property
     def is_known(self) -> bool:
@@ -103,27 +142,6 @@ class ConsumerMembership:
             await self.membership.stop(reason)
             self.membership = None
 
-    def check(self) -> None:
-        """Raise what ended the membership, or what a callback raised."""
-        if self.membership is not None:
-            self.membership.check()
-
-    def enter_poll(self) -> None:
-        """Note that the user polls."""
-        if self.membership is not None:
-            self.membership.enter_poll()
-
-    def return_poll(self) -> None:
-        """Note that `poll` returned records: the user must poll again within `max_poll_interval_ms`."""
-        if self.membership is not None:
-            self.membership.return_poll()
-
-    def rejoin(self, reason: str) -> None:
-        """Request a rebalance. Raises RuntimeError without a group."""
-        if self.membership is None:
-            raise RuntimeError("this consumer is in no group that could rebalance: give a group_id and subscribe")
-        self.membership.rejoin(reason)
-
     def report_lags(self, lags: Lags | Callable[[], Lags]) -> None:
         """Report how far standby copies are behind, now and in each later membership."""
         self._lags = lags
@@ -148,23 +166,6 @@ class ConsumerMembership:
         if member is not None and not (metadata.generation >= 0 and member.assignment.issuperset(offsets)):
             raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.identity)
         return metadata
-
-    def hold(self, offsets: Iterable[TopicPartition]) -> Hold | None:
-        """Watch whether partitions stay this member's, for a commit that is not sent yet."""
-        return None if self.membership is None else self.membership.hold(offsets)
-
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], hold: Hold | None) -> None:
-        """Commit offsets as the member, or as no member. Raises as `Membership.commit` and `commit_offsets` do."""
-        if self.membership is not None:
-            await self.membership.commit(offsets, since=hold)
-        else:
-            await commit_offsets(self._cluster, self.require_id(), offsets)
-
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the group's committed offsets. Raises `KafkaError`, RuntimeError without a group."""
-        if self.membership is not None:
-            return await self.membership.committed(partitions)
-        return await fetch_committed(self._cluster, self.require_id(), partitions)
 
     # Reports to the client's observer
 

@@ -280,7 +280,7 @@ class FetchCollector:
 
     def raise_errors(self) -> None:
         """Raise what ended the membership or a callback raised, and what keeps a partition from being read."""
-        self._group.check()
+        self._group.current.check()
         for state in self._partitions:
             if (error := state.take_error()) is not None:
                 self._partitions.position_wanted.set()

@@ -70,7 +70,7 @@ class OffsetCommits:
         """Begin to commit as `commit` does; `on_complete(offsets, error)` is called with the outcome."""
         wanted = self._partitions.positions() if offsets is None else committable(offsets)
         self._group.require_id()
-        self._begun.spawn(self._commit_soon(wanted, self._group.hold(wanted), on_complete))
+        self._begun.spawn(self._commit_soon(wanted, self._group.current.hold(wanted), on_complete))
 
     async def drained(self) -> None:
         """Wait for what `begin` has begun so far."""
@@ -139,7 +139,7 @@ class OffsetCommits:
     # The inside
 
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        hold = self._group.hold(offsets)
+        hold = self._group.current.hold(offsets)
         await self.drained()
         await self._commit_next(offsets, hold)
 
@@ -148,7 +148,7 @@ class OffsetCommits:
         async with self._order:
             began_s = asyncio.get_running_loop().time()
             try:
-                await self._group.commit(offsets, hold)
+                await self._group.current.commit(offsets, since=hold)
             except (CommitFailed, PartitionErrors):
                 self._measure(offsets, began_s)
                 raise

@@ -67,7 +67,7 @@ class Positions:
         """Try the committed offsets, then the reset policy, for partitions that are not moved meanwhile."""
         moves = {state.partition: state.moves for state in missing}
         fresh = [state.partition for state in missing if not state.is_reset_due]
-        committed = await self._group.committed(fresh) if self._group.group_id is not None and fresh else {}
+        committed = await self._group.current.committed(fresh) if self._group.group_id is not None and fresh else {}
         to_list: dict[TopicPartition, int] = {}
         for state in missing:
             partition = state.partition
