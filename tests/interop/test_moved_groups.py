@@ -139,7 +139,7 @@ def clean(logs: Path) -> tuple[int, int]:
     """Clean the logs of groups to their ends, tombstones too; return how many records there were and are."""
     disk, counts = OsDisk(logs), [0, 0]
     for folder in sorted(logs.glob(f"{OFFSETS}-*")):
-        config = LogConfig(cleanup_policy="compact", delete_retention_ms=1)
+        config = LogConfig(cleanup_policy=("compact",), delete_retention_ms=1)
         log = PartitionLog.open(disk, folder.name, config, 0)
         counts[0] += len(list(records_of(log)))
         for now_ms in (0, 10):

@@ -30,7 +30,7 @@ from kohort.wire.record_batches import (
 )
 
 RETENTION_MS = 1_000
-CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100, cleanup_policy="compact",
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100, cleanup_policy=("compact",),
                    delete_retention_ms=RETENTION_MS, flush_policy="fsync")  # fmt: skip
 ROWS = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=5)
 

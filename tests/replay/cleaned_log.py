@@ -37,7 +37,7 @@ def replay_differences(
     for offset in (None, *up_to):
         twin = disk.clone()
         twin.fault = None
-        log = PartitionLog.open(twin, directory, LogConfig(cleanup_policy="compact", delete_retention_ms=1), now_ms)
+        log = PartitionLog.open(twin, directory, LogConfig(cleanup_policy=("compact",), delete_retention_ms=1), now_ms)
         for step in range(1 if offset is None else 3):
             if offset is not None and step:
                 # The cleaner looks at what is clean again only when it finds something new.

@@ -30,7 +30,7 @@ DIRECTORY = "__consumer_offsets-0"
 def written(decisions: list[list[HardEvent]], segment_bytes: int = 1 << 20) -> tuple[MemoryDisk, PartitionLog]:
     """Return a disk with a log in which each decision is a batch."""
     disk = MemoryDisk()
-    log = PartitionLog.open(disk, DIRECTORY, LogConfig(segment_bytes=segment_bytes, cleanup_policy="compact"), 0)
+    log = PartitionLog.open(disk, DIRECTORY, LogConfig(segment_bytes=segment_bytes, cleanup_policy=("compact",)), 0)
     for events in decisions:
         log.append([encode_events(events, 0)], leader_epoch=0, now_ms=0)
     log.flush()

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.model.assignment import Assignment
+from kohort.model.setting import setting
 from kohort.model.subscription import Subscription
 
 
@@ -115,7 +116,7 @@ UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Settings of all groups of a broker.
+    """Settings of all groups of a broker; each that is one of the broker's names it.
 
     What members of type `consumer` say is opaque to the coordinator but for what these read, each None when it
     cannot: `topics_of` the topics of a subscription, `owned_of` the partitions that it says its member owns,
@@ -131,14 +132,14 @@ class GroupSettings:
     `sync_hold_ms` 0 holds no SyncGroup answer; `initial_quiet_ms` -1 lets a first round run its full delay.
     """
 
-    min_session_timeout_ms: int = 6_000
-    max_session_timeout_ms: int = 1_800_000
-    max_size: int = UNLIMITED
-    initial_rebalance_delay_ms: int = 3_000
-    offset_metadata_max_bytes: int = 4_096
+    min_session_timeout_ms: int = setting(6_000, name="group.min.session.timeout.ms")
+    max_session_timeout_ms: int = setting(1_800_000, name="group.max.session.timeout.ms")
+    max_size: int = setting(UNLIMITED, name="group.max.size")
+    initial_rebalance_delay_ms: int = setting(3_000, name="group.initial.rebalance.delay.ms")
+    offset_metadata_max_bytes: int = setting(4_096, name="offset.metadata.max.bytes")
     offsets_retention_ms: int = 7 * 24 * 3_600_000
-    sync_hold_ms: int = 0
-    initial_quiet_ms: int = -1
+    sync_hold_ms: int = setting(0, name="kohort.group.sync.hold.ms")
+    initial_quiet_ms: int = setting(-1, name="kohort.group.initial.quiet.ms")
     topics_of: Callable[[bytes], frozenset[str] | None] = unread
     version_of: Callable[[bytes], int] = no_version
     owned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = unread
@@ -146,19 +147,19 @@ class GroupSettings:
     offer_of: Callable[[bytes], object | None] = unread
     compared_metadata_of: Callable[[str, bytes], ComparedMetadata | None] = unread
     image: TopicImage = field(default_factory=NoTopics)
-    consumer_session_timeout_ms: int = 45_000
-    consumer_heartbeat_interval_ms: int = 5_000
-    consumer_max_size: int = UNLIMITED
-    assignment_interval_ms: int = 1_000
+    consumer_session_timeout_ms: int = setting(45_000, name="group.consumer.session.timeout.ms")
+    consumer_heartbeat_interval_ms: int = setting(5_000, name="group.consumer.heartbeat.interval.ms")
+    consumer_max_size: int = setting(UNLIMITED, name="group.consumer.max.size")
+    assignment_interval_ms: int = setting(1_000, name="group.consumer.assignment.interval.ms")
     assignors: Mapping[str, ServerAssignor] = field(default_factory=dict)
-    migration_policy: str = "bidirectional"
-    min_embedded_version: int = 3
-    ignores_echoed_data: bool = False
-    assigns_early: bool = True
-    has_leading_replacement: bool = True
-    resolves_at_once: bool = True
-    has_join_reasons: bool = True
-    elects_by_version: bool = True
+    migration_policy: str = setting("bidirectional", name="group.consumer.migration.policy")
+    min_embedded_version: int = setting(3, name="kohort.group.migration.min.embedded.version")
+    ignores_echoed_data: bool = setting(False, name="kohort.group.migration.ignore.echoed.data")
+    assigns_early: bool = setting(True, name="kohort.group.consumer.assignment.early")
+    has_leading_replacement: bool = setting(True, name="kohort.group.migration.replacement.leads")
+    resolves_at_once: bool = setting(True, name="kohort.group.consumer.regex.at.once")
+    has_join_reasons: bool = setting(True, name="kohort.group.join.reasons")
+    elects_by_version: bool = setting(True, name="kohort.group.leader.by.version")
     group_config: Callable[[str], GroupConfig | None] = unread
     subscription_of: Callable[[bytes], Subscription | None] = unread
     assignment_of: Callable[[bytes], Assignment | None] = unread

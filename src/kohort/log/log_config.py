@@ -5,27 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from kohort.model.setting import Names, setting
+
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Settings of one partition log. A size or time of -1 is no limit."""
+    """Settings of one partition log, by their names those of its topic. A size or time of -1 is no limit."""
 
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 7 * 24 * 3600 * 1000
-    index_interval_bytes: int = 4096
-    retention_bytes: int = -1
-    retention_ms: int = 7 * 24 * 3600 * 1000
-    max_message_bytes: int = 1048588
-    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
-    cleanup_policy: str = "delete"
-    """`delete`, `compact` or both with a comma."""
-    min_compaction_lag_ms: int = 0
-    """How young a record may be for the cleaner to touch it."""
-    max_compaction_lag_ms: int = (1 << 63) - 1
+    segment_bytes: int = setting(1 << 30, name="segment.bytes")
+    segment_ms: int = setting(7 * 24 * 3600 * 1000, name="segment.ms")
+    index_interval_bytes: int = setting(4096, name="index.interval.bytes")
+    retention_bytes: int = setting(-1, name="retention.bytes")
+    retention_ms: int = setting(7 * 24 * 3600 * 1000, name="retention.ms")
+    max_message_bytes: int = setting(1048588, name="max.message.bytes")
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = setting(
+        "CreateTime", name="message.timestamp.type"
+    )
+    cleanup_policy: Names = setting(("delete",), name="cleanup.policy")
+    min_compaction_lag_ms: int = setting(0, name="min.compaction.lag.ms")
+    max_compaction_lag_ms: int = setting((1 << 63) - 1, name="max.compaction.lag.ms")
     """How old a record may get before it is cleaned whatever the ratio, and a segment before it is closed."""
-    min_cleanable_ratio: float = 0.5
-    delete_retention_ms: int = 24 * 3600 * 1000
-    """How long a tombstone stays for readers to see, once what it deletes is gone."""
+    min_cleanable_ratio: float = setting(0.5, name="min.cleanable.dirty.ratio")
+    delete_retention_ms: int = setting(24 * 3600 * 1000, name="delete.retention.ms")
     flush_policy: Literal["os", "fsync"] = "os"
     """`os`: an append is done when the system has it. `fsync`: when `flush` has put it on the medium."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000

@@ -345,7 +345,7 @@ def attributes(owner: str, definitions: type) -> Table:
 
 def setting(
     default: Any,
-    doc: str,
+    doc: str = "",
     low: float | None = None,
     high: float | None = None,
     *,
@@ -388,6 +388,11 @@ def read_texts(config: Any, text_of: Callable[[str], str | None]) -> dict[str, A
                     found[argument] = replace(each, name=name).parse(text)
                 break
     return found
+
+
+def read_values(config: Any, source: Configuration) -> dict[str, Any]:
+    """Return the arguments of a dataclass whose settings are those of another configuration, by their names."""
+    return {argument: source.get(each.name) for argument, each in settings_of(config).items()}
 
 
 def check_fields(config: Any) -> None:

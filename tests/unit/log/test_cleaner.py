@@ -19,7 +19,7 @@ from kohort.wire.compression import Compression
 from kohort.wire.record_batches import CorruptBatch, Record, check_batch, encode_batch, iter_batches, read_header
 
 COMPACT = LogConfig(
-    segment_bytes=1000, index_interval_bytes=200, cleanup_policy="compact", retention_ms=-1, delete_retention_ms=100
+    segment_bytes=1000, index_interval_bytes=200, cleanup_policy=("compact",), retention_ms=-1, delete_retention_ms=100
 )
 
 
@@ -148,7 +148,7 @@ def test_cleaning_is_due_when_enough_is_dirty_and_only_by_the_policy() -> None:
     assert not log.cleaner.is_worthwhile(0)
     fill(log)
     assert log.cleaner.is_worthwhile(0)
-    log.config = replace(COMPACT, cleanup_policy="delete")
+    log.config = replace(COMPACT, cleanup_policy=("delete",))
     assert not log.cleaner.is_worthwhile(0)
     log.config = COMPACT
     log.compact(0)
@@ -327,7 +327,7 @@ def test_full_disk_costs_the_pass_and_nothing_else() -> None:
 
 
 def test_compacted_and_deleted_log_loses_its_oldest_segments_too() -> None:
-    config = replace(COMPACT, cleanup_policy="compact,delete", retention_bytes=1500)
+    config = replace(COMPACT, cleanup_policy=("compact", "delete"), retention_bytes=1500)
     log = open_log(MemoryDisk(), config)
     for n in range(60):
         put(log, (f"key-{n}", "value"))

@@ -14,7 +14,7 @@ from kohort.log.partition_log import PartitionLog
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.record_batches import BatchHeader, Marker, Record, encode_batch, encode_marker, iter_batches
 
-COMPACT = LogConfig(segment_bytes=1000, cleanup_policy="compact", retention_ms=-1, delete_retention_ms=0)
+COMPACT = LogConfig(segment_bytes=1000, cleanup_policy=("compact",), retention_ms=-1, delete_retention_ms=0)
 
 
 class Writer:

@@ -371,7 +371,7 @@ def test_a_sound_log_reports_nothing_whatever_its_indexes_are(disk: Disk) -> Non
 
 
 def test_what_a_cleaner_may_have_removed_is_not_missing(disk: Disk) -> None:
-    config = replace(SMALL, cleanup_policy="compact")
+    config = replace(SMALL, cleanup_policy=("compact",))
     _, bases = filled(disk, config)
     disk.remove(f"{DIRECTORY}/{bases[1]:020d}.log")
     log, found = reports_of(disk, config)

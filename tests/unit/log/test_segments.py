@@ -190,10 +190,10 @@ def test_without_limits_nothing_goes(disk: Disk) -> None:
 
 
 def test_a_compacted_topic_is_not_deleted_by_time_or_size(disk: Disk) -> None:
-    log = open_log(disk, replace(SMALL, retention_ms=1, retention_bytes=1, cleanup_policy="compact"))
+    log = open_log(disk, replace(SMALL, retention_ms=1, retention_bytes=1, cleanup_policy=("compact",)))
     fill(log)
     assert log.enforce_retention(1 << 50) == 0
-    log.config = replace(log.config, cleanup_policy="compact,delete")
+    log.config = replace(log.config, cleanup_policy=("compact", "delete"))
     assert log.enforce_retention(1 << 50) > 0
 
 

@@ -242,7 +242,7 @@ def test_damaged_snapshot_and_checkpoints_are_named_and_cost_no_record(disk: Dis
 
 def test_offsets_that_a_cleaner_removed_are_no_finding() -> None:
     disk = MemoryDisk()
-    log = open_log(disk, replace(SMALL, cleanup_policy="compact", min_cleanable_ratio=0))
+    log = open_log(disk, replace(SMALL, cleanup_policy=("compact",), min_cleanable_ratio=0))
     fill(log)
     log.compact(10_000, roll=True)
     log.close()

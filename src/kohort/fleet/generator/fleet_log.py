@@ -133,7 +133,7 @@ def _drawn(templates: list[Template], groups: int, random: Random) -> Iterator[T
 
 def _write(disk: OsDisk, partition: int, groups: list[GeneratedGroup], segment_bytes: int) -> int:
     """Write the log of a partition; return the number of its records."""
-    config = LogConfig(segment_bytes=segment_bytes, cleanup_policy="compact", segment_ms=1 << 50)
+    config = LogConfig(segment_bytes=segment_bytes, cleanup_policy=("compact",), segment_ms=1 << 50)
     batches = [batch for group in groups for batch in group.batches()]
     batches.sort(key=lambda batch: batch.at_ms)
     log = PartitionLog.open(disk, f"{TOPIC}-{partition}", config, BEGAN_MS)

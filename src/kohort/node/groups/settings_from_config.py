@@ -19,6 +19,7 @@ from kohort.group.coordinator_settings import (
 )
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.setting import read_values
 from kohort.model.subscription import Subscription
 from kohort.node.configuration.config import Config
 from kohort.wire.consumer_protocol import (
@@ -59,32 +60,14 @@ def group_settings(
 ) -> GroupSettings:
     """Return the settings of all groups of a node. What cannot be read of a member is None to its group."""
     return GroupSettings(
+        **read_values(GroupSettings, config),
         image=image or NoTopics(),
-        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
-        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-        consumer_max_size=config.group_consumer_max_size,
-        assignment_interval_ms=config.group_consumer_assignment_interval_ms,
         assignors=assignors or {},
-        migration_policy=config.group_consumer_migration_policy,
-        min_embedded_version=config.kohort_group_migration_min_embedded_version,
-        ignores_echoed_data=config.kohort_group_migration_ignore_echoed_data,
-        assigns_early=config.kohort_group_consumer_assignment_early,
-        has_leading_replacement=config.kohort_group_migration_replacement_leads,
-        resolves_at_once=config.kohort_group_consumer_regex_at_once,
-        has_join_reasons=config.kohort_group_join_reasons,
-        elects_by_version=config.kohort_group_leader_by_version,
         group_config=group_config,
         subscription_of=_or_none(_subscription),
         assignment_of=_or_none(decode_assignment),
         encode_assignment_of=_encode_assignment_of,
-        min_session_timeout_ms=config.group_min_session_timeout_ms,
-        max_session_timeout_ms=config.group_max_session_timeout_ms,
-        max_size=config.group_max_size,
-        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-        sync_hold_ms=config.kohort_group_sync_hold_ms,
-        initial_quiet_ms=config.kohort_group_initial_quiet_ms,
         topics_of=_or_none(subscribed_topics),
         version_of=_version_of,
         owned_of=_or_none(owned_partitions),

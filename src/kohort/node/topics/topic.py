@@ -11,7 +11,7 @@ from kohort.log.disk import Disk, StorageError
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import Appended, PartitionLog
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.setting import LONG_MAX
+from kohort.model.setting import LONG_MAX, read_values
 from kohort.node.configuration.config import Config, TopicConfig
 from kohort.node.disk_health import DiskHealth
 from kohort.node.durability import Durability, Waiter
@@ -243,18 +243,7 @@ class Partition:
         self.checks_records = self._storage.config.kohort_produce_check_records
         self.max_unpacked_bytes = self._storage.config.kohort_produce_max_unpacked_bytes
         return LogConfig(
-            segment_bytes=config.segment_bytes,
-            segment_ms=config.segment_ms,
-            index_interval_bytes=config.index_interval_bytes,
-            retention_bytes=config.retention_bytes,
-            retention_ms=config.retention_ms,
-            max_message_bytes=config.max_message_bytes,
-            message_timestamp_type=config.message_timestamp_type,
-            cleanup_policy=",".join(config.cleanup_policy),
-            min_compaction_lag_ms=config.min_compaction_lag_ms,
-            max_compaction_lag_ms=config.max_compaction_lag_ms,
-            min_cleanable_ratio=config.min_cleanable_dirty_ratio,
-            delete_retention_ms=config.delete_retention_ms,
+            **read_values(LogConfig, config),
             flush_policy="fsync" if self.flushes else "os",
             producer_id_expiration_ms=self._storage.config.producer_id_expiration_ms,
         )
