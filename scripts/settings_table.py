@@ -17,6 +17,8 @@ from kohort.fleet.findings.thresholds import Thresholds
 from kohort.gateway.gateway_settings import AssignorRow, BrokerTls, GatewaySettings, ListenerTls
 from kohort.model.setting import Kind, Setting, settings_of, value_text
 from kohort.node.configuration.broker_settings import BROKER, GROUP, LISTENER, TOPIC
+from kohort.spark.group_stream import StreamConfig
+from kohort.spark.membership.member_settings import MemberSettings
 from kohort.spark.options.member_options import MemberOptions
 from kohort.spark.options.offset_choice import OffsetOptions
 from kohort.spark.options.source_options import SourceOptions, TriggerLimits
@@ -101,6 +103,12 @@ Other settings of Kafka's clients (`kafka.…`) are accepted, and those of secur
         "",
     ),
     ("Of a stream as a member of its group", "Options of `readStream`.", options(MemberOptions), ""),
+    (
+        "Of a `GroupStream`",
+        "Keywords of `GroupStream`.",
+        [*settings_of(StreamConfig).values(), *settings_of(MemberSettings).values()],
+        "",
+    ),
     (
         "Of decoded values",
         "Options of the source, and those that begin with `schema.registry.` of [a registry](guide/schemas.md).",

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
@@ -24,7 +24,7 @@ from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.model.setting import LONG, OBJECT, STRING, check_fields, setting
+from kohort.model.setting import LONG, OBJECT, STRING, check_fields, setting, settings_of, unknown
 from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.membership.group_progress import GroupProgress
@@ -97,8 +97,7 @@ class StreamSettings(TypedDict, total=False):
 class StreamConfig:
     """Settings of a stream besides those of its member. Raises ValueError for those that do not go together.
 
-    `registry`, `subject`, `version`, `schema` and `value_format` are those of `kohort.spark.decode`: with them the
-    column `value` is decoded. The subject of a single topic is `TOPIC-value`.
+    With `registry` or `schema` the column `value` is decoded, as by `kohort.spark.decode`.
     """
 
     # fmt: off
@@ -113,11 +112,13 @@ class StreamConfig:
         "committed; else its next owner reads its rows again.", kind=OBJECT)
     include_headers: bool = setting(False, "Whether rows have the column `headers`.")
     report: str | Path | None = setting(None, "An HTML file that `close` writes (`write_report`).", kind=OBJECT)
-    registry: str | Mapping[str, str] | None = None
-    subject: str | None = None
-    version: int | str = "latest"
-    schema: str | StructType | None = None
-    value_format: Format | None = None
+    registry: str | Mapping[str, str] | None = setting(None, "Where a schema registry is, or its settings by name.",
+        kind=OBJECT)
+    subject: str | None = setting(None, "Whose schema the reader has; else that of `TOPIC-value`.", kind=STRING)
+    version: int | str = setting("latest", "The version of that schema.", kind=OBJECT)
+    schema: str | StructType | None = setting(None, "The reader's schema itself.", kind=OBJECT)
+    value_format: Format | None = setting(None, "What values are, where no registry has their schema: avro or json.",
+        kind=STRING)
     dead_letter_topic: str | None = setting(None, "Where bad records go; without it they have null as `value` and the "
         "reason in the column `error`.", kind=STRING)
     # fmt: on
@@ -205,7 +206,10 @@ class GroupStream:
     ) -> None:
         if bool(topics) == bool(settings.get("pattern")):
             raise ValueError("a GroupStream reads topics by name, at least one, or those that match a pattern")
-        own = {each.name for each in fields(StreamConfig)}
+        own, of_member = settings_of(StreamConfig), settings_of(MemberSettings)
+        for name in settings:
+            if name not in own and name not in of_member:
+                raise unknown("GroupStream", name, [*own, *of_member])
         config = {name: value for name, value in settings.items() if name in own}
         member: dict[str, Any] = {name: value for name, value in settings.items() if name not in own}
         self.metrics = StreamMetrics()

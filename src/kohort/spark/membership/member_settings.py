@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, replace
+from dataclasses import MISSING, dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from kohort.assign.spec import Assignor
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import ClusterView
 from kohort.client.cluster.offset_specs import ISOLATION
-from kohort.client.consumer.consumer_settings import (
-    DEFAULT_ASSIGNORS,
-    check_member,
-)
+from kohort.client.consumer.consumer_settings import DEFAULT_ASSIGNORS, check_member
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.membership import Membership
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.member import MemberConfig
-from kohort.model.setting import STRING, check_fields, setting
+from kohort.model.setting import BOOLEAN, OBJECT, STRING, check_fields, setting
 from kohort.spark.options.member_options import METADATA_MAX_AGE_MS
 from kohort.spark.rows.read_settings import Isolation, ReadSettings, security
 
@@ -34,33 +31,36 @@ Reset = Literal["earliest", "latest", "none"]
 class MemberSettings:
     """Settings of a member, named as those of `Consumer`; a `pattern` of whole topic names replaces `topics`.
 
-    `auto_offset_reset` and `fail_on_data_loss` are those of `ResetPolicy`; new partitions and topics are looked for
-    every `metadata_max_age_ms`. `topics_must_exist` refuses to join where one does not; `allow_auto_create_topics` lets
-    the broker create it.
-    `properties` are the security settings in Kafka's names (`security.protocol`, `sasl.…`, `ssl.…`), which executors
-    get, too. Raises ValueError for settings that do not go together.
+    Executors get the `properties`, too. Raises TypeError, ValueError for a wrong value, and for settings that do not go
+    together.
     """
 
-    bootstrap_servers: str
+    # fmt: off
+    bootstrap_servers: str = setting(MISSING, "Brokers to begin with: host:port, several with commas.", kind=STRING)
     group_id: str = setting(MISSING, "The group.", 1, kind=STRING, expected="the name of a group")
-    topics: tuple[str, ...] = ()
-    auto_offset_reset: Reset | None = setting(None, "", kind=STRING, choices=get_args(Reset))
-    fail_on_data_loss: bool | None = None
-    client_id: str = "kohort"
-    group_instance_id: str | None = None
+    topics: tuple[str, ...] = setting((), "Topics to read.")
+    auto_offset_reset: Reset | None = setting(None, "Where reading begins without a committed offset; none raises "
+        "instead.", kind=STRING, choices=get_args(Reset))
+    fail_on_data_loss: bool | None = setting(None, "Whether offsets that are gone end the stream.", kind=BOOLEAN)
+    client_id: str = setting("kohort", "The name of the client in the brokers' logs and quotas.")
+    group_instance_id: str | None = setting(None, "The name of a static member (KIP-345).", kind=STRING)
     session_timeout_ms: int = setting(45_000, "A member without heartbeats for so long is evicted.", 1)
     heartbeat_interval_ms: int = setting(3_000, "How often heartbeats are sent.", 1)
-    rebalance_timeout_ms: int = 300_000
-    assignors: tuple[Assignor, ...] = DEFAULT_ASSIGNORS
-    client_rack: str | None = None
-    protocol: GroupProtocol = setting("classic", "", choices=PROTOCOLS)
-    assignor: str | None = None
-    pattern: str | None = None
-    isolation_level: Isolation = setting("read_uncommitted", "", choices=get_args(Isolation))
-    topics_must_exist: bool = False
-    allow_auto_create_topics: bool = False
-    metadata_max_age_ms: int = METADATA_MAX_AGE_MS
-    properties: Mapping[str, str] = field(default_factory=dict)
+    rebalance_timeout_ms: int = setting(300_000, "How long a rebalance waits for this member.", 1)
+    assignors: tuple[Assignor, ...] = setting(DEFAULT_ASSIGNORS, "Assignors of the classic protocol, as objects.",
+        kind=OBJECT)
+    client_rack: str | None = setting(None, "The rack of this client: replicas of it are read.", kind=STRING)
+    protocol: GroupProtocol = setting("classic", "Which protocol the member speaks.", choices=PROTOCOLS)
+    assignor: str | None = setting(None, "The assignor that the broker is to use.", kind=STRING)
+    pattern: str | None = setting(None, "Topics whose whole names match it, instead of topics.", kind=STRING)
+    isolation_level: Isolation = setting("read_uncommitted", "Whether records of open and aborted transactions are "
+        "read.", choices=get_args(Isolation))
+    topics_must_exist: bool = setting(False, "Whether a topic that is missing is an error.")
+    allow_auto_create_topics: bool = setting(False, "Whether the broker may create it.")
+    metadata_max_age_ms: int = setting(METADATA_MAX_AGE_MS, "How often new partitions and topics are looked for.", 1)
+    properties: Mapping[str, str] = setting({}, "Security in Kafka's names: security.protocol, sasl.…, ssl.….",
+        cls=Mapping, expected="a dict of texts")
+    # fmt: on
 
     def __post_init__(self) -> None:
         check_fields(self)
