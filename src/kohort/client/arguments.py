@@ -7,6 +7,7 @@ AttributeError or a codec's error, or take a text for a list of its letters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import lru_cache
 from typing import Any
 
 from kohort.model.ids import TopicPartition
@@ -17,8 +18,13 @@ _LONGEST_TOPIC = 249
 
 def whole_number(name: str, value: object, least: int, most: int = INT_MAX) -> int:
     """Return an argument that is a whole number of `least` to `most`. Raises TypeError, ValueError."""
-    number: int = Setting(INT, 0, "", least, most, name=name).check(value)
+    number: int = _number(name, least, most).check(value)
     return number
+
+
+@lru_cache(maxsize=64)  # a partition's number is checked with every record
+def _number(name: str, least: int, most: int) -> Setting[int]:
+    return Setting(INT, 0, "", least, most, name=name)
 
 
 def check_text(name: str, value: object) -> None:

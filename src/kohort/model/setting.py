@@ -178,7 +178,7 @@ class Setting(Generic[ValueT]):
     def _is_of_type(self, value: object) -> bool:
         match self.kind:
             case Kind.INT | Kind.LONG | Kind.DURATION:
-                return isinstance(value, SupportsIndex) and not isinstance(value, bool)
+                return isinstance(value, int | SupportsIndex) and not isinstance(value, bool)
             case Kind.DOUBLE:
                 return isinstance(value, int | float) and not isinstance(value, bool)
             case Kind.STRING | Kind.PASSWORD:
