@@ -17,8 +17,6 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, NoReturn
 
-from kohort.model.setting import ADDRESS, INT, Setting, SettingsError
-
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KOHORT_BOOTSTRAP"
 CONFIG_VARIABLE = "KOHORT_COMMAND_CONFIG"
@@ -136,20 +134,23 @@ def verb(
 def bootstrap(text: str) -> str:
     """Check a list of HOST:PORT."""
     for each in text.split(","):
-        _parsed(Setting(ADDRESS, "", ""), each, "HOST:PORT")
+        _parsed("ADDRESS", "HOST:PORT", each)
     return text
 
 
 def number(lowest: int, what: str, highest: int | None = None) -> Callable[[str], int]:
     """Return the type of whole numbers from `lowest` on, to `highest` where given."""
-    return partial(_parsed, Setting(INT, 0, "", lowest, highest), what=what)
+    return partial(_parsed, "INT", what, low=lowest, high=highest)
 
 
-def _parsed(kind: Setting[Any], text: str, what: str) -> Any:
+def _parsed(kind: str, what: str, text: str, *, low: int | None = None, high: int | None = None) -> Any:
+    from kohort.model.setting import Kind, Setting, SettingsError  # not for `--help`
+
+    option = Setting(Kind[kind], None, "", low, high)
     try:
-        return kind.parse(text)
+        return option.parse(text)
     except SettingsError:
-        raise ArgumentTypeError(f"{text!r} is not {what}: expected {kind.what}") from None
+        raise ArgumentTypeError(f"{text!r} is not {what}: expected {option.what}") from None
 
 
 def setting(text: str) -> tuple[str, str]:
