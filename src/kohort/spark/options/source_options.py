@@ -29,8 +29,10 @@ from kohort.spark.schemas.registry import RegistrySettings
 Kind = Literal["stream", "batch", "write"]
 
 # A batch is in no group: a prefix of the group's name has no effect.
-_ONLY_BATCH = ("assign", "groupIdPrefix", "ranges", "topicIds", "decoding",
-    "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")  # fmt: skip
+_ONLY_BATCH = (
+    *("assign", "groupIdPrefix", "ranges", "topicIds", "decoding"),
+    *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+)
 # Spark hands a streaming query's own options to its sink.
 _ONLY_WRITE = ("topic", "checkpointLocation", "queryName")
 # Of Spark's source, without effect here: timeouts and retries of its executors' consumers and its driver.
@@ -137,13 +139,15 @@ class TriggerLimits:
     Fewer than `min_offsets` offsets are left for later, until the last batch is `max_delay_ms` ago.
     """
 
+    # fmt: off
     max_offsets: int | None = setting(None, "How many offsets a micro-batch reads at most.", 1, kind=LONG,
-                                      name="maxOffsetsPerTrigger")  # fmt: skip
+        name="maxOffsetsPerTrigger")
     min_offsets: int | None = setting(None, "Fewer offsets wait for later.", 1, kind=LONG, name="minOffsetsPerTrigger")
     max_bytes: int | None = setting(None, "How many bytes a micro-batch reads, about.", 1, kind=LONG,
-                                    name="maxBytesPerTrigger")  # fmt: skip
+        name="maxBytesPerTrigger")
     max_delay_ms: int = setting(15 * 60_000, "How long fewer offsets than minOffsetsPerTrigger wait.", kind=DURATION,
-                                name="maxTriggerDelay")  # fmt: skip
+        name="maxTriggerDelay")
+    # fmt: on
 
 
 NO_LIMITS = TriggerLimits()
