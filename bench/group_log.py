@@ -165,7 +165,7 @@ def batches(records: int, seed: int = 1, groups: int = 0) -> Iterator[tuple[str,
 
 def write(directory: Path, records: int, partitions: int = 1, groups: int = 0) -> int:
     """Write the log of so many records below a folder, and return its bytes."""
-    config = LogConfig(segment_bytes=SEGMENT_BYTES, cleanup_policy="compact", retention_ms=-1)
+    config = LogConfig(segment_bytes=SEGMENT_BYTES, cleanup_policy=("compact",), retention_ms=-1)
     disk = OsDisk(directory)
     directory.mkdir(parents=True, exist_ok=True)
     logs = [PartitionLog.open(disk, f"__consumer_offsets-{index}", config, NOW_MS) for index in range(partitions)]

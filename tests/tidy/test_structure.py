@@ -18,7 +18,7 @@ def is_reexport(node: ast.stmt) -> bool:
             return True
         case ast.Expr(value=ast.Constant(value=str())):
             return True
-        case ast.Assign(targets=[ast.Name()]) | ast.AnnAssign(target=ast.Name()):
+        case ast.Assign(targets=[ast.Name() | ast.Tuple()]) | ast.AnnAssign(target=ast.Name()):
             calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
             return all(ast.unparse(call.func).rsplit(".", 1)[-1] in ("items", "lazy_exports") for call in calls)
         case ast.FunctionDef(name=name):
