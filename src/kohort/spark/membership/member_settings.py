@@ -36,7 +36,7 @@ class MemberSettings:
     """
 
     # fmt: off
-    bootstrap_servers: str = setting(MISSING, "Brokers to begin with: host:port, several with commas.", kind=STRING)
+    bootstrap_servers: str = setting(MISSING, "Brokers to begin with: host:port, several with commas.", kind=OBJECT)
     group_id: str = setting(MISSING, "The group.", 1, kind=STRING, expected="the name of a group")
     topics: tuple[str, ...] = setting((), "Topics to read.")
     auto_offset_reset: Reset | None = setting(None, "Where reading begins without a committed offset; none raises "

@@ -32,3 +32,7 @@ def test_a_misspelt_setting_of_a_group_stream_is_refused_with_the_nearest_one() 
     spark: Any = None
     with pytest.raises(TypeError, match=r"GroupStream has no setting 'sesion_timeout_ms'; did you mean 'session_timeo"):
         GroupStream(spark, "flights", **CLUSTER, sesion_timeout_ms=6_000)
+
+
+def test_brokers_may_be_a_list_as_those_of_a_consumer() -> None:
+    assert MemberSettings(["127.0.0.1:1", "127.0.0.1:2"], "g").cluster() is not None  # type: ignore[arg-type]
