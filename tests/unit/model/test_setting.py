@@ -25,6 +25,8 @@ from kohort.model.setting import (
     WrongSetting,
     attributes,
     check_fields,
+    read_texts,
+    read_values,
     setting,
     settings_of,
     unknown,
@@ -213,7 +215,7 @@ def test_an_attribute_is_the_value_in_force() -> None:
 class Options:
     """A dataclass of settings."""
 
-    group_id: str = setting(MISSING, "the group", kind=STRING)
+    group_id: str = setting(MISSING, "the group", kind=STRING, aliases=("kafka.group.id",))
     num_threads: int = setting(3, "how many", 1, name="num.threads")
     wait_ms: int = setting(7, "how long", 0)
     other: object = None
@@ -228,6 +230,30 @@ def test_fields_of_a_dataclass_are_settings() -> None:
         check_fields(Options(group_id=None))  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match=r"num\.threads=0: expected"):
         check_fields(Options(group_id="g", num_threads=0))
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ({"num.threads": " 4 ", "kafka.group.id": "k", "unknown": "x"}, {"group_id": "k", "num_threads": 4}),
+        ({"group_id": "g", "kafka.group.id": "k"}, {"group_id": "g"}),
+        ({"group_id": ""}, {}),
+    ],
+)
+def test_texts_are_read_by_the_first_name_that_is_given(texts: dict[str, str], found: dict[str, Any]) -> None:
+    assert read_texts(Options, texts.get) == found
+
+
+def test_a_text_is_refused_under_the_name_that_is_given() -> None:
+    with pytest.raises(SettingsError, match=r"num\.threads='many': expected a whole number from 1"):
+        read_texts(Options, {"num.threads": "many"}.get)
+    with pytest.raises(SettingsError, match=r"wait_ms='': expected a whole number of milliseconds"):
+        read_texts(Options, {"wait_ms": ""}.get)
+
+
+def test_a_dataclass_is_filled_from_a_configuration_with_the_same_names() -> None:
+    values = {"group_id": "g", "num.threads": 2, "wait_ms": 0, "more": 1}
+    assert read_values(Options, values) == {"group_id": "g", "num_threads": 2, "wait_ms": 0}
 
 
 @pytest.mark.parametrize("secret", ["hunter2" * 6000, "hunter2\ud800", b"hunter2", ["hunter2"]])
