@@ -252,7 +252,7 @@ def test_a_text_is_refused_under_the_name_that_is_given() -> None:
 
 
 def test_a_dataclass_is_filled_from_a_configuration_with_the_same_names() -> None:
-    values = {"group_id": "g", "num.threads": 2, "wait_ms": 0, "more": 1}
+    values: Any = {"group_id": "g", "num.threads": 2, "wait_ms": 0, "more": 1}
     assert read_values(Options, values) == {"group_id": "g", "num_threads": 2, "wait_ms": 0}
 
 

@@ -177,18 +177,24 @@ class MemberTimes(Protocol):
         """How often heartbeats are sent."""
 
 
-def check_member(member: MemberTimes, protocol: GroupProtocol, remote_assignor: str | None) -> None:
+def check_member(
+    member: MemberTimes,
+    protocol: GroupProtocol,
+    remote_assignor: str | None,
+    names: tuple[str, str] = ("group_protocol", "group_remote_assignor"),
+) -> None:
     """Refuse settings that do not go together, and those of the protocol that is not spoken, as Java does.
 
-    Raises TypeError, ValueError.
+    `names` are those of the last two settings. Raises TypeError, ValueError.
     """
+    protocol_name, remote_name = names
     if member.heartbeat_interval_ms >= member.session_timeout_ms:
         raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
     _check_assignors(member.assignors)
     if protocol == "classic" and remote_assignor is not None:
         raise ValueError(
-            f"group_remote_assignor={remote_assignor!r} names an assignor of the broker, which the classic protocol"
-            " does not use: pass group_protocol='consumer' or 'auto', or an assignor of this client by assignors=(…)"
+            f"{remote_name}={remote_assignor!r} names an assignor of the broker, which the classic protocol"
+            f" does not use: pass {protocol_name}='consumer' or 'auto', or an assignor of this client by assignors=(…)"
         )
     defaults = settings_of(ConsumerConfig)
     given = [] if tuple(member.assignors) == DEFAULT_ASSIGNORS else ["assignors"]
@@ -196,7 +202,7 @@ def check_member(member: MemberTimes, protocol: GroupProtocol, remote_assignor: 
     given += [name for name in times if getattr(member, name) != defaults[name].default]
     if protocol == "consumer" and given:
         raise ValueError(
-            f"group_protocol='consumer' has no {' and no '.join(given)}: the broker sets timeouts and intervals"
+            f"{protocol_name}='consumer' has no {' and no '.join(given)}: the broker sets timeouts and intervals"
             " (group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms) and assigns;"
-            " group_remote_assignor='uniform' or 'range' selects how"
+            f" {remote_name}='uniform' or 'range' selects how"
         )

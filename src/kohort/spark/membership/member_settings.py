@@ -64,7 +64,7 @@ class MemberSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_member(self, self.protocol, self.assignor)
+        check_member(self, self.protocol, self.assignor, ("protocol", "assignor"))
 
     @property
     def read_settings(self) -> ReadSettings:

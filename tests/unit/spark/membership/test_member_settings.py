@@ -20,6 +20,8 @@ CLUSTER: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:1", "group_id": "g"}
         ({"client_rack": 1}, "client_rack=1 is an int: expected a str"),
         ({"fail_on_data_loss": "false"}, "fail_on_data_loss='false' is a str: expected true or false"),
         ({"topics": "flights"}, "topics='flights' is a str: expected a list"),
+        ({"assignor": "uniform"}, "^assignor='uniform' names an assignor of the broker.*pass protocol='consumer' or"),
+        ({"protocol": "consumer", "session_timeout_ms": 9_000}, "^protocol='consumer' has no session_timeout_ms"),
         ({"properties": "ssl"}, "properties='ssl' is a str: expected a dict of texts"),
     ],
 )
