@@ -75,4 +75,4 @@ class RunningGateway:
 
     def ports(self) -> list[NodePort]:
         """Return the ports that the gateway listens on."""
-        return list(self.server.ports.values())
+        return list(self.server.ports.open.values())

@@ -119,7 +119,7 @@ def test_processes_of_one_machine_share_their_ports(broker: EmbeddedBroker, secr
         until(first, lambda: linked(first) == linked(second) == 1, "they are linked")
         servers = first.server, second.server
         with ExitStack() as stack:
-            while not all(server.counters.connections for server in servers):
+            while not all(server.ports.counters.connections for server in servers):
                 stack.enter_context(closing(socket.create_connection(("127.0.0.1", bootstrap), 10)))
                 first.call(asyncio.sleep(0))
 

@@ -109,8 +109,8 @@ def test_a_node_that_moves_keeps_its_port_here() -> None:
         moved_to = second.broker.address
 
         async def learn() -> tuple[str, int]:
-            assert gateway.server.rewritten is not None
-            return gateway.server.rewritten.addresses.address_of(1, *moved_to)
+            assert gateway.server.ports.rewritten is not None
+            return gateway.server.ports.rewritten.addresses.address_of(1, *moved_to)
 
         assert gateway.call(learn()) == ("127.0.0.1", gateway.node_port)
         first.stop()
@@ -126,8 +126,8 @@ def test_the_first_port_leads_to_another_node_where_one_is_down() -> None:
     ):
 
         async def learn() -> None:
-            assert it.server.rewritten is not None
-            it.server.rewritten.addresses.address_of(2, "127.0.0.1", free_port())
+            assert it.server.ports.rewritten is not None
+            it.server.ports.rewritten.addresses.address_of(2, "127.0.0.1", free_port())
 
         it.call(learn())
         for _ in range(3):
@@ -191,8 +191,8 @@ class Upstream:
         address = self._listening.getsockname()
 
         async def learn() -> tuple[str, int]:
-            assert played.server.rewritten is not None
-            return played.server.rewritten.addresses.address_of(7, *address)
+            assert played.server.ports.rewritten is not None
+            return played.server.ports.rewritten.addresses.address_of(7, *address)
 
         self.client = socket.create_connection(played.call(learn()), 10)
         self.broker, _ = self._listening.accept()

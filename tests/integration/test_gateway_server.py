@@ -20,7 +20,8 @@ from kohort.gateway.gateway_settings import GatewaySettings, Mode
 from kohort.gateway.measure import Kind, MeasureFailed, MeasurePlan, measure
 from kohort.gateway.policies.policies import EVERYTHING_PARKED
 from kohort.gateway.server.cluster_topology import TopologyError
-from kohort.gateway.server.gateway_server import GatewayServer, ListenFailed
+from kohort.gateway.server.gateway_ports import ListenFailed
+from kohort.gateway.server.gateway_server import GatewayServer
 from kohort.gateway.server.node_port import NodePort, Upstream
 from kohort.model.errors import KafkaError
 from kohort.net.connection import Connection
@@ -57,7 +58,7 @@ async def running(cluster: GatewayCluster, **changes: Any) -> AsyncIterator[Gate
 
 
 def scraped(server: GatewayServer, path: str = "metrics") -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.metrics_port}/{path}", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.metrics.port}/{path}", timeout=5) as answer:
         return str(answer.read().decode())
 
 
@@ -130,9 +131,9 @@ async def waiting_fetch(
     connection = await Connection.open("127.0.0.1", cluster.gateway_port, "busy")
     topic = FetchRequest.Topic(topic="empty", partitions=[FetchRequest.Topic.Partition(partition_max_bytes=1_000)])
     fetch = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1_000, topics=[topic])
-    before = server.counters.node(1).bytes_from_clients
+    before = server.ports.counters.node(1).bytes_from_clients
     fetching = asyncio.create_task(connection.call(fetch, highest=11))
-    while server.counters.node(1).bytes_from_clients == before:
+    while server.ports.counters.node(1).bytes_from_clients == before:
         await asyncio.sleep(0)
     try:
         yield fetching
@@ -198,7 +199,7 @@ def test_a_port_that_a_broker_advertises_later_is_served_beside_the_one_before(c
         try:
             later = free_port()
             cluster.advertise(later)
-            while later not in server.ports:
+            while later not in server.ports.open:
                 await asyncio.sleep(0)
             for port in (later, cluster.gateway_port):
                 (await Connection.open("127.0.0.1", port, "client")).close()
@@ -238,13 +239,13 @@ def test_a_node_that_is_the_gateway_itself_gets_no_connections(
     async def scenario() -> None:
         async with running(cluster) as server:
             circle = free_port()
-            port = NodePort(Upstream(9, "127.0.0.1", circle), server)
+            port = NodePort(Upstream(9, "127.0.0.1", circle), server.ports)
             port.bind(host, circle)
             await port.serve()
             with pytest.raises(KafkaError):
                 await Connection.open("127.0.0.1", circle, "client")
             await port.close("the test ends")
-            assert server.counters.node(9).opened < 50
+            assert server.ports.counters.node(9).opened < 50
 
     asyncio.run(scenario())
     assert "is this gateway itself: correct the address" in caplog.text
@@ -254,7 +255,7 @@ def test_a_client_may_have_the_local_port_of_a_connection_of_the_gateway(cluster
     async def scenario() -> None:
         async with running(cluster) as server:
             local = "127.0.0.1", free_port()
-            server.own_connections.add((local, ("127.0.0.1", 9)))
+            server.ports.own_connections.add((local, ("127.0.0.1", 9)))
             with socket.create_connection(("127.0.0.1", cluster.gateway_port), source_address=local) as client:
                 client.settimeout(5)
                 client.sendall(encode_request(ApiVersionsRequest(), 0, 1, "client"))
@@ -269,9 +270,9 @@ def test_more_connections_than_allowed_are_refused_and_counted(cluster: GatewayC
             kept = [await Connection.open("127.0.0.1", cluster.gateway_port, "kept") for _ in range(2)]
             with pytest.raises(KafkaError):
                 await Connection.open("127.0.0.1", cluster.gateway_port, "refused")
-            assert server.counters.node(1).refused == 1
+            assert server.ports.counters.node(1).refused == 1
             kept.pop().close()
-            while server.counters.connections > 1:
+            while server.ports.counters.connections > 1:
                 await asyncio.sleep(0)
             kept.append(await Connection.open("127.0.0.1", cluster.gateway_port, "kept"))
             for connection in kept:

@@ -150,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
     from kohort.cli.cluster import sentence_of
     from kohort.gateway.policies.policies import PolicyError
     from kohort.gateway.server.cluster_topology import TopologyError
-    from kohort.gateway.server.gateway_server import ListenFailed
+    from kohort.gateway.server.gateway_ports import ListenFailed
     from kohort.model.errors import KafkaError
     from kohort.model.setting import SettingsError
     from kohort.net.event_loop import run as run_loop
@@ -228,14 +228,14 @@ async def _serve(settings: GatewaySettings, args: argparse.Namespace) -> None:
 
 
 def _ready(server: GatewayServer, *, is_json: bool) -> str:
-    upstreams = server.topology.upstreams
+    upstreams = server.follower.topology.upstreams
     if is_json:
         ports = {
             str(port): {"node": upstream.node_id, "address": f"{upstream.host}:{upstream.port}"}
             for port, upstream in sorted(upstreams.items())
         }
         return json.dumps(
-            {"ready": True, "mode": server.settings.mode, "ports": ports, "metrics_port": server.metrics_port}
+            {"ready": True, "mode": server.settings.mode, "ports": ports, "metrics_port": server.metrics.port}
         )
     served = ", ".join(f"port {port} for {upstream}" for port, upstream in sorted(upstreams.items()))
     return f"kohort gateway ready: {served}"

@@ -68,7 +68,7 @@ class EventFile:
 
 
 class ClusterEvents:
-    """The topic of events on the cluster. `run` is the task that sends; `stop` waits for what is queued."""
+    """The topic of events on the cluster. `run` is the task that sends by `producer`."""
 
     names_wait_ms = NAMES_WAIT_MS
 
@@ -77,8 +77,9 @@ class ClusterEvents:
         self.topic_name = topic_names
         self._queue: asyncio.Queue[Record] = asyncio.Queue(QUEUED_RECORDS)
 
-    async def create(self, admin: Admin) -> None:
+    async def start(self, admin: Admin) -> None:
         """Make the topic where there is none. Raises `KafkaError`, as where it must not be made."""
+        await self._producer.start()
         try:
             await admin.create_topic(EVENT_TOPIC, 1, configs={"retention.ms": str(RETENTION_MS)})
         except KafkaError as error:
@@ -137,10 +138,12 @@ class ClusterEvents:
                 self._queue.put_nowait(Record(0, at_ms, key, json.dumps(fields).encode()))
         await asyncio.sleep(AGAIN_SECONDS)
 
-    async def stop(self, seconds: float) -> None:
-        """Wait until all that was queued is written, at most so long."""
+    async def stop(self, seconds: float, *, is_running: bool) -> None:
+        """Wait until `run` has written all that was queued, at most so long, and stop the producer."""
         try:
-            await asyncio.wait_for(self._queue.join(), seconds)
-            await self._producer.flush()
+            if is_running:
+                await asyncio.wait_for(self._queue.join(), seconds)
+                await self._producer.flush()
         except TimeoutError:
             log.warning("%d events of groups were not written", self._queue.qsize())
+        await self._producer.stop()

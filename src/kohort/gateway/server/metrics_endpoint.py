@@ -22,13 +22,15 @@ class MetricsEndpoint:
     def __init__(self, text: Callable[[], str], unready: Callable[[], str]) -> None:
         self._text = text
         self._unready = unready
+        self.port: int | None = None
+        """Where it listens."""
         self._server: asyncio.Server | None = None
         self._requests = 0
 
-    async def listen(self, host: str, port: int) -> int:
-        """Listen, and return the port. Raises OSError."""
+    async def listen(self, host: str, port: int) -> None:
+        """Listen. Raises OSError."""
         self._server = await asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES)
-        return int(self._server.sockets[0].getsockname()[1])
+        self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening."""

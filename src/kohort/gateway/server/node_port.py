@@ -17,7 +17,8 @@ from struct import pack
 from time import perf_counter
 from typing import Any, Protocol, cast
 
-from kohort.gateway.relay.relay import Sink
+from kohort.gateway.relay.relay import Relay, Sink
+from kohort.gateway.rewriting.rewriting_relay import RewritingRelay
 from kohort.gateway.server.socket_splice import WORTH_BYTES, SocketSplice, SocketSplices
 from kohort.gateway.server.traffic_counters import TrafficCounters
 from kohort.net.server import Clock
@@ -58,43 +59,8 @@ class Upstream:
         return f"node {self.node_id} at {self.host}:{self.port}"
 
 
-class Pipe(Protocol):
-    """What passes a connection's bytes on, as `Relay` does."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request of the client awaits its answer."""
-        ...
-
-    @property
-    def held_bytes(self) -> int:
-        """How many bytes this connection keeps in memory."""
-        ...
-
-    @property
-    def passing_bytes(self) -> int:
-        """How many bytes the broker still sends of an answer that passes unread and need not wait."""
-        ...
-
-    def passed_elsewhere(self, count: int, /) -> None:
-        """So many of these bytes have passed without `from_broker`."""
-        ...
-
-    def from_client(self, chunk: Buffer, now_ms: int, /) -> None:
-        """Take bytes of the client. Raises `MalformedMessage`: the connection is to be closed."""
-        ...
-
-    def from_broker(self, chunk: Buffer, now_ms: int, /) -> None:
-        """Take bytes of the broker. Raises `MalformedMessage`: the connection is to be closed."""
-        ...
-
-    def release(self, now_ms: int, /) -> None:
-        """Let what waits pass now."""
-        ...
-
-    def closed(self, now_ms: int, /, *, is_by_client: bool) -> None:
-        """The connection has ended; `is_by_client`: neither gateway nor broker ended it."""
-        ...
+Pipe = Relay | RewritingRelay
+"""What relays the bytes of a connection."""
 
 
 class Connections(Protocol):
