@@ -8,8 +8,8 @@ from functools import partial
 from kohort.gateway.observing.group_signals import GroupSignals
 from kohort.node.timers import Timers
 
-LookUp = Callable[[str, int], None]
-"""Takes a group of which not all is known, and its generation, -1 for a consumer group: what DescribeGroups or
+LookUp = Callable[[str, int | None], None]
+"""Takes a group of which not all is known, and its generation, None for a consumer group: what DescribeGroups or
 ConsumerGroupDescribe shows goes to `ObservedGroups.described` or `ObservedGroups.consumer_described`."""
 
 LOOK_UP_AGAIN_MS = 2_000
@@ -29,9 +29,9 @@ class DescribeRequests:
         self._begun_ms: dict[tuple[str, bool], int] = {}
         """By group, and whether it is looked up as a classic one, when it was last."""
 
-    def request(self, group_id: str, generation: int, now_ms: int, *, is_guess: bool = False) -> None:
+    def request(self, group_id: str, generation: int | None, now_ms: int, *, is_guess: bool = False) -> None:
         """Look a group up, soon. With `is_guess` it takes no other's place that waits."""
-        key = group_id, generation >= 0
+        key = group_id, generation is not None
         due_ms = self._begun_ms.get(key, -LOOK_UP_AGAIN_MS) + LOOK_UP_AGAIN_MS
         if due_ms > now_ms:
             waiting = "look up", key

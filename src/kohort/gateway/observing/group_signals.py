@@ -51,7 +51,7 @@ class GroupSignals:
         """While a group's round is announced: whether heartbeats of these members are parked here now, or no longer."""
         self.group_changed = Signal[[str, int]]()
         """All events of one request or answer about a group have happened; the time."""
-        self.look_up_begun = Signal[[str, int, int]]()
-        """A group is looked up in this generation, -1 for a consumer group; the time."""
+        self.look_up_begun = Signal[[str, int | None, int]]()
+        """A group is looked up in this generation, None for a consumer group; the time."""
         self.fell_back = Signal[[str]]()
         """Parking did harm to a group here."""

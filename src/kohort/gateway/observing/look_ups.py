@@ -1,12 +1,15 @@
 """Classic groups of which not all may be known: when they are looked up, and what is believed of what is found.
 
 DescribeGroups shows no generation, and takes time. What it finds is taken up in the generation that caused it, unless
-it is older than what was seen since. The rules stand in decision 86.
+it is older than what was seen since. The states stand in `group_knowledge`, the rules in decision 86.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from kohort.gateway.observing.describe_requests import DescribeRequests
+from kohort.gateway.observing.group_knowledge import IN_A_ROUND, Certainty, GroupKnowledge
 from kohort.gateway.observing.last_requests import LastRequests
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup
@@ -15,7 +18,7 @@ from kohort.group.events import Event, GenerationFormed, GroupDeleted
 from kohort.group.shard import Shard
 
 LARGEST_GENERATION = 2**31 - 1
-"""What the protocol can say; the one after it may be predicted from an answer that is garbage."""
+"""The largest that the protocol has; the one after it may be predicted from an answer that is garbage."""
 
 DOUBTFUL_MS = 1_000
 """How long after a predicted round began, or formed, a heartbeat that is answered without an error contradicts it."""
@@ -23,46 +26,47 @@ DOUBTFUL_MS = 1_000
 MOST_SHOWN = 10_000
 """Of how many groups `_shown` has a generation; without another instance to send it to, nothing else empties it."""
 
-_IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
+_NOTHING = GroupKnowledge()
+"""Of a group of which nothing is remembered; it is never changed."""
 
 
 class LookUps:
-    """The look-ups of classic groups of one shard."""
+    """The look-ups of classic groups of one shard, and what is remembered of the groups of both kinds."""
 
     def __init__(self, shard: Shard, last_requests: LastRequests, describes: DescribeRequests) -> None:
         self._shard = shard
         self._last_requests = last_requests
         self._describes = describes
-        self._uncertain: dict[str, int] = {}
-        """Groups of which not all members may be known, and the generation that an answer has shown, or -1."""
-        self._asked_ms: dict[str, int] = {}
-        """By group that is being looked up, since when: a round that opens from then on is newer than what is found."""
+        self.known: defaultdict[str, GroupKnowledge] = defaultdict(GroupKnowledge)
+        """By group."""
         self._shown: dict[str, int] = {}
         """By group, the generation in which a heartbeat was answered last."""
-        self._contradicted: dict[str, tuple[int, int]] = {}
-        """By group, the generation that it has here, and the one in which a heartbeat was answered."""
+
+    def certainty(self, group_id: str) -> Certainty:
+        """Return the state of what is known of a group."""
+        return self.known.get(group_id, _NOTHING).certainty(self._shard.groups.get(group_id))
 
     # When
 
-    def ask(self, group_id: str, generation: int, now_ms: int) -> None:
+    def ask(self, group_id: str, generation: int | None, now_ms: int) -> None:
         """Look a group up in this generation: members of it are not known here."""
-        self._uncertain.setdefault(group_id, -1)
+        self.known[group_id].is_in_doubt = True
         self._describes.request(group_id, generation, now_ms)
 
-    def ask_for_both(self, group_id: str, generation: int, now_ms: int) -> None:
+    def ask_for_both(self, group_id: str, generation: int | None, now_ms: int) -> None:
         """Look a group up as one of either kind: it may have become the other unseen.
 
-        Without a generation, -1, it is looked up in the one that is known.
+        Without a generation it is looked up in the one that is known.
         """
-        self.ask(group_id, -1, now_ms)
-        classic = generation if generation >= 0 else max(generation_of(self._shard.groups.get(group_id)), 0)
-        self._describes.request(group_id, classic, now_ms, is_guess=generation < 0)
+        self.ask(group_id, None, now_ms)
+        classic = generation if generation is not None else generation_of(self._shard.groups.get(group_id))
+        self._describes.request(group_id, classic or 0, now_ms, is_guess=generation is None)
 
-    def doubt(self, group: ClassicGroup, now_ms: int, shown: int = -1) -> None:
+    def doubt(self, group: ClassicGroup, now_ms: int, shown: int | None = None) -> None:
         """Look a group up: an answer contradicts what is known of it. `shown` is the generation of the answer."""
-        if shown >= 0:
-            self._uncertain[group.group_id] = shown
-        self.ask(group.group_id, group.generation if shown < 0 else shown, now_ms)
+        if shown is not None:
+            self.known[group.group_id].proved = shown
+        self.ask(group.group_id, group.generation if shown is None else shown, now_ms)
 
     def doubt_round(self, group: ClassicGroup, now_ms: int) -> None:
         """Look a group up if a heartbeat or SyncGroup answered without an error shows that a round is none, or over.
@@ -70,7 +74,7 @@ class LookUps:
         While a round gathers, none is, but for some that were faster than what opens it. While its members wait for
         their assignments, all are: then the answers of SyncGroup went another way, or the leader takes long.
         """
-        if group.phase in _IN_A_ROUND and now_ms - group.state_timestamp_ms > DOUBTFUL_MS:
+        if group.phase in IN_A_ROUND and now_ms - group.state_timestamp_ms > DOUBTFUL_MS:
             self.doubt(group, now_ms)
 
     def heartbeat_answered(self, group_id: str, generation: int) -> None:
@@ -85,47 +89,56 @@ class LookUps:
         return shown
 
     def generation_shown(self, group_id: str, generation: int, now_ms: int) -> None:
-        """A heartbeat of this generation was answered without an error, here or elsewhere; -1 is none.
+        """A heartbeat of this generation was answered without an error, here or elsewhere.
 
         Answers of several connections arrive in any order: a difference counts when it is there for a second time.
         """
         group = self._shard.groups.get(group_id)
-        if not isinstance(group, ClassicGroup) or generation < 0:
+        if not isinstance(group, ClassicGroup):
             return
+        known = self.known.get(group_id, _NOTHING)
         if generation == group.generation:
-            self._contradicted.pop(group_id, None)
-            if group_id in self._uncertain:
-                self._distrust_shown(group_id)
+            if known is not _NOTHING:
+                known.contradicting = known.proved = None
+            if known.is_in_doubt:
                 self._describes.generation_proved(group_id, generation)
             self.doubt_round(group, now_ms)
-        elif self._contradicted.get(group_id) == (group.generation, generation):
+        elif known.contradicting == (group.generation, generation):
             self.doubt(group, now_ms, generation)
         else:
-            self._contradicted[group_id] = group.generation, generation
+            self.known[group_id].contradicting = group.generation, generation
 
     def event_applied(self, event: Event) -> None:
         """An event has changed a group."""
         if isinstance(event, GenerationFormed | GroupDeleted):
             self._shown.pop(event.group_id, None)
-            self._distrust_shown(event.group_id)
-            if isinstance(event, GroupDeleted):
-                self._asked_ms.pop(event.group_id, None)
+            known = self.known.get(event.group_id)
+            if known is not None:
+                known.proved = None  # it is older than what was seen now
+                if isinstance(event, GroupDeleted):
+                    known.asked_ms = None
+                self._forget_if_blank(event.group_id, known)
 
-    def _distrust_shown(self, group_id: str) -> None:
-        """The generation that a heartbeat has shown, for which a look-up waits, is older than what was seen now."""
-        if self._uncertain.get(group_id, -1) >= 0:
-            self._uncertain[group_id] = -1
+    def _forget_if_blank(self, group_id: str, known: GroupKnowledge) -> None:
+        if known == _NOTHING:
+            self.known.pop(group_id, None)
 
     # What is found
 
-    def asked(self, group_id: str, now_ms: int) -> None:
-        """A look-up of a group as a classic one begins."""
-        if group_id in self._uncertain:
-            self._asked_ms[group_id] = now_ms
+    def begun(self, group_id: str, now_ms: int) -> None:
+        """The look-up of a group as a classic one begins."""
+        known = self.known.get(group_id)
+        if known is not None and known.is_in_doubt:
+            known.asked_ms = now_ms
 
-    def settle(self, group_id: str) -> bool:
+    def resolve(self, group_id: str) -> bool:
         """The kind of a group is found: return whether it was to be looked up. It need not be any more."""
-        return self._uncertain.pop(group_id, None) is not None
+        known = self.known.get(group_id)
+        if known is None or not known.is_in_doubt:
+            return False
+        known.is_in_doubt, known.proved, known.asked_ms = False, None, None
+        self._forget_if_blank(group_id, known)
+        return True
 
     def is_believed(self, found: DescribedGroup, generation: int, now_ms: int) -> bool:
         """Whether what a look-up in this generation has found takes the place of what is known.
@@ -133,27 +146,34 @@ class LookUps:
         Where a round has opened here since it was asked for, what is found may be older: it is looked up again.
         """
         known = self._shard.groups.get(found.group_id)
-        asked_ms = self._asked_ms.pop(found.group_id, now_ms)
+        before = self.known.get(found.group_id, _NOTHING)
+        asked_ms, proved = before.asked_ms, before.proved
+        if before is not _NOTHING:
+            before.asked_ms = None
         if found.state is not Phase.STABLE:
             return False
-        if isinstance(known, ClassicGroup) and known.is_gathering and known.state_timestamp_ms > asked_ms:
+        if (
+            isinstance(known, ClassicGroup)
+            and known.is_gathering
+            and known.state_timestamp_ms > (now_ms if asked_ms is None else asked_ms)
+        ):
             self._describes.request(found.group_id, generation, now_ms)
             return False
-        shown = self._uncertain.pop(found.group_id, None)
-        if known is not None and known.members and shown is None:
+        if not self.resolve(found.group_id) and known is not None and known.members:
             return False
-        return not isinstance(known, ClassicGroup) or self._is_news(known, found, generation, shown)
+        return not isinstance(known, ClassicGroup) or self._is_update(known, found, generation, proved)
 
-    def _is_news(self, known: ClassicGroup, found: DescribedGroup, generation: int, shown: int | None) -> bool:
+    def _is_update(self, known: ClassicGroup, found: DescribedGroup, generation: int, proved: int | None) -> bool:
         """Whether a look-up shows what is not known, and no former group of the name has caused it.
 
-        `generation` is the one in which it was looked up, `shown` the one that a heartbeat has shown.
+        `generation` is the one in which it was looked up, `proved` the one that a heartbeat has shown.
         """
         if generation == known.generation:
             return not _is_as_described(known, found)
         # A heartbeat that comes late shows a lower one: a higher one need not be shown twice.
-        is_shown_once = self._contradicted.get(found.group_id) == (known.generation, generation)
-        if generation == shown or (is_shown_once and generation > known.generation):
+        contradicting = self.known.get(found.group_id, _NOTHING).contradicting
+        is_shown_once = contradicting == (known.generation, generation)
+        if generation == proved or (is_shown_once and generation > known.generation):
             return True
         is_another = known.members.keys().isdisjoint(member.member_id for member in found.members)
         return (generation > known.generation or is_another) and not self._are_here(known, found)
@@ -165,10 +185,10 @@ class LookUps:
         )
 
 
-def generation_of(group: ClassicGroup | ConsumerGroup | None) -> int:
-    """Return the generation of a classic group, the epoch of a consumer group, or -1 where there is no group."""
+def generation_of(group: ClassicGroup | ConsumerGroup | None) -> int | None:
+    """Return the generation of a classic group, the epoch of a consumer group, or None where there is no group."""
     if group is None:
-        return -1
+        return None
     return min(group.generation if isinstance(group, ClassicGroup) else group.epoch, LARGEST_GENERATION)
 
 

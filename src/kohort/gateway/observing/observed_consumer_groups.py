@@ -10,6 +10,7 @@ SyncGroup: both name topics, whose ids are in the settings' image.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from typing import TypeVar
 
 from kohort.gateway.observing.describe_requests import DescribeRequests
 from kohort.gateway.observing.epoch_heartbeats import is_steady
+from kohort.gateway.observing.group_knowledge import GroupKnowledge
 from kohort.gateway.observing.group_signals import GroupSignals
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import (
@@ -90,8 +92,8 @@ class _Sender:
     def __init__(self) -> None:
         self.sent_ms = 0
         """When it last sent one."""
-        self.read_at = -1
-        """How often its group had changed when one without news was read; the next one without news says the same."""
+        self.read_at: int | None = None
+        """How often its group had changed when one without an update was read; the next one without one is the same."""
 
 
 class ObservedConsumerGroups:
@@ -102,6 +104,7 @@ class ObservedConsumerGroups:
         shard: Shard,
         signals: GroupSignals,
         describes: DescribeRequests,
+        known: defaultdict[str, GroupKnowledge],
         predict: Callable[[Collection[Effect], int], None],
     ) -> None:
         self._shard = shard
@@ -110,12 +113,7 @@ class ObservedConsumerGroups:
         self._predict = predict
         self._senders: dict[tuple[str, str], _Sender] = {}
         """By group and member."""
-        self._changes: dict[str, int] = {}
-        """By group, how often it has changed."""
-        self._asked: dict[str, int] = {}
-        """By group that is being looked up, how often it had changed: what has not changed since is no newer."""
-        self._change: dict[str, Cause] = {}
-        """By group, why its epoch is about to grow."""
+        self._known = known
         self._joining: dict[tuple[str, str], Cause] = {}
         """By group and member, the JoinGroup of a new classic member that waits: its epoch may be shown before."""
 
@@ -152,10 +150,10 @@ class ObservedConsumerGroups:
             self._found(group, member_id, command, result, now_ms)
             return
         is_quiet = is_steady(command) and result.assignment is None and command.member_epoch == result.member_epoch
-        changes = self._changes.get(group_id, 0)
+        changes = self._known[group_id].changes
         if is_quiet and sender.read_at == changes:
             return
-        sender.read_at = changes if is_quiet else -1
+        sender.read_at = changes if is_quiet else None
         self._subscribed(group, member_id, command, partial(member_record, group), now_ms)
         self._epoch_shown(group, result.member_epoch, now_ms)
         self._reconciled(group, group.members[member_id], command.owned, result, now_ms)
@@ -196,7 +194,7 @@ class ObservedConsumerGroups:
         """A classic group has become a consumer group: its members own what they owned, as far as it is known."""
         for member_id in group.members:
             self._sender(group.group_id, member_id).sent_ms = now_ms
-        self._changes[group.group_id] = self._changes.get(group.group_id, 0) + 1
+        self._known[group.group_id].changes += 1
         self._predict(tuple(decide_upgrade(group, command, now_ms, self._shard.settings)), now_ms)
         if isinstance(self._shard.groups.get(group.group_id), ClassicGroup):
             cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.member_id or None)
@@ -227,7 +225,7 @@ class ObservedConsumerGroups:
             MemberAssignmentStored(group.group_id, member_id, epoch, epoch, MemberState.STABLE, held, (), cause)
         )
         self._signals.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
-        self._describes.request(group.group_id, -1, now_ms)
+        self._describes.request(group.group_id, None, now_ms)
 
     def _subscribed(
         self, group: ConsumerGroup, member_id: str, command: CommandT, record_of: RecordOf[CommandT], now_ms: int
@@ -248,7 +246,7 @@ class ObservedConsumerGroups:
         change = change_of(group, known, record, self._shard.settings, cause)
         self._apply(record, now_ms)
         if change is not None:
-            self._change.setdefault(group.group_id, change)
+            self._about_to_grow(group.group_id, change)
 
     def _replaced(
         self,
@@ -278,13 +276,13 @@ class ObservedConsumerGroups:
         elif group is not None and isinstance(command, Join) and command.member_id:
             cause = Cause(CauseKind.MEMBER_JOINED, now_ms, command.member_id, command.reason)
             self._joining[command.group_id, command.member_id] = cause
-            self._change.setdefault(command.group_id, cause)
+            self._about_to_grow(command.group_id, cause)
 
     def classic_join_abandoned(self, command: Join, now_ms: int) -> None:
         """A JoinGroup is refused, or its connection ended before its answer came."""
         cause = self._joining.pop((command.group_id, command.member_id), None)
-        if cause is not None and self._change.get(command.group_id) is cause:
-            del self._change[command.group_id]
+        if cause is not None and self._known[command.group_id].change is cause:
+            self._known[command.group_id].change = None
         if (sender := self._senders.get((command.group_id, command.member_id))) is not None:
             sender.sent_ms = now_ms
 
@@ -299,10 +297,11 @@ class ObservedConsumerGroups:
             return
         member_id = result.member_id
         self._sender(command.group_id, member_id).sent_ms = now_ms
-        joining, change = self._joining.pop((group.group_id, member_id), None), self._change.get(group.group_id)
+        joining, known = self._joining.pop((group.group_id, member_id), None), self._known[group.group_id]
+        is_shown = joining is not None and known.change is None
         self._subscribed(group, member_id, command, record_of, now_ms)
-        if joining is not None and change is None:
-            self._change.pop(group.group_id, None)  # the epoch that it made has been shown
+        if is_shown:
+            known.change = None  # the epoch that it made has been shown
         self._epoch_shown(group, result.generation, now_ms)
         shown = ConsumerHeartbeatResult(ErrorCode.NONE, member_epoch=result.generation)
         owned, phase = self._ids(subscription.owned), ClassicPhase.COMPLETING_REBALANCE
@@ -325,7 +324,7 @@ class ObservedConsumerGroups:
     def _disprove_classic(self, command: Join, result: JoinResult, now_ms: int) -> None:
         """A group that was taken for a classic one, or not known, is a consumer group: it is looked up."""
         self.replace_classic(self._shard.groups.get(command.group_id), command.group_id, result.generation, now_ms)
-        self._describes.request(command.group_id, -1, now_ms)
+        self._describes.request(command.group_id, None, now_ms)
 
     def replace_classic(self, known: object, group_id: str, epoch: int, now_ms: int) -> None:
         """A group that was taken for a classic one, or is not `known`, is a consumer group with this epoch."""
@@ -373,7 +372,7 @@ class ObservedConsumerGroups:
         """A static member leaves for a while (-2)."""
         member = group.members.get(member_id)
         if member is None:
-            self._describes.request(group.group_id, -1, now_ms)
+            self._describes.request(group.group_id, None, now_ms)
             return
         if member.epoch == LEAVE_STATIC_EPOCH:
             return
@@ -408,7 +407,7 @@ class ObservedConsumerGroups:
         silent_ms = self._silence_ms(group, member, now_ms) if is_silent else -1
         self._delete(group, member, cause, now_ms)
         self._apply(ConsumerMemberOut(group.group_id, member.member_id, member.instance_id, cause, silent_ms), now_ms)
-        self._change.setdefault(group.group_id, cause)
+        self._about_to_grow(group.group_id, cause)
         if not group.members:
             self._epoch_shown(group, group.epoch + 1, now_ms)  # no answer will show it
 
@@ -422,8 +421,7 @@ class ObservedConsumerGroups:
         due, member_ids = DowngradeIfDue(group.group_id, cause, then), tuple(group.members)
         self._predict(tuple(decide_downgrade(group, due, now_ms, self._shard.settings)), now_ms)
         if self.group(group.group_id) is None:
-            self._change.pop(group.group_id, None)
-            self._changes.pop(group.group_id, None)
+            self._forget_changes(group.group_id)
             for member_id in member_ids:
                 self._senders.pop((group.group_id, member_id), None)
 
@@ -438,12 +436,12 @@ class ObservedConsumerGroups:
         A heartbeat that is answered shows the epoch, and no assignment.
         """
         if self.group(group_id) is not None:
-            self._describes.request(group_id, -1, now_ms)
+            self._describes.request(group_id, None, now_ms)
 
-    def asked(self, group_id: str) -> None:
+    def look_up_begun(self, group_id: str) -> None:
         """A look-up of a group begins."""
-        if group_id in self._changes:
-            self._asked[group_id] = self._changes[group_id]
+        if (known := self._known.get(group_id)) is not None and known.changes:
+            known.asked_at = known.changes
 
     def described(self, group: DescribedConsumerGroup, now_ms: int) -> None:
         """Correct a group by what its coordinator describes.
@@ -454,9 +452,10 @@ class ObservedConsumerGroups:
         known = self.group(group.group_id)
         if known is None:
             return
-        is_newer = self._asked.pop(group.group_id, -1) == self._changes.get(group.group_id, 0)
+        remembered = self._known[group.group_id]
+        is_newer, remembered.asked_at = remembered.asked_at == remembered.changes, None
         if not is_newer:
-            self._describes.request(group.group_id, -1, now_ms)
+            self._describes.request(group.group_id, None, now_ms)
         if group.epoch < known.epoch and not is_newer:
             return
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
@@ -544,7 +543,7 @@ class ObservedConsumerGroups:
         for member_id in sorted(group.members):
             self._delete(group, group.members[member_id], cause, now_ms)
         self._apply(ConsumerGroupDeleted(group.group_id, cause), now_ms)
-        self._change.pop(group.group_id, None)
+        self._forget_changes(group.group_id)
 
     # Epochs and assignments
 
@@ -552,14 +551,15 @@ class ObservedConsumerGroups:
         """An answer contains an epoch: where it is new, the group has a new target."""
         if epoch <= group.epoch:
             return
-        cause = self._change.pop(group.group_id, None)
+        known = self._known[group.group_id]
+        cause, known.change = known.change, None
         if cause is None or self._silent_members(group, SILENT_MEMBER_MS, now_ms):
-            self._describes.request(group.group_id, -1, now_ms)
+            self._describes.request(group.group_id, None, now_ms)
         for member in self._evicted_members(group, now_ms):
             absence = self._cause_of_absence(group, member, now_ms)
             cause = cause or absence
             self._remove(group, member, absence, now_ms)
-        self._change.pop(group.group_id, None)
+        known.change = None
         cause = cause or Cause(CauseKind.NOT_OBSERVED, now_ms)
         if epoch > group.epoch:
             self._apply(ConsumerGroupStored(group.group_id, epoch, 0, cause), now_ms)
@@ -626,7 +626,7 @@ class ObservedConsumerGroups:
 
         What it will have is not in the traffic, but Kafka's assignors give all members about as many.
         """
-        if group.group_id in self._change:
+        if self._known[group.group_id].change is not None:
             return not granted
         others = [each for each in group.members.values() if each is not member]
         total = granted + sum(_count(each.assigned) + _count(each.pending) for each in others)
@@ -640,11 +640,23 @@ class ObservedConsumerGroups:
     def _store(self, event: Event) -> None:
         """Change a group unobserved."""
         apply(self._shard, event)
+        known = self._known[event.group_id]
         if isinstance(event, ConsumerGroupDeleted):
-            self._changes.pop(event.group_id, None)
-            self._asked.pop(event.group_id, None)
+            known.changes, known.asked_at = 0, None
         else:
-            self._changes[event.group_id] = self._changes.get(event.group_id, 0) + 1
+            known.changes += 1
+
+    def _about_to_grow(self, group_id: str, cause: Cause) -> None:
+        """A request will raise the epoch of a group; the first of several is the cause."""
+        known = self._known[group_id]
+        known.change = known.change or cause
+
+    def _forget_changes(self, group_id: str) -> None:
+        """A group is no consumer group any more."""
+        known = self._known[group_id]
+        known.changes, known.change, known.asked_at = 0, None, None
+        if known == GroupKnowledge():
+            del self._known[group_id]
 
 
 def _are_known(group: ConsumerGroup) -> bool:

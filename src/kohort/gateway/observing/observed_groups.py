@@ -79,9 +79,9 @@ class ObservedGroups:
     ) -> None:
         # What the cluster's brokers refuse, their answers show.
         self.shard = Shard(replace(settings, min_session_timeout_ms=0, max_session_timeout_ms=UNLIMITED))
-        self.consumer = ObservedConsumerGroups(self.shard, signals, describes, self._predict)
         self.last_requests = LastRequests()
         self.look_ups = LookUps(self.shard, self.last_requests, describes)
+        self.consumer = ObservedConsumerGroups(self.shard, signals, describes, self.look_ups.known, self._predict)
         self._signals = signals
         self._describes = describes
         self._timers = timers
@@ -103,16 +103,16 @@ class ObservedGroups:
 
     # What other instances of the gateway know
 
-    def generation_of(self, group_id: str) -> int:
-        """Return the generation of a classic group, the epoch of a consumer group, or -1 where there is no group."""
+    def generation_of(self, group_id: str) -> int | None:
+        """Return the generation of a classic group, the epoch of a consumer group, or None where there is no group."""
         return generation_of(self.shard.groups.get(group_id))
 
-    def generation_among(self, group_id: str, members: Collection[str]) -> int:
-        """Return `generation_of` where one of these members is in it, else -1: it may be that of a former group."""
+    def generation_among(self, group_id: str, members: Collection[str]) -> int | None:
+        """Return `generation_of` where one of these members is in it, else None: it may be that of a former group."""
         known = self.shard.groups.get(group_id)
         if known is None or known.members.keys().isdisjoint(members):
-            return -1
-        return self.generation_of(group_id)
+            return None
+        return generation_of(known)
 
     def digest(self, group_id: str) -> int:
         """Return a checksum of what each member of a group has; 0 where there is no group."""
@@ -127,7 +127,7 @@ class ObservedGroups:
         return crc32(repr(state).encode())
 
     def live_elsewhere(
-        self, group_id: str, generation: int, members: Sequence[str], now_ms: int, *, differs: bool
+        self, group_id: str, generation: int | None, members: Sequence[str], now_ms: int, *, differs: bool
     ) -> None:
         """Members sent something through another instance, which has this generation, or epoch, of their group.
 
@@ -136,7 +136,8 @@ class ObservedGroups:
         group = self.shard.groups.get(group_id)
         if group is None:
             return
-        is_same = group.members.keys() >= set(members) and generation <= self.generation_of(group_id)
+        ahead = 0 if generation is None else generation - (generation_of(group) or 0)
+        is_same = group.members.keys() >= set(members) and ahead <= 0
         for member_id in members:
             if isinstance(group, ConsumerGroup):
                 self.consumer.member_seen(group_id, member_id, now_ms)
@@ -146,8 +147,8 @@ class ObservedGroups:
             # The other may know it as a group of the other kind, and either of the two may be wrong.
             self.look_ups.ask_for_both(group_id, generation, now_ms)
         elif isinstance(group, ConsumerGroup) and not is_same:
-            self._describes.request(group_id, -1, now_ms)
-        elif isinstance(group, ClassicGroup) and not is_same and generation >= group.generation:
+            self._describes.request(group_id, None, now_ms)
+        elif isinstance(group, ClassicGroup) and not is_same and generation is not None and ahead >= 0:
             self.look_ups.ask(group_id, generation, now_ms)
 
     # JoinGroup
@@ -423,35 +424,37 @@ class ObservedGroups:
     def heartbeat_answered(self, command: Heartbeat, error: ErrorCode, now_ms: int) -> None:
         """A heartbeat is answered by the coordinator."""
         group_id, member_id = command.group_id, command.member_id
-        group = self.group(group_id)
-        if error is ErrorCode.NONE:
-            self.look_ups.heartbeat_answered(group_id, command.generation)
+        group, generation = self.group(group_id), command.generation if command.generation >= 0 else None
+        if error is ErrorCode.NONE and generation is not None:
+            self.look_ups.heartbeat_answered(group_id, generation)
         if group is None or member_id not in group.members:
             self.consumer.classic_heartbeat_answered(command, error, now_ms)
             known = self.shard.groups.get(group_id)
-            if error is ErrorCode.NONE and (known is None or not known.members):
-                self._describes.request(group_id, command.generation, now_ms)
-            elif error is ErrorCode.NONE and group is not None:
-                self.look_ups.doubt(group, now_ms, command.generation)
-            elif error is ErrorCode.NONE and known is not None and member_id not in known.members:
-                self.look_ups.ask_for_both(group_id, command.generation, now_ms)
+            if error is not ErrorCode.NONE:
+                return
+            if known is None or not known.members:
+                self._describes.request(group_id, generation, now_ms)
+            elif group is not None:
+                self.look_ups.doubt(group, now_ms, generation)
+            elif member_id not in known.members:
+                self.look_ups.ask_for_both(group_id, generation, now_ms)
             return
         if error is ErrorCode.REBALANCE_IN_PROGRESS and group.phase in _GATHERED:
             self._open_unseen(group, now_ms)
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._evicted(group_id, member_id, now_ms)
         else:
-            if error is ErrorCode.NONE:
-                self.look_ups.generation_shown(group_id, command.generation, now_ms)
+            if error is ErrorCode.NONE and generation is not None:
+                self.look_ups.generation_shown(group_id, generation, now_ms)
             return
         self._signals.group_changed(group_id, now_ms)
 
-    def look_up_begun(self, group_id: str, generation: int, now_ms: int) -> None:
-        """A look-up of a group begins: of a classic one, or of a consumer group where there is no generation, -1."""
-        if generation < 0:
-            self.consumer.asked(group_id)
+    def look_up_begun(self, group_id: str, generation: int | None, now_ms: int) -> None:
+        """A look-up of a group begins: of a classic one, or of a consumer group where there is no generation."""
+        if generation is None:
+            self.consumer.look_up_begun(group_id)
         else:
-            self.look_ups.asked(group_id, now_ms)
+            self.look_ups.begun(group_id, now_ms)
 
     def described(self, group: DescribedGroup, generation: int, now_ms: int) -> None:
         """Take up a group that was there before, as its coordinator describes it when it is stable."""
@@ -484,7 +487,7 @@ class ObservedGroups:
         """Correct a consumer group by what its coordinator describes; where it was taken for a classic one, too."""
         known = self.group(group.group_id)
         if known is not None:
-            if not self.look_ups.settle(group.group_id):
+            if not self.look_ups.resolve(group.group_id):
                 return
             self.consumer.replace_classic(known, group.group_id, group.epoch, now_ms)
         self.consumer.described(group, now_ms)
@@ -575,14 +578,14 @@ class ObservedGroups:
             elif isinstance(effect, Announce):
                 self._signals.round_announced(effect, now_ms)
         for effect in decision:
-            if isinstance(effect, Then) and self._is_certain(effect.command):
+            if isinstance(effect, Then) and self._happens_everywhere(effect.command):
                 self._predict(decide(self.shard, effect.command, now_ms), now_ms)
 
     def _fire(self, timer: Timer, now_ms: int) -> None:
         self._predict(decide(self.shard, TimerFired(timer), now_ms), now_ms)
         self._signals.group_changed(timer.group_id, now_ms)
 
-    def _is_certain(self, command: Command) -> bool:
+    def _happens_everywhere(self, command: Command) -> bool:
         """Whether what a decision asks for next happens at any coordinator, and at once."""
         if isinstance(command, CheckJoin | FormGeneration):
             return not self.shard.classic_group(command.group_id).members  # without members it becomes empty

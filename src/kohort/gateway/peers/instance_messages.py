@@ -6,31 +6,31 @@ codec. A message of another version, of an unknown kind or that is cut short is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
 from struct import Struct, error
+from typing import Any, cast, get_args
 
 from kohort.gateway.relay.relay import READ_BYTES
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage, read_varint, varint
 
-VERSION = 2
+VERSION = 3
 """Instances of another version do not exchange anything."""
 
 MOST_MESSAGE_BYTES = READ_BYTES + (1 << 16)
 """No message is longer: what carries messages between instances refuses a longer one."""
 
-_REQUEST = Struct(">Qi")
-_NUMBER = Struct(">Q")
-_GENERATION = Struct(">iI")
-_LIVE = Struct(">iIi")
+Byte = int
+"""A number of one byte; others have eight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
     """The first message in each direction."""
 
-    version: int = VERSION
+    version: Byte = VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class SharedRequest:
 
     number: int
     """By which its answer follows."""
-    generation: int
-    """The generation of the group as the sender knew it then, -1 where it knew none."""
+    generation: int | None
+    """The generation of the group as the sender knew it then, None where it knew none."""
     client_host: str
     software: str
     """The client's software as ApiVersions names it, or empty."""
@@ -68,12 +68,12 @@ class LiveGroup:
     """Members of a group that have sent something to the sender lately."""
 
     group_id: str
-    generation: int
-    """The generation, or the epoch, of the group as the sender knows it; -1 where it knows none."""
+    generation: int | None
+    """The generation, or the epoch, of the group as the sender knows it; None where it knows none."""
     digest: int
     """What the sender knows of the group's members, as a checksum; 0 where it knows no such group."""
-    shown: int
-    """The generation in which the coordinator has answered a heartbeat lately, as the sender has seen; -1 if none."""
+    shown: int | None
+    """The generation in which the coordinator has answered a heartbeat lately, as the sender has seen, or None."""
     members: tuple[str, ...]
 
 
@@ -86,10 +86,10 @@ class LiveMembers:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """While an eager round is announced: members whose heartbeats the sender holds, or no longer holds."""
+    """While an eager round is announced: members whose heartbeats are parked at the sender, or no longer."""
 
     group_id: str
-    generation: int
+    generation: int | None
     is_reached: bool
     members: tuple[str, ...]
 
@@ -106,101 +106,58 @@ InstanceMessage = Hello | SharedRequest | SharedAnswer | RequestEnded | LiveMemb
 
 def encode_message(message: InstanceMessage) -> bytes:
     """Return a message as bytes."""
-    match message:
-        case Hello():
-            return bytes((0, message.version))
-        case SharedRequest():
-            head = b"\1" + _REQUEST.pack(message.number, message.generation)
-            return b"".join((head, _text(message.client_host), _text(message.software), message.frame))
-        case SharedAnswer():
-            return b"".join((b"\2", _NUMBER.pack(message.number), message.frame))
-        case RequestEnded():
-            return b"\3" + _NUMBER.pack(message.number)
-        case LiveMembers():
-            parts = [b"\4", varint(len(message.groups))]
-            for group in message.groups:
-                parts += (_text(group.group_id), _LIVE.pack(group.generation, group.digest, group.shown))
-                parts += _texts(group.members)
-            return b"".join(parts)
-        case Reached():
-            head = b"\5" + _GENERATION.pack(message.generation, message.is_reached)
-            return b"".join((head, _text(message.group_id), *_texts(message.members)))
-        case FellBack():
-            return b"\6" + _text(message.group_id)
+    return bytes((_KINDS.index(type(message)),)) + _encoded(message)
 
 
 def decode_message(data: bytes) -> InstanceMessage:
     """Return the message in `data`. Raises MalformedMessage."""
     try:
-        message, position = _KINDS[data[0]](data, 1)
-    except (IndexError, error, UnicodeDecodeError, KeyError) as cause:
+        message, position = _decoded(_KINDS[data[0]], data, 1)
+    except (IndexError, error, UnicodeDecodeError) as cause:
         raise MalformedMessage(f"message of another instance: {cause!r}") from cause
     if position != len(data):
         raise MalformedMessage("message of another instance: its length does not fit its fields")
-    return message
+    return cast(InstanceMessage, message)
 
 
-def _hello(data: bytes, position: int) -> tuple[InstanceMessage, int]:
-    return Hello(data[position]), position + 1
+_KINDS: tuple[type, ...] = get_args(InstanceMessage)
 
 
-def _request(data: bytes, position: int) -> tuple[InstanceMessage, int]:
-    number, generation = _REQUEST.unpack_from(data, position)
-    client_host, position = _read_text(data, position + _REQUEST.size)
-    software, position = _read_text(data, position)
-    return SharedRequest(number, generation, client_host, software, data[position:]), len(data)
+def _encoded(record: object) -> bytes:
+    return b"".join([write(getattr(record, name)) for name, write, _ in _fields_of(type(record))])
 
 
-def _answer(data: bytes, position: int) -> tuple[InstanceMessage, int]:
-    return SharedAnswer(_NUMBER.unpack_from(data, position)[0], data[position + _NUMBER.size :]), len(data)
+def _decoded(kind: type, data: bytes, position: int) -> tuple[Any, int]:
+    values = []
+    for _, _, read in _fields_of(kind):
+        value, position = read(data, position)
+        values.append(value)
+    return kind(*values), position
 
 
-def _ended(data: bytes, position: int) -> tuple[InstanceMessage, int]:
-    return RequestEnded(_NUMBER.unpack_from(data, position)[0]), position + _NUMBER.size
+_Write = Callable[[Any], Buffer]
+_Read = Callable[[bytes, int], tuple[Any, int]]
 
 
-def _live(data: bytes, position: int) -> tuple[InstanceMessage, int]:
-    count, position = _read_count(data, position)
-    groups = []
-    for _ in range(count):
-        group_id, position = _read_text(data, position)
-        generation, digest, shown = _LIVE.unpack_from(data, position)
-        members, position = _read_texts(data, position + _LIVE.size)
-        groups.append(LiveGroup(group_id, generation, digest, shown, members))
-    return LiveMembers(tuple(groups)), position
+@cache
+def _fields_of(kind: type) -> tuple[tuple[str, _Write, _Read], ...]:
+    """Return each field of a message with what writes and reads it, by its type."""
+    return tuple((field.name, *_TYPES[str(field.type)]) for field in fields(kind))
 
 
-def _reached(data: bytes, position: int) -> tuple[InstanceMessage, int]:
-    generation, is_reached = _GENERATION.unpack_from(data, position)
-    group_id, position = _read_text(data, position + _GENERATION.size)
-    members, position = _read_texts(data, position)
-    return Reached(group_id, generation, bool(is_reached), members), position
+def _packed(layout: str) -> tuple[_Write, _Read]:
+    packed = Struct(layout)
+    return packed.pack, lambda data, position: (packed.unpack_from(data, position)[0], position + packed.size)
 
 
-def _fell_back(data: bytes, position: int) -> tuple[InstanceMessage, int]:
-    group_id, position = _read_text(data, position)
-    return FellBack(group_id), position
-
-
-_KINDS: tuple[Callable[[bytes, int], tuple[InstanceMessage, int]], ...] = (
-    _hello,
-    _request,
-    _answer,
-    _ended,
-    _live,
-    _reached,
-    _fell_back,
-)
-
-
-def _text(text: str) -> bytes:
+def _write_text(text: str) -> bytes:
     data = text.encode()
     return varint(len(data)) + data
 
 
-def _texts(texts: Iterable[str]) -> tuple[bytes, ...]:
-    encoded = tuple(map(_text, texts))
-    return (varint(len(encoded)), *encoded)
+def _read_text(data: bytes, position: int) -> tuple[str, int]:
+    size, position = _read_count(data, position)
+    return data[position : position + size].decode(), position + size
 
 
 def _read_count(data: bytes, position: int) -> tuple[int, int]:
@@ -211,15 +168,36 @@ def _read_count(data: bytes, position: int) -> tuple[int, int]:
     return count, position
 
 
-def _read_text(data: bytes, position: int) -> tuple[str, int]:
-    size, position = _read_count(data, position)
-    return data[position : position + size].decode(), position + size
+def _several(write: _Write, read: _Read) -> tuple[_Write, _Read]:
+    def read_all(data: bytes, position: int) -> tuple[tuple[Any, ...], int]:
+        count, position = _read_count(data, position)
+        entries = []
+        for _ in range(count):
+            entry, position = read(data, position)
+            entries.append(entry)
+        return tuple(entries), position
+
+    return lambda entries: b"".join((varint(len(entries)), *map(write, entries))), read_all
 
 
-def _read_texts(data: bytes, position: int) -> tuple[tuple[str, ...], int]:
-    count, position = _read_count(data, position)
-    texts = []
-    for _ in range(count):
-        text, position = _read_text(data, position)
-        texts.append(text)
-    return tuple(texts), position
+def _optional(write: _Write, read: _Read) -> tuple[_Write, _Read]:
+    """Return the fields of a number that is not negative, or None."""
+
+    def read_optional(data: bytes, position: int) -> tuple[int | None, int]:
+        number, position = read(data, position)
+        return None if number < 0 else number, position
+
+    return lambda number: write(-1 if number is None else number), read_optional
+
+
+_TYPES: Mapping[str, tuple[_Write, _Read]] = {
+    "Byte": _packed("B"),
+    "bool": _packed("?"),
+    "int": _packed(">Q"),
+    "int | None": _optional(*_packed(">q")),
+    "str": (_write_text, _read_text),
+    "tuple[str, ...]": _several(_write_text, _read_text),
+    "tuple[LiveGroup, ...]": _several(_encoded, lambda data, position: _decoded(LiveGroup, data, position)),
+    "Buffer": (lambda frame: frame, lambda data, position: (data[position:], len(data))),
+}
+"""By the type of a field, what writes and reads it. A frame is the last field of its message."""

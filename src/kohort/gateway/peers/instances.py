@@ -118,9 +118,9 @@ class Instances:
         """By group that a peer knows otherwise, the members by which it named the group since the last summary."""
         self._digests: dict[str, int] = {}
         """By group, its digest since it has changed last."""
-        self._differences: dict[tuple[str, str], tuple[tuple[int, int], int, int]] = {}
+        self._differences: dict[tuple[str, str], tuple[tuple[int, int], int, int | None]] = {}
         """By peer and group, our digest and the peer's that differ, how often they did, and the peer's generation."""
-        self._early: OrderedDict[str, tuple[int, set[str]]] = OrderedDict()
+        self._early: OrderedDict[str, tuple[int | None, set[str]]] = OrderedDict()
         """By group, the generation and which members peers have reached before the round is known here."""
 
     @property
@@ -283,7 +283,7 @@ class Instances:
 
     def round_awaited(self, group_id: str, now_ms: int) -> None:
         """A round is announced here: members that peers have reached before count."""
-        generation, members = self._early.pop(group_id, (-1, None))
+        generation, members = self._early.pop(group_id, (None, None))
         if members and self._parked_answers is not None and generation == self._generation_of(group_id):
             self._parked_answers.reached_elsewhere(group_id, members, now_ms)
 
@@ -320,9 +320,10 @@ class Instances:
             self._seen_elsewhere(instance_id, live.group_id, member_id, now_ms)
         differs, generation = self._differs(instance_id, live)
         self._groups.live_elsewhere(live.group_id, generation, live.members, now_ms, differs=differs)
-        self._groups.look_ups.generation_shown(live.group_id, live.shown, now_ms)
+        if live.shown is not None:
+            self._groups.look_ups.generation_shown(live.group_id, live.shown, now_ms)
 
-    def _differs(self, instance_id: str, live: LiveGroup) -> tuple[bool, int]:
+    def _differs(self, instance_id: str, live: LiveGroup) -> tuple[bool, int | None]:
         """Return whether a peer knows a group otherwise, and a look-up may show who is right; and its generation there.
 
         An answer to a difference names no members, and so no generation, and members that have left show none: it is
@@ -338,8 +339,8 @@ class Instances:
         if own == live.digest or not own or not live.digest:
             self._differences.pop(key, None)
             return False, live.generation
-        before, times, generation = self._differences.get(key, (None, 0, -1))
-        if live.generation >= 0:
+        before, times, generation = self._differences.get(key, (None, 0, None))
+        if live.generation is not None:
             generation = live.generation
         times = times + 1 if before == (own, live.digest) else 0
         if live.members or times <= 1:  # else the peer has only answered a difference
@@ -367,7 +368,7 @@ class Instances:
             else:
                 self._parked_answers.lost_elsewhere(group_id, members)
             return
-        generation, early = self._early.pop(group_id, (-1, set()))
+        generation, early = self._early.pop(group_id, (None, set()))
         if generation != message.generation:
             early = set()
         early = early | set(members) if message.is_reached else early - set(members)
@@ -407,7 +408,7 @@ class Instances:
                     yield encode_message(LiveMembers(tuple(groups)))
                     groups, room = [], MOST_MEMBERS
                 generation = self._groups.generation_among(group_id, part)
-                groups.append(LiveGroup(group_id, generation, digest, shown.get(group_id, -1), part))
+                groups.append(LiveGroup(group_id, generation, digest, shown.get(group_id), part))
                 room -= len(part)
         yield encode_message(LiveMembers(tuple(groups)))
 
@@ -415,14 +416,14 @@ class Instances:
         """Return messages that name the groups that a peer knows otherwise, without members, but for those `named`."""
         differing, self._differing = self._differing, {}
         groups = [
-            LiveGroup(group_id, self._groups.generation_among(group_id, members), self._digest(group_id), -1, ())
+            LiveGroup(group_id, self._groups.generation_among(group_id, members), self._digest(group_id), None, ())
             for group_id, members in sorted(differing.items())
             if group_id not in named
         ]
         for start in range(0, len(groups), MOST_MEMBERS):
             yield encode_message(LiveMembers(tuple(groups[start : start + MOST_MEMBERS])))
 
-    def _generation_of(self, group_id: str) -> int:
+    def _generation_of(self, group_id: str) -> int | None:
         return self._groups.generation_of(group_id)
 
 

@@ -52,10 +52,10 @@ class PeerTraffic:
             observe_request(self._groups, head, command, now_ms)
         return command
 
-    def _is_late(self, command: Command, generation: int) -> bool:
+    def _is_late(self, command: Command, generation: int | None) -> bool:
         """Whether a JoinGroup is one of a round that is over: instances may learn of its end from each other first."""
         group = self._groups.group(command.group_id) if isinstance(command, Join) else None
-        return group is not None and 0 <= generation < group.generation
+        return group is not None and generation is not None and generation < group.generation
 
     def answer(self, shared: SharedAnswer, now_ms: int) -> None:
         """Take an answer; one to a request that is not known is ignored. Raises MalformedMessage."""

@@ -36,11 +36,11 @@ class GroupLookup:
     def __init__(self, cluster: Cluster, now_ms: Callable[[], int]) -> None:
         self._cluster = cluster
         self._now_ms = now_ms
-        self._waiting: asyncio.Queue[tuple[str, int]] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[tuple[str, int | None]] = asyncio.Queue(MOST_WAITING)
         self._is_warned = False
 
-    def look_up(self, group_id: str, generation: int) -> None:
-        """Ask for a group of this generation soon."""
+    def look_up(self, group_id: str, generation: int | None) -> None:
+        """Ask for a group of this generation soon; for a consumer group without one."""
         if not self._waiting.full():
             self._waiting.put_nowait((group_id, generation))
 
@@ -52,7 +52,7 @@ class GroupLookup:
                 await self._describe(groups, group_id, generation)
             except (KafkaError, OSError, TimeoutError) as error:
                 is_unknown_request = isinstance(error, KafkaError) and error.code is ErrorCode.UNSUPPORTED_VERSION
-                if is_unknown_request and generation < 0:
+                if is_unknown_request and generation is None:
                     continue  # coordinators without ConsumerGroupDescribe have no consumer groups
                 if not self._is_warned:
                     self._is_warned = True
@@ -60,9 +60,9 @@ class GroupLookup:
                         "group %r cannot be described; it is known from its next rebalance on: %s", group_id, error
                     )
 
-    async def _describe(self, groups: ObservedGroups, group_id: str, generation: int) -> None:
+    async def _describe(self, groups: ObservedGroups, group_id: str, generation: int | None) -> None:
         call, now_ms = self._cluster.call_coordinator, self._now_ms
-        if generation >= 0:
+        if generation is not None:
             classic: DescribeGroupsResponse = await call(
                 group_id, DescribeGroupsRequest(groups=[group_id]), lambda found: found.groups[0].error_code
             )

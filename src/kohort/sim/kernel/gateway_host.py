@@ -25,8 +25,8 @@ from kohort.wire.primitives import MalformedMessage
 _PARKED = PolicyTable((Policy(client_ids="m*", treatment=Treatment.PARK),))
 """Every member is parked, also where its client does not name itself."""
 
-LookUp = Callable[["GatewayHost", str, int], None]
-"""Takes a gateway, a group that it does not know, and the group's generation."""
+LookUp = Callable[["GatewayHost", str, int | None], None]
+"""Takes a gateway, a group that it does not know, and the group's generation, None for a consumer group."""
 
 
 class GatewayHost:
@@ -85,7 +85,7 @@ class GatewayHost:
             self._network.close_all(self.host)
             self.host.kill()
 
-    def _looked_up(self, group_id: str, generation: int) -> None:
+    def _looked_up(self, group_id: str, generation: int | None) -> None:
         self._look_up(self, group_id, generation)
 
     def _acceptor(self, broker: Address) -> Callable[[End], None]:

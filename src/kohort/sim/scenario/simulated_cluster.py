@@ -152,7 +152,7 @@ class SimulatedCluster:
         names = self.plan.gateways
         return GatewayHost(host, self.network, routes, settings, self._described, self.observer, runner, names)
 
-    def _described(self, gateway: GatewayHost, group_id: str, generation: int) -> None:
+    def _described(self, gateway: GatewayHost, group_id: str, generation: int | None) -> None:
         """Answer a gateway's look-up of a group, as a describe request would: a moment later, and by then it is old."""
         process = gateway.gateway
         assert process is not None, "a process that has ended asks nothing"
@@ -163,7 +163,7 @@ class SimulatedCluster:
                 return
             if node is None:
                 self.scheduler.after(SECOND_US, look)
-            elif generation >= 0:
+            elif generation is not None:
                 classic = node.coordinator.describe(group_id)
                 if classic is not None:
                     answer(lambda now_ms: process.groups.described(classic, generation, now_ms))

@@ -111,7 +111,7 @@ def test_unknown_members_are_forgotten() -> None:
 def test_members_that_only_a_peer_has_seen_are_forgotten() -> None:
     gateway = Gateway(GroupSettings(), lambda _shard, _event, _now_ms: None, instance_id="a")
     gateway.instances.connected("b", lambda _: None, 0)
-    for message in (Hello(), LiveMembers((LiveGroup("g", 1, 1, -1, ("m",)),))):
+    for message in (Hello(), LiveMembers((LiveGroup("g", 1, 1, None, ("m",)),))):
         gateway.instances.received("b", encode_message(message), 0)
     assert len(gateway.instances.locations) == 1
     gateway.tick(2 * member_locations.MEMBER_FORGOTTEN_MS)

@@ -328,7 +328,7 @@ def test_a_group_that_three_instances_know_each_otherwise_is_looked_up() -> None
 @pytest.mark.parametrize("named", [(), ("gone",)], ids=["no members", "a former member"])
 def test_a_difference_is_looked_up_in_the_generation_that_the_peer_named_last(named: tuple[str, ...]) -> None:
     """An answer to a difference names no members and no generation (seed 903724); nor do former members (950738)."""
-    asked: list[int] = []
+    asked: list[int | None] = []
     gateway = Gateway(
         GroupSettings(),
         lambda _shard, _event, _now_ms: None,
@@ -342,12 +342,12 @@ def test_a_difference_is_looked_up_in_the_generation_that_the_peer_named_last(na
     gateway.instances.connected("b", lambda _: None, 0)
     gateway.instances.received("b", encode_message(Hello()), 0)
     for now_ms, group in (
-        (1_000, LiveGroup(GROUP, 3, 8, -1, ("m",))),
-        (2_000, LiveGroup(GROUP, -1, 9, -1, named)),
-        (3_000, LiveGroup(GROUP, -1, 9, -1, named)),
+        (1_000, LiveGroup(GROUP, 3, 8, None, ("m",))),
+        (2_000, LiveGroup(GROUP, None, 9, None, named)),
+        (3_000, LiveGroup(GROUP, None, 9, None, named)),
     ):
         gateway.instances.received("b", encode_message(LiveMembers((group,))), now_ms)
-    assert asked == [3, -1, 3]
+    assert asked == [3, None, 3]
 
 
 def heartbeat(member: Member, epoch: int) -> int:
