@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 
 from kohort.client.cluster.metadata import PartitionView, TopicView
@@ -41,10 +41,6 @@ class Step:
     title: str
     lines: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, object]:
-        """Return the step as JSON."""
-        return {"title": self.title, "lines": list(self.lines)}
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -56,11 +52,7 @@ class Plan:
 
     def to_json(self) -> dict[str, object]:
         """Return the plan as JSON."""
-        return {
-            "steps": [step.to_json() for step in self.steps],
-            "way_back": [step.to_json() for step in self.way_back],
-            "remarks": list(self.remarks),
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +90,9 @@ def listener_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
     if todo:
         steps.append(Step(f"Restart {_nodes(todo)}{_one_by_one(todo)}; clients go on as before"))
     protocols = {node.protocol(node.reached_by or "") for node in nodes}
-    steps += _gateway_steps(
-        facts, wishes.gateway, "listener", servers, is_tls=any(each.endswith("SSL") for each in protocols)
-    )
-    steps.append(Step("Move clients, one group after the other: in their settings", (f"bootstrap.servers={servers}",)))
-    steps.append(_park_step(facts, wishes.gateway, "listener"))
-    back = [
-        Step("At once, for every group: start the gateway without --park; it then changes nothing"),
-        Step("Move clients back: in their settings", (f"bootstrap.servers={facts.bootstrap_servers}",)),
-        Step("Stop the gateway with SIGTERM when kohort_gateway_connections is 0"),
-    ]
+    is_tls = any(each.endswith("SSL") for each in protocols)
+    steps += _gateway_steps(facts.bootstrap_servers, wishes.gateway, "listener", servers, is_tls=is_tls)
+    back = _clients_back(facts.bootstrap_servers, "changes")
     if todo:
         back += [
             Step(f"Take the listener off node {node.node_id}: in its server.properties", tuple(_present(node)))
@@ -126,22 +111,12 @@ def rewrite_plan(bootstrap_servers: str, node_ids: Iterable[int], wishes: Wishes
         raise PlanError(
             f"a node would have port {last}: give another --first-port, or ports of nodes to the gateway (--node-ports)"
         )
-    facts = ClusterFacts(bootstrap_servers, (wishes.gateway,), ())
-    steps = [
-        Step(
-            f"Let clients reach port {wishes.first_port} of {wishes.gateway}, where they begin, and"
-            f" {wishes.first_port + 1} to {last}, where node n has {wishes.first_port + 1} + n"
-        ),
-        *_gateway_steps(facts, address, "rewrite", address, is_tls=False),
-        Step("Move clients, one group after the other: in their settings", (f"bootstrap.servers={address}",)),
-        _park_step(facts, address, "rewrite"),
-    ]
-    back = (
-        Step("At once, for every group: start the gateway without --park; it then holds nothing"),
-        Step("Move clients back: in their settings", (f"bootstrap.servers={bootstrap_servers}",)),
-        Step("Stop the gateway with SIGTERM when kohort_gateway_connections is 0"),
+    reach = Step(
+        f"Let clients reach port {wishes.first_port} of {wishes.gateway}, where they begin, and"
+        f" {wishes.first_port + 1} to {last}, where node n has {wishes.first_port + 1} + n"
     )
-    return Plan(tuple(steps), back)
+    steps = _gateway_steps(bootstrap_servers, address, "rewrite", address)
+    return Plan((reach, *steps), tuple(_clients_back(bootstrap_servers, "parks")))
 
 
 def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
@@ -161,7 +136,7 @@ def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
     for node, port in zip(chosen, range(wishes.first_port, wishes.first_port + len(chosen)), strict=True):
         steps.append(_advertise_step(facts, node, Endpoint("", wishes.gateway, port)))
     steps.append(Step(f"Restart {_nodes(chosen)}{_one_by_one(chosen)}; no group is there yet"))
-    steps += _gateway_steps(facts, wishes.gateway, "coordinators", "", is_tls=False)
+    steps.append(_start_step(server, wishes.gateway, "coordinators"))
     if offsets is None or not offsets.partitions:
         steps.append(Step(f"Create {OFFSETS_TOPIC} on {_nodes(chosen)}", _create_offsets(ids, server)))
         back = []
@@ -172,16 +147,16 @@ def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
         steps.append(Step(title, _reassign("move-offsets.json", {OFFSETS_TOPIC: there}, server)))
         clients = _clients_address(facts, chosen, others)
         if clients:
-            steps.append(_measure_step(facts, clients))
+            steps.append(_measure_step(server, clients))
         back = [
             Step(f"Move {OFFSETS_TOPIC} back", _reassign("offsets-back.json", {OFFSETS_TOPIC: today}, server)),
         ]
     steps.append(
         Step(f"Cordon {_nodes(chosen)}, so that nothing else is placed there (KIP-1066)", _cordon(ids, server))
     )
-    steps.append(_park_step(facts, wishes.gateway, "coordinators"))
+    steps.append(_park_step(server, wishes.gateway, "coordinators"))
     back = [
-        Step("At once, for every group: start the gateway without --park; it then changes nothing"),
+        _observe_step("changes"),
         Step(f"Take the cordon off {_nodes(chosen)}", _cordon(ids, server, is_on=False)),
         *back,
         *(
@@ -202,30 +177,46 @@ def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
 # -- the steps
 
 
-def _gateway_steps(facts: ClusterFacts, advertised: str, mode: str, servers: str, *, is_tls: bool) -> Iterator[Step]:
-    tls = " --listener-tls-certificate gateway.pem" if is_tls else ""
-    command = (
-        f"kohort gateway --bootstrap-server {facts.bootstrap_servers} --mode {mode} --advertised {advertised}{tls}"
-    )
-    yield Step(
-        f"Start the gateway on {advertised}. It observes all groups, and holds heartbeats of throwaway groups only",
-        (f"{command} --park '{PREFIX}-*' --metrics 127.0.0.1:9404",),
-    )
-    if servers:
-        yield _measure_step(facts, servers.split(",")[0])
+def _gateway_steps(server: str, advertised: str, mode: str, servers: str, *, is_tls: bool = False) -> Iterator[Step]:
+    """Return the steps from the gateway's start until it parks, where clients get other `servers`."""
+    yield _start_step(server, advertised, mode, " --listener-tls-certificate gateway.pem" * is_tls)
+    yield _measure_step(server, servers.split(",")[0])
+    yield Step("Move clients, one group after the other: in their settings", (f"bootstrap.servers={servers}",))
+    yield _park_step(server, advertised, mode)
 
 
-def _measure_step(facts: ClusterFacts, clients_address: str) -> Step:
-    command = f"kohort gateway measure --bootstrap-server {facts.bootstrap_servers} --gateway {clients_address}"
+def _start_step(server: str, advertised: str, mode: str, tls: str = "") -> Step:
+    title = f"Start the gateway on {advertised}. It observes all groups, and parks heartbeats of throwaway groups only"
+    return Step(title, (_command(server, advertised, mode, tls, f"{PREFIX}-*"),))
+
+
+def _park_step(server: str, advertised: str, mode: str) -> Step:
+    title = (
+        "Park heartbeats of the first groups, such as billing-*, and of more while kohort_gateway_fallbacks_total is 0"
+    )
+    return Step(title, (_command(server, advertised, mode, "", "billing-*"),))
+
+
+def _command(server: str, advertised: str, mode: str, tls: str, groups: str) -> str:
+    gateway = f"kohort gateway --bootstrap-server {server} --mode {mode} --advertised {advertised}{tls}"
+    return f"{gateway} --park '{groups}' --metrics 127.0.0.1:9404"
+
+
+def _measure_step(server: str, clients_address: str) -> Step:
+    command = f"kohort gateway measure --bootstrap-server {server} --gateway {clients_address}"
     return Step("Measure what it gains on this cluster", (command,))
 
 
-def _park_step(facts: ClusterFacts, advertised: str, mode: str) -> Step:
-    command = f"kohort gateway --bootstrap-server {facts.bootstrap_servers} --mode {mode} --advertised {advertised}"
-    return Step(
-        "Hold heartbeats of the first groups, such as billing-*, and of more while kohort_gateway_fallbacks_total is 0",
-        (f"{command} --park 'billing-*' --metrics 127.0.0.1:9404",),
-    )
+def _observe_step(what: str) -> Step:
+    return Step(f"At once, for every group: start the gateway without --park; it then {what} nothing")
+
+
+def _clients_back(server: str, what: str) -> list[Step]:
+    return [
+        _observe_step(what),
+        Step("Move clients back: in their settings", (f"bootstrap.servers={server}",)),
+        Step("Stop the gateway with SIGTERM when kohort_gateway_connections is 0"),
+    ]
 
 
 def _clients_address(facts: ClusterFacts, chosen: Sequence[NodeListeners], others: Sequence[int]) -> str | None:

@@ -80,11 +80,11 @@ def test_coordinators_are_emptied_and_advertised_before_groups_move_to_them() ->
         "Move 2 partitions away from node 3",
         "Let listener CLIENTS of node 3 advertise the gateway: in its server.properties",
         "Restart node 3; no group is there yet",
-        "Start the gateway on gateway.example. It observes all groups, and holds heartbeats of throwaway groups only",
+        "Start the gateway on gateway.example. It observes all groups, and parks heartbeats of throwaway groups only",
         "Move __consumer_offsets to node 3; from now on groups go through the gateway",
         "Measure what it gains on this cluster",
         "Cordon node 3, so that nothing else is placed there (KIP-1066)",
-        "Hold heartbeats of the first groups, such as billing-*, and of more while kohort_gateway_fallbacks_total is 0",
+        "Park heartbeats of the first groups, such as billing-*, and of more while kohort_gateway_fallbacks_total is 0",
     ]
     moved = json.loads(plan.steps[0].lines[1])["partitions"]
     assert [(each["partition"], each["replicas"]) for each in moved] == [(0, [2]), (1, [1, 2])]

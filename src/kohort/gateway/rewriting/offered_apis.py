@@ -15,90 +15,36 @@ from kohort.wire.primitives import MalformedMessage, read_length, skip_tags, var
 
 SASL_HANDSHAKE, API_VERSIONS = 17, 18
 
-PASSED_VERSIONS: Mapping[int, Versions] = {
-    0: Versions(0, 13),  # Produce
-    # Fetch v16 has addresses behind all records; what it brought is of use only with them (KIP-951). Later versions
-    # are for replicas.
-    1: Versions(0, 15),
-    2: Versions(0, 11),  # ListOffsets
-    3: Versions(0, 13),  # Metadata
-    8: Versions(0, 10),  # OffsetCommit
-    9: Versions(0, 10),  # OffsetFetch
-    10: Versions(0, 6),  # FindCoordinator
-    11: Versions(0, 9),  # JoinGroup
-    12: Versions(0, 4),  # Heartbeat
-    13: Versions(0, 5),  # LeaveGroup
-    14: Versions(0, 5),  # SyncGroup
-    15: Versions(0, 6),  # DescribeGroups
-    16: Versions(0, 5),  # ListGroups
-    SASL_HANDSHAKE: Versions(0, 1),
-    API_VERSIONS: Versions(0, 5),
-    19: Versions(0, 7),  # CreateTopics
-    20: Versions(0, 6),  # DeleteTopics
-    21: Versions(0, 2),  # DeleteRecords
-    22: Versions(0, 6),  # InitProducerId
-    23: Versions(0, 4),  # OffsetForLeaderEpoch
-    24: Versions(0, 5),  # AddPartitionsToTxn
-    25: Versions(0, 4),  # AddOffsetsToTxn
-    26: Versions(0, 5),  # EndTxn
-    27: Versions(0, 2),  # WriteTxnMarkers
-    28: Versions(0, 6),  # TxnOffsetCommit
-    29: Versions(0, 3),  # DescribeAcls
-    30: Versions(0, 3),  # CreateAcls
-    31: Versions(0, 3),  # DeleteAcls
-    32: Versions(0, 4),  # DescribeConfigs
-    33: Versions(0, 2),  # AlterConfigs
-    34: Versions(0, 2),  # AlterReplicaLogDirs
-    35: Versions(0, 5),  # DescribeLogDirs
-    36: Versions(0, 2),  # SaslAuthenticate
-    37: Versions(0, 3),  # CreatePartitions
-    38: Versions(0, 3),  # CreateDelegationToken
-    39: Versions(0, 2),  # RenewDelegationToken
-    40: Versions(0, 2),  # ExpireDelegationToken
-    41: Versions(0, 3),  # DescribeDelegationToken
-    42: Versions(0, 3),  # DeleteGroups
-    43: Versions(0, 2),  # ElectLeaders
-    44: Versions(0, 1),  # IncrementalAlterConfigs
-    45: Versions(0, 1),  # AlterPartitionReassignments
-    46: Versions(0, 0),  # ListPartitionReassignments
-    47: Versions(0, 0),  # OffsetDelete
-    48: Versions(0, 1),  # DescribeClientQuotas
-    49: Versions(0, 1),  # AlterClientQuotas
-    50: Versions(0, 0),  # DescribeUserScramCredentials
-    51: Versions(0, 0),  # AlterUserScramCredentials
-    55: Versions(0, 1),  # DescribeQuorum, without the addresses of controllers (KIP-853)
-    57: Versions(0, 2),  # UpdateFeatures
-    60: Versions(0, 2),  # DescribeCluster
-    61: Versions(0, 0),  # DescribeProducers
-    64: Versions(0, 0),  # UnregisterBroker
-    65: Versions(0, 0),  # DescribeTransactions
-    66: Versions(0, 2),  # ListTransactions
-    68: Versions(0, 1),  # ConsumerGroupHeartbeat
-    69: Versions(0, 1),  # ConsumerGroupDescribe
-    71: Versions(0, 0),  # GetTelemetrySubscriptions
-    72: Versions(0, 0),  # PushTelemetry
-    74: Versions(0, 1),  # ListConfigResources
-    75: Versions(0, 0),  # DescribeTopicPartitions
-    76: Versions(0, 1),  # ShareGroupHeartbeat
-    77: Versions(0, 1),  # ShareGroupDescribe
-    78: Versions(1, 2),  # ShareFetch
-    79: Versions(1, 2),  # ShareAcknowledge
-    80: Versions(0, 1),  # AddRaftVoter
-    81: Versions(0, 0),  # RemoveRaftVoter
-    83: Versions(0, 0),  # InitializeShareGroupState
-    84: Versions(0, 0),  # ReadShareGroupState
-    85: Versions(0, 1),  # WriteShareGroupState
-    86: Versions(0, 0),  # DeleteShareGroupState
-    87: Versions(0, 1),  # ReadShareGroupStateSummary
-    88: Versions(0, 1),  # StreamsGroupHeartbeat
-    89: Versions(0, 1),  # StreamsGroupDescribe
-    90: Versions(0, 1),  # DescribeShareGroupOffsets
-    91: Versions(0, 0),  # AlterShareGroupOffsets
-    92: Versions(0, 0),  # DeleteShareGroupOffsets
-    93: Versions(0, 0),  # StreamsGroupTopologyDescriptionUpdate
-    94: Versions(0, 0),  # UnregisterController
-}
-"""By API key. A version of an API with addresses that is in here is also in the schemas."""
+
+def _versions(text: str) -> dict[int, Versions]:
+    rows = (row.split() for row in text.split(","))
+    bounds = ((int(key), *reversed(versions.split("-"))) for key, _, versions in rows)
+    return {key: Versions(int(lowest[0]) if lowest else 0, int(highest)) for key, highest, *lowest in bounds}
+
+
+# Fetch v16 has addresses behind all records; what it brought is of use only with them (KIP-951). Later versions are for
+# replicas. DescribeQuorum comes without the addresses of controllers (KIP-853).
+PASSED_VERSIONS: Mapping[int, Versions] = _versions("""
+    0 Produce 13, 1 Fetch 15, 2 ListOffsets 11, 3 Metadata 13, 8 OffsetCommit 10, 9 OffsetFetch 10,
+    10 FindCoordinator 6, 11 JoinGroup 9, 12 Heartbeat 4, 13 LeaveGroup 5, 14 SyncGroup 5, 15 DescribeGroups 6,
+    16 ListGroups 5, 17 SaslHandshake 1, 18 ApiVersions 5, 19 CreateTopics 7, 20 DeleteTopics 6, 21 DeleteRecords 2,
+    22 InitProducerId 6, 23 OffsetForLeaderEpoch 4, 24 AddPartitionsToTxn 5, 25 AddOffsetsToTxn 4, 26 EndTxn 5,
+    27 WriteTxnMarkers 2, 28 TxnOffsetCommit 6, 29 DescribeAcls 3, 30 CreateAcls 3, 31 DeleteAcls 3,
+    32 DescribeConfigs 4, 33 AlterConfigs 2, 34 AlterReplicaLogDirs 2, 35 DescribeLogDirs 5, 36 SaslAuthenticate 2,
+    37 CreatePartitions 3, 38 CreateDelegationToken 3, 39 RenewDelegationToken 2, 40 ExpireDelegationToken 2,
+    41 DescribeDelegationToken 3, 42 DeleteGroups 3, 43 ElectLeaders 2, 44 IncrementalAlterConfigs 1,
+    45 AlterPartitionReassignments 1, 46 ListPartitionReassignments 0, 47 OffsetDelete 0, 48 DescribeClientQuotas 1,
+    49 AlterClientQuotas 1, 50 DescribeUserScramCredentials 0, 51 AlterUserScramCredentials 0, 55 DescribeQuorum 1,
+    57 UpdateFeatures 2, 60 DescribeCluster 2, 61 DescribeProducers 0, 64 UnregisterBroker 0,
+    65 DescribeTransactions 0, 66 ListTransactions 2, 68 ConsumerGroupHeartbeat 1, 69 ConsumerGroupDescribe 1,
+    71 GetTelemetrySubscriptions 0, 72 PushTelemetry 0, 74 ListConfigResources 1, 75 DescribeTopicPartitions 0,
+    76 ShareGroupHeartbeat 1, 77 ShareGroupDescribe 1, 78 ShareFetch 1-2, 79 ShareAcknowledge 1-2, 80 AddRaftVoter 1,
+    81 RemoveRaftVoter 0, 83 InitializeShareGroupState 0, 84 ReadShareGroupState 0, 85 WriteShareGroupState 1,
+    86 DeleteShareGroupState 0, 87 ReadShareGroupStateSummary 1, 88 StreamsGroupHeartbeat 1, 89 StreamsGroupDescribe 1,
+    90 DescribeShareGroupOffsets 1, 91 AlterShareGroupOffsets 0, 92 DeleteShareGroupOffsets 0,
+    93 StreamsGroupTopologyDescriptionUpdate 0, 94 UnregisterController 0
+""")
+"""By API key; a row has key, name, and the highest version or both. Versions with addresses are in the schemas."""
 
 _UNSUPPORTED_VERSION = 35
 _FLEXIBLE_FROM = 3

@@ -24,13 +24,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Labels = Mapping[str, object]
 Samples = Iterable[tuple[Labels, float]]
 
-_NODE_METRICS: tuple[tuple[str, str, str, Callable[[NodeTraffic], int]], ...] = (
-    ("connections", "gauge", "Connections of clients that are open.", lambda node: node.connections),
-    ("connections_opened_total", "counter", "Connections of clients that were accepted.", lambda node: node.opened),
-    ("connections_refused_total", "counter", "Connections refused since too many are open.", lambda node: node.refused),
-    ("connections_failed_total", "counter", "Connections whose node could not be reached.", lambda node: node.failed),
-)
-
 
 def exposition(
     gateway: Gateway,
@@ -56,9 +49,7 @@ def _links(links: InstanceLinks | None) -> Iterator[str]:
     if links is None:
         return
     counters = links.counters
-    yield from _family(
-        "instances_connected", "gauge", "Other instances with which a link is up.", [({}, len(links.connected))]
-    )
+    yield from _gauge("instances_connected", "Other instances with which a link is up.", len(links.connected))
     for name, text, value in (
         ("messages_sent", "Messages sent to other instances.", counters.messages_sent),
         ("messages_received", "Messages of other instances.", counters.messages_received),
@@ -67,108 +58,108 @@ def _links(links: InstanceLinks | None) -> Iterator[str]:
         ("lost", "Links that have ended.", counters.lost),
         ("refused", "Connections that were no instances of this gateway.", counters.refused),
     ):
-        yield from _family(f"instances_{name}_total", "counter", text, [({}, value)])
+        yield from _counter(f"instances_{name}_total", text, value)
 
 
 def _traffic(traffic: TrafficCounters) -> Iterator[str]:
-    nodes = sorted(traffic.nodes.items())
-    for name, kind, text, value in _NODE_METRICS:
-        yield from _family(name, kind, text, [({"node": node_id}, value(node)) for node_id, node in nodes])
-    from_clients = [({"node": node_id, "direction": "to_broker"}, node.bytes_from_clients) for node_id, node in nodes]
-    from_broker = [({"node": node_id, "direction": "to_client"}, node.bytes_from_broker) for node_id, node in nodes]
-    yield from _family("bytes_total", "counter", "Bytes that were passed on.", [*from_clients, *from_broker])
+    nodes: list[tuple[Labels, NodeTraffic]] = [
+        ({"node": node_id}, node) for node_id, node in sorted(traffic.nodes.items())
+    ]
+    open_now = [(labels, node.connections) for labels, node in nodes]
+    yield from _gauge("connections", "Connections of clients that are open.", open_now)
+    for name, text in (
+        ("opened", "Connections of clients that were accepted."),
+        ("refused", "Connections refused since too many are open."),
+        ("failed", "Connections whose node could not be reached."),
+    ):
+        yield from _counter(
+            f"connections_{name}_total", text, [(labels, getattr(node, name)) for labels, node in nodes]
+        )
+    from_clients = [({**labels, "direction": "to_broker"}, node.bytes_from_clients) for labels, node in nodes]
+    from_broker = [({**labels, "direction": "to_client"}, node.bytes_from_broker) for labels, node in nodes]
+    yield from _counter("bytes_total", "Bytes that were passed on.", [*from_clients, *from_broker])
     yield from _histogram("passing_seconds", "How long it took to pass bytes on: the latency added.", traffic.passing)
     yield from _histogram("loop_lag_seconds", "How late the event loop ran what was due.", traffic.lag)
 
 
 def _parking(gateway: Gateway, now_ms: int) -> Iterator[str]:
-    counters = gateway.policies.counters
-    held = {protocol: gateway.parked_heartbeats(protocol) for protocol in GroupProtocol}
-    total, news = counters.heartbeats, counters.updates
-    metrics: tuple[tuple[str, str, str, Callable[[GroupProtocol], int]], ...] = (
-        ("held", "gauge", "Heartbeats that are held now.", lambda each: held[each]),
-        ("held_total", "counter", "Heartbeats that were held.", lambda each: total[each]),
-        (
-            "released_total",
-            "counter",
-            "Held heartbeats that were passed on, answered or dropped.",
-            lambda each: total[each] - held[each],
-        ),
-        (
-            "news_total",
-            "counter",
-            "Held heartbeats whose wait ended for news of their group, and not since the time was up.",
-            lambda each: news[each],
-        ),
+    counters, policies = gateway.policies.counters, gateway.policies
+
+    def by_protocol(count: Callable[[GroupProtocol], int]) -> Samples:
+        return [({"protocol": protocol}, count(protocol)) for protocol in GroupProtocol]
+
+    parked = {protocol: gateway.parked_heartbeats(protocol) for protocol in GroupProtocol}
+    total = counters.heartbeats
+    yield from _gauge("heartbeats_held", "Heartbeats that are parked now.", by_protocol(lambda each: parked[each]))
+    yield from _counter("heartbeats_held_total", "Heartbeats that were parked.", by_protocol(lambda each: total[each]))
+    yield from _counter(
+        "heartbeats_released_total",
+        "Parked heartbeats that were passed on, answered or dropped.",
+        by_protocol(lambda each: total[each] - parked[each]),
     )
-    for name, kind, text, count in metrics:
-        samples = [({"protocol": protocol}, count(protocol)) for protocol in GroupProtocol]
-        yield from _family(f"heartbeats_{name}", kind, text, samples)
-    yield from _family("syncs_held_total", "counter", "Answers to SyncGroup that were held.", [({}, counters.syncs)])
-    yield from _family(
-        "fallbacks_total", "counter", "Times that a group fell back to being observed.", [({}, counters.fallbacks)]
+    yield from _counter(
+        "heartbeats_news_total",
+        "Parked heartbeats whose wait ended for an update of their group, and not since the time was up.",
+        by_protocol(lambda each: counters.updates[each]),
     )
-    locations = gateway.instances.locations
-    yield from _family(
+    yield from _counter("syncs_held_total", "Answers to SyncGroup that were withheld.", counters.syncs)
+    yield from _counter("fallbacks_total", "Times that a group fell back to being observed.", counters.fallbacks)
+    yield from _gauge(
         "groups_out_of_reach",
-        "gauge",
         "Eager groups that are observed since members come through no instance that can be reached.",
-        [({}, locations.incomplete)],
+        gateway.instances.locations.incomplete,
     )
-    fallen = gateway.policies.fallbacks.fallen(now_ms)
-    yield from _family(
-        "groups_fallen_back", "gauge", "Groups that are observed since parking went wrong.", [({}, fallen)]
-    )
-    yield from _family("groups", "gauge", "Groups that are observed.", [({}, len(gateway.groups.shard.groups))])
+    fallen = policies.fallbacks.fallen(now_ms)
+    yield from _gauge("groups_fallen_back", "Groups that are observed since parking went wrong.", fallen)
+    yield from _gauge("groups", "Groups that are observed.", len(gateway.groups.shard.groups))
 
 
 def _edge(edge: Edge) -> Iterator[str]:
     counters = edge.counters
-    yield from _family(
+    yield from _counter(
         "assignments_total",
-        "counter",
         "Assignments of leaders that have an assignor or drained members: replaced, refused, or failed.",
         [({"result": result}, counters.results[result]) for result in Result],
     )
-    yield from _family(
-        "assignor_seconds_total",
-        "counter",
-        "How long leaders waited for assignors, added up.",
-        [({}, counters.assignor_ms / 1000)],
-    )
-    yield from _family(
+    waited_s = counters.assignor_ms / 1000
+    yield from _counter("assignor_seconds_total", "How long leaders waited for assignors, added up.", waited_s)
+    yield from _counter(
         "rounds_ordered_total",
-        "counter",
         "Heartbeats of leaders that were answered with a rebalance by order of an operator.",
-        [({}, counters.rounds_ordered)],
+        counters.rounds_ordered,
     )
 
 
 def _rebalances(rebalances: RebalanceCounts) -> Iterator[str]:
-    yield from _family(
+    yield from _counter(
         "rebalances_total",
-        "counter",
         "Rebalances that have ended, by group and cause.",
         [({"group": group, "cause": cause}, count) for (group, cause), count in sorted(rebalances.rebalances.items())],
     )
-    yield from _family(
-        "rebalance_seconds_total",
-        "counter",
-        "How long rebalances took, added up.",
-        [({"group": group}, seconds) for group, seconds in sorted(rebalances.duration_s.items())],
-    )
-    yield from _family(
-        "unowned_partition_seconds_total",
-        "counter",
-        "For each partition the seconds that no member owned it, added up: the standstill.",
-        [({"group": group}, seconds) for group, seconds in sorted(rebalances.unowned_partition_s.items())],
-    )
+    for name, text, seconds in (
+        ("rebalance_seconds_total", "How long rebalances took, added up.", rebalances.duration_s),
+        (
+            "unowned_partition_seconds_total",
+            "For each partition the seconds that no member owned it, added up: the standstill.",
+            rebalances.unowned_partition_s,
+        ),
+    ):
+        yield from _counter(name, text, [({"group": group}, each) for group, each in sorted(seconds.items())])
 
 
-def _family(name: str, kind: str, text: str, samples: Samples) -> Iterator[str]:
+def _gauge(name: str, text: str, samples: Samples | float) -> Iterator[str]:
+    return _family(name, "gauge", text, samples)
+
+
+def _counter(name: str, text: str, samples: Samples | float) -> Iterator[str]:
+    return _family(name, "counter", text, samples)
+
+
+def _family(name: str, kind: str, text: str, samples: Samples | float) -> Iterator[str]:
+    """Yield one metric: its samples by labels, or its only one."""
     yield f"# HELP {PREFIX}_{name} {text}"
     yield f"# TYPE {PREFIX}_{name} {kind}"
-    for labels, value in samples:
+    for labels, value in [({}, samples)] if isinstance(samples, int | float) else samples:
         yield f"{PREFIX}_{name}{_labels(labels)} {value:.15g}"
 
 
