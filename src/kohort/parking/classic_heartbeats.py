@@ -59,11 +59,11 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
 class _Announcement:
     """A round of which members learn together: `stopping` are those that give up their partitions for it."""
 
-    __slots__ = ("began_ms", "held_since_ms", "longest_ms", "silent", "stopping", "unreached")
+    __slots__ = ("began_ms", "longest_ms", "parked_since_ms", "silent", "stopping", "unreached")
 
     def __init__(self, awaited: Iterable[str], stopping: frozenset[str], longest_ms: int, now_ms: int) -> None:
-        self.began_ms = self.held_since_ms = now_ms
-        """From when heartbeats are held for an interval: when the round began, later when no member was silent."""
+        self.began_ms = self.parked_since_ms = now_ms
+        """From when heartbeats are parked for an interval: when the round began, later when no member was silent."""
         self.longest_ms = longest_ms
         """The longest of its members' intervals: one of a shorter interval, answered before, would miss the others."""
         self.stopping = stopping
@@ -91,7 +91,7 @@ class _Group(Generic[HeartbeatT, AnswerT]):
         self.due: list[ParkedClassicHeartbeat[HeartbeatT, AnswerT]] = []
         """Heartbeats to answer while the round is announced: their members have left, or do not stop."""
 
-    def holding(self, member_id: str, result: AnswerT) -> _Announcement | None:
+    def awaited_round(self, member_id: str, result: AnswerT) -> _Announcement | None:
         """Return the announcement for which a member's heartbeat waits although `result` has news for it."""
         if self.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
             return None
@@ -122,7 +122,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self._announced = announced
         self._groups: dict[str, _Group[HeartbeatT, AnswerT]] = {}
         self._intervals: dict[str, HeartbeatInterval] = {}
-        """By member id, which is unique over all groups: it holds a UUID."""
+        """By member id, which is unique over all groups: it has a UUID in it."""
         self._paces: dict[str, CommitPace] = {}
         """By member id, how it commits."""
 
@@ -196,8 +196,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 return None
             interval.note_software(software)
             can_wait &= not is_static or can_static_member_wait(software)
-            is_held = commit_hold_ms > 0 and self._pace_of(member_id, now_ms).is_regular
-            can_wait &= is_held or not interval.is_cut_short(now_ms)
+            is_delayed = commit_hold_ms > 0 and self._pace_of(member_id, now_ms).is_regular
+            can_wait &= is_delayed or not interval.is_cut_short(now_ms)
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
             if not wait_ms:
                 return None
@@ -213,7 +213,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self._announce_if_due(group, group.announcement, now_ms)
         if group.announcement is not None and member_id in group.announcement.stopping:
             interval = self._interval_of(member_id, now_ms)
-            wait_ms = interval.hold(now_ms, session_timeout_ms)
+            wait_ms = interval.await_round(now_ms, session_timeout_ms)
             return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
         return None
 
@@ -338,16 +338,16 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     def _announce_if_due(self, group: _Group[HeartbeatT, AnswerT], announcement: _Announcement, now_ms: int) -> None:
         """Announce a round if all are reached. If the last silent one was, those out of reach come within an interval.
 
-        Until then the heartbeats of the others are held again: else, one being out of reach after the other, they might
-        never all be in reach at the same time.
+        Until then the heartbeats of the others are parked again: else, one being out of reach after the other, they
+        might never all be in reach at the same time.
         """
         if not announcement.unreached:
             self._announce(group, now_ms)
-        elif not announcement.silent and announcement.held_since_ms == announcement.began_ms:
-            announcement.held_since_ms = now_ms
+        elif not announcement.silent and announcement.parked_since_ms == announcement.began_ms:
+            announcement.parked_since_ms = now_ms
             latest_ms = self._timers.deadline_ms(announcement)
             assert latest_ms is not None, "an announcement has a timer"
-            # A little later than the last of them, and before the heartbeats that are held have waited for too long.
+            # A little later than the last of them, and before the heartbeats that are parked have waited for too long.
             longest_ms = self._longest_ms(announcement.unreached)
             self._timers.move(announcement, min(latest_ms, now_ms + longest_ms + ANSWER_MARGIN_MS // 2))
 
@@ -394,16 +394,16 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             assert pace is not None, "a timer has a pace"
             latest_ms = self._timers.deadline_ms(parked)
             assert latest_ms is not None, "a parked heartbeat has a timer"
-            hold_ms = pace.trial_ms(parked.commit_hold_ms)
+            delay_ms = pace.trial_ms(parked.commit_hold_ms)
             if parked.interval.pace is ClientPace.FROM_ANSWER:  # within an interval its next heartbeat would be late
-                hold_ms = max(hold_ms, min(parked.commit_hold_ms, parked.interval.usual_ms))
-            until_ms = parked.interval.commit_until_ms(now_ms + hold_ms, now_ms)
+                delay_ms = max(delay_ms, min(parked.commit_hold_ms, parked.interval.usual_ms))
+            until_ms = parked.interval.commit_until_ms(now_ms + delay_ms, now_ms)
             self._timers.move(parked, min(latest_ms, until_ms))
             parked.has_commit = True
             return True
-        announcement = group.holding(parked.heartbeat.member_id, result)
+        announcement = group.awaited_round(parked.heartbeat.member_id, result)
         if announcement is not None:
-            intervals = (now_ms - announcement.held_since_ms) // max(1, announcement.longest_ms)
+            intervals = (now_ms - announcement.parked_since_ms) // max(1, announcement.longest_ms)
             is_long = intervals >= 1
             waits = follower is Follower.COMMIT and (pace is None or not pace.is_of_a_user(now_ms))
             if waits and (not is_long or (intervals < LATE_INTERVALS and pace is not None and pace.is_timer)):
@@ -421,13 +421,13 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         """Answer a heartbeat in time for its sender: while its round is announced, that its member is alive."""
         group = self._groups[parked.heartbeat.group_id]
         result = self._decide(parked.heartbeat, now_ms)
-        announcement = group.holding(parked.heartbeat.member_id, result)
+        announcement = group.awaited_round(parked.heartbeat.member_id, result)
         if announcement is not None:
             result = self._alive
             if not parked.interval.is_known:
                 # Its next heartbeat may be a whole interval away (kgo): within the first one it waits for the others.
                 until_ms = min(
-                    announcement.held_since_ms + announcement.longest_ms + ANSWER_MARGIN_MS, parked.latest_ms
+                    announcement.parked_since_ms + announcement.longest_ms + ANSWER_MARGIN_MS, parked.latest_ms
                 )
                 if now_ms < until_ms:
                     self._timers.arm(parked, until_ms, partial(self._end_wait, parked))

@@ -49,7 +49,7 @@ class LastHeartbeat(Enum):
     |---|---|---|
     | any | a generation begins (`begin`) | NONE |
     | any | a heartbeat is answered at once, or comes with the assignment (kohort) | AT_ONCE |
-    | any | a heartbeat is parked, or must wait for a round (`hold`) | PARKED |
+    | any | a heartbeat is parked, or must wait for a round (`await_round`) | PARKED |
     """
 
     NONE = auto()
@@ -151,7 +151,7 @@ class HeartbeatInterval:
         self.arrived_ms = self.answered_ms = now_ms
         return max(0, min(self.usual_ms - ANSWER_MARGIN_MS, session_timeout_ms // 3, LONGEST_PARKED_MS))
 
-    def hold(self, now_ms: int, session_timeout_ms: int) -> int:
+    def await_round(self, now_ms: int, session_timeout_ms: int) -> int:
         """Note a heartbeat that must wait, and return for how long it may: as `beat`, but nothing is tried out.
 
         0 is not at all: its sender is fast.

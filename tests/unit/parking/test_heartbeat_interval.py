@@ -242,7 +242,7 @@ def test_a_first_heartbeat_that_waits_in_a_round_shows_the_interval_all_the_same
     interval = HeartbeatInterval(0)
     interval.note_software("kohort")
     interval.begin(0)
-    assert interval.hold(2, SESSION_MS) == 2_900
+    assert interval.await_round(2, SESSION_MS) == 2_900
     interval.answered_ms = 2_902
     assert interval.beat(3_002, SESSION_MS) == 2_900
     assert interval.is_known

@@ -1,6 +1,6 @@
 """`kohort gateway`: run a gateway in front of a Kafka cluster until SIGTERM or SIGINT.
 
-Prints one line with its ports once clients can connect. The first signal drains it: what is held leaves, and
+Prints one line with its ports once clients can connect. The first signal drains it: what waits passes, and
 connections end as soon as they are idle; the second one ends it at once. Exit status 1 when it cannot start, 2 when a
 setting or an option is wrong.
 """

@@ -360,8 +360,8 @@ class ObservedGroups:
         if command.member_id == group.leader and group.phase is Phase.COMPLETING_REBALANCE:
             self._handed_in[command.group_id] = command, remark
         cause = Cause(CauseKind.MEMBER_SYNCED, now_ms, command.member_id)
-        is_held = group.is_holding and command.member_id not in group.revoking
-        awaits_sync = group.phase is Phase.COMPLETING_REBALANCE or is_held
+        is_withheld = group.is_holding and command.member_id not in group.revoking
+        awaits_sync = group.phase is Phase.COMPLETING_REBALANCE or is_withheld
         self._apply(SyncReceived(command.group_id, command.member_id, awaits_sync, cause), now_ms)
 
     def sync_abandoned(self, command: Sync, now_ms: int) -> None:
@@ -375,7 +375,7 @@ class ObservedGroups:
     def sync_answered(self, command: Sync, error: ErrorCode, assignment: bytes, now_ms: int) -> bool:
         """A SyncGroup is answered: the first answer without an error shows that the assignment is stored.
 
-        Return whether the answer should be held: members that must revoke will join again at once (KIP-429).
+        Return whether the answer should be withheld: members that must revoke will join again at once (KIP-429).
         """
         group = self.group(command.group_id)
         if group is None:

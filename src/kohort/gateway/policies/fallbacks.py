@@ -1,8 +1,8 @@
 """Groups that fall back to being observed, for a while, since parking went wrong there.
 
-Signs of harm: a client gives its connection up while its heartbeat is held and sends from another one under the same
-member id, a member is evicted while its heartbeat is held back, or members of one group on several hosts disconnect
-one after another while theirs are held. One host alone is none: a process that is killed looks the same.
+Signs of harm: a client abandons its connection while its heartbeat is parked and sends from another one under the same
+member id, a member is evicted while its heartbeat is parked, or members of one group on several hosts disconnect
+one after another while theirs are parked. One host alone is none: a process that is killed looks the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FALLBACK_MS = 600_000
 """For how long a group falls back."""
 
 HOSTS = 3
-"""Disconnects of members on so many hosts whose heartbeats were held are harm ..."""
+"""Disconnects of members on so many hosts whose heartbeats were parked are harm ..."""
 
 WITHIN_MS = 60_000
 """... if they happen within this time."""
@@ -42,7 +42,7 @@ class Fallbacks:
         self._until_ms: OrderedDict[str, int] = OrderedDict()
         """By group, until when it is observed only."""
         self._disconnected_ms: OrderedDict[tuple[str, str], int] = OrderedDict()
-        """By group and member, when its connection ended while its heartbeat was held."""
+        """By group and member, when its connection ended while its heartbeat was parked."""
         self._recent: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
         """By group and host, the last time of such a disconnect."""
 
@@ -61,7 +61,7 @@ class Fallbacks:
         return sum(now_ms < until_ms for until_ms in self._until_ms.values())
 
     def disconnected(self, group_id: str, member_id: str, host: str, now_ms: int) -> None:
-        """A client's connection ended while a heartbeat of its member was held, and the client ended it."""
+        """A client's connection ended while a heartbeat of its member was parked, and the client ended it."""
         _remember(self._disconnected_ms, (group_id, member_id), now_ms)
         recent = self._recent.get(group_id)
         if recent is None:
@@ -72,7 +72,7 @@ class Fallbacks:
         while now_ms - next(iter(recent.values())) > WITHIN_MS:
             recent.popitem(last=False)
         if len(recent) >= HOSTS:
-            harm = f"members on {HOSTS} hosts disconnected while their heartbeats were held"
+            harm = f"members on {HOSTS} hosts disconnected while their heartbeats were parked"
             self._fall(group_id, harm, now_ms)
 
     def seen(self, group_id: str, member_id: str, now_ms: int) -> None:
@@ -81,11 +81,11 @@ class Fallbacks:
             return
         at_ms = self._disconnected_ms.pop((group_id, member_id), None)
         if at_ms is not None and now_ms - at_ms <= RETURN_MS:
-            self._fall(group_id, f"member {member_id} gave its connection up while its heartbeat was held", now_ms)
+            self._fall(group_id, f"member {member_id} abandoned its connection while its heartbeat was parked", now_ms)
 
     def evicted(self, group_id: str, member_id: str, now_ms: int) -> None:
-        """The coordinator has evicted a member whose heartbeat was held back."""
-        self._fall(group_id, f"member {member_id} was evicted while its heartbeat was held", now_ms)
+        """The coordinator has evicted a member whose heartbeat was parked."""
+        self._fall(group_id, f"member {member_id} was evicted while its heartbeat was parked", now_ms)
 
     def fell_elsewhere(self, group_id: str, now_ms: int) -> None:
         """Parking did harm to a group at another instance of the gateway, which reports it."""

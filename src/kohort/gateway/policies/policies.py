@@ -1,4 +1,4 @@
-"""Policies: for which groups, clients and protocols the gateway holds heartbeats, observes, or looks away.
+"""Policies: for which groups, clients and protocols the gateway parks heartbeats, observes, or reads nothing.
 
 A table has rows; the first that matches decides, and without a match a group is observed. A row that parks concerns
 only software that bears it (`NOT_PARKED`), unless its own pattern of software or client ids lists the client. What
@@ -21,7 +21,7 @@ UNKNOWN_SOFTWARE = "unknown"
 """How Kafka names a client that does not name itself (KIP-511). kafkajs, kafka-go and aiokafka are among these."""
 
 NOT_PARKED = STOPPED_BY_HEARTBEATS | {UNKNOWN_SOFTWARE, "kafka-go", "segmentio-kafka-go", "aiokafka"}
-"""Software for which a held heartbeat costs something, or that cannot be distinguished from it."""
+"""Software for which a parked heartbeat costs something, or that cannot be distinguished from it."""
 
 
 class Treatment(StrEnum):
@@ -32,7 +32,7 @@ class Treatment(StrEnum):
     OBSERVE = "observe"
     """Their requests and answers are read, and pass unchanged and at once."""
     PARK = "park"
-    """Heartbeats and answers are held for news of the group."""
+    """Heartbeats are parked, and answers withheld, until there is an update of the group."""
 
 
 class GroupProtocol(StrEnum):

@@ -43,7 +43,7 @@ STAND_IN_SECONDS = 2.0
 """How long a broker may take to accept a connection that another one could serve."""
 
 LINGER_SECONDS = 5.0
-"""How long a connection that ends may take to send what it still holds."""
+"""How long a connection that ends may take to send what it has not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +460,7 @@ class Link(_Side):
             self.other.end()
 
     def drain(self) -> None:
-        """Let pass what is held, and close the connection as soon as it is idle."""
+        """Let what waits pass, and close the connection as soon as it is idle."""
         if self._relay is not None:
             self._relay.release(self._shared.clock.now_ms())
         self.close_if_idle()

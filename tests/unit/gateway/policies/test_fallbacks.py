@@ -19,7 +19,7 @@ def test_a_member_that_comes_back_by_another_connection_has_given_up() -> None:
     harms.fallbacks.seen("g", "m2", 10)
     assert not harms.fallbacks.is_fallen("g", 10)
     harms.fallbacks.seen("g", "m1", 20)
-    assert harms.fallen == [("g", "member m1 gave its connection up while its heartbeat was held")]
+    assert harms.fallen == [("g", "member m1 abandoned its connection while its heartbeat was parked")]
     assert harms.fallbacks.is_fallen("g", 20)
     assert not harms.fallbacks.is_fallen("other", 20)
 

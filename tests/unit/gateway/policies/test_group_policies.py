@@ -159,7 +159,7 @@ def test_a_client_that_gives_its_connection_up_brings_its_group_back_to_observin
     with caplog.at_level(logging.WARNING, "kohort.gateway"):
         assert again.heartbeat(1, now_ms + 600)
     assert caplog.messages == [
-        "group g is only observed for 60 s: member m1 gave its connection up while its heartbeat was held"
+        "group g is only observed for 60 s: member m1 abandoned its connection while its heartbeat was parked"
     ]
     assert again.answered(now_ms + 601) == BROKERS_INTERVAL_MS
     assert again.heartbeat(1, now_ms + 1_600)
