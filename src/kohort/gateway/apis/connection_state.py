@@ -17,6 +17,7 @@ from kohort.gateway.policies.group_policies import GroupPolicies
 from kohort.gateway.policies.policies import UNKNOWN_SOFTWARE, Client, GroupProtocol, Policy
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Sync
+from kohort.model.bounded_dict import BoundedDict
 from kohort.parking.limits import EPOCH_MARGIN_MS, GATEWAY_STABLE_PARK_MS, OTHERS_MARGIN_MS
 from kohort.parking.parked_heartbeat import Follower
 from kohort.wire.codec import Buffer
@@ -80,7 +81,7 @@ class Connection:
         self.software = ""
         """The client's software as ApiVersions names it (KIP-511), or empty."""
         self._client_id = ""
-        self._treatments: dict[tuple[str, GroupProtocol], Policy] = {}
+        self._treatments: BoundedDict[tuple[str, GroupProtocol], Policy] = BoundedDict(MOST_TREATMENTS)
         """The last groups' policies: a connection is one of a single client, and hardly ever of more groups."""
         self.has_fetched = False
         """Whether it has carried a Fetch or a ShareFetch: then nothing waits on it."""
@@ -121,8 +122,6 @@ class Connection:
         if found is None:
             client = Client(self.software or UNKNOWN_SOFTWARE, self._client_id)
             found = self.rooms.policies.table.decide(key[0], client, key[1])
-            if len(self._treatments) >= MOST_TREATMENTS:
-                self._treatments.clear()
             self._treatments[key] = found
         return found
 

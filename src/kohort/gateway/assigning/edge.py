@@ -11,7 +11,7 @@ come through carries them out.
 from __future__ import annotations
 
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -39,6 +39,7 @@ from kohort.group.events import Event, RoundOpened
 from kohort.group.results import JoinResult
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
+from kohort.model.bounded_dict import BoundedDict
 from kohort.model.cause import MAX_REASON_LENGTH, first_few
 from kohort.model.printable import printable
 from kohort.node.timers import Timers
@@ -132,7 +133,7 @@ class Edge:
         self._interrupted = interrupted
         """Called with a group of which a parked heartbeat may now be answered."""
         self._rounds = LedRounds()
-        self._logged: OrderedDict[str, str] = OrderedDict()
+        self._logged: BoundedDict[str, str] = BoundedDict(MOST_LOGGED)
         """By group, the last failure."""
 
     # Orders
@@ -274,9 +275,6 @@ class Edge:
     def _left(self, group_id: str, result: Result, why: str) -> None:
         self.counters.results[result] += 1
         if self._logged.get(group_id) != why:
-            self._logged.pop(group_id, None)
-            while len(self._logged) >= MOST_LOGGED:
-                self._logged.popitem(last=False)
             self._logged[group_id] = why
             log.warning("group %s keeps its leader's own assignment: %s", printable(group_id), printable(why))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kohort.group.classic.group import ClassicGroup
+from kohort.model.bounded_dict import BoundedDict
 
 MOST_ORDERED = 10_000
 """How many groups may have a round ordered; beyond that the oldest order is dropped."""
@@ -28,7 +28,7 @@ class Orders:
 
     def __init__(self) -> None:
         self._drained: dict[str, frozenset[str]] = {}
-        self._rounds: OrderedDict[str, OrderedRound] = OrderedDict()
+        self._rounds: BoundedDict[str, OrderedRound] = BoundedDict(MOST_ORDERED)
 
     def drain(self, group_id: str, names: Iterable[str]) -> None:
         """Drain the members with these names, and no others: a name is a member id, an instance id or a host."""
@@ -56,9 +56,6 @@ class Orders:
 
     def order_round(self, group_id: str, reason: str, now_ms: int) -> None:
         """Have a round begin."""
-        self._rounds.pop(group_id, None)
-        while len(self._rounds) >= MOST_ORDERED:
-            self._rounds.popitem(last=False)
         self._rounds[group_id] = OrderedRound(reason, now_ms + ORDER_MS)
 
     def ordered(self, group_id: str, now_ms: int) -> OrderedRound | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kohort.gateway.observing.group_signals import GroupSignals
+from kohort.model.bounded_dict import BoundedDict
 from kohort.node.timers import Timers
 
 LookUp = Callable[[str, int | None], None]
@@ -26,7 +27,7 @@ class DescribeRequests:
         self._timers = timers
         self._look_up = look_up
         self._signals = signals
-        self._begun_ms: dict[tuple[str, bool], int] = {}
+        self._begun_ms: BoundedDict[tuple[str, bool], int] = BoundedDict(MOST_LOOKED_UP)
         """By group, and whether it is looked up as a classic one, when it was last."""
 
     def request(self, group_id: str, generation: int | None, now_ms: int, *, is_guess: bool = False) -> None:
@@ -38,8 +39,6 @@ class DescribeRequests:
             if not is_guess or self._timers.deadline_ms(waiting) is None:
                 self._timers.arm(waiting, due_ms, partial(self.request, group_id, generation))
             return
-        if len(self._begun_ms) >= MOST_LOOKED_UP:
-            self._begun_ms.clear()
         self._begun_ms[key] = now_ms
         self._signals.look_up_begun(group_id, generation, now_ms)
         self._look_up(group_id, generation)

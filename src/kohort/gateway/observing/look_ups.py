@@ -16,6 +16,7 @@ from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.describe import DescribedGroup
 from kohort.group.events import Event, GenerationFormed, GroupDeleted
 from kohort.group.shard import Shard
+from kohort.model.bounded_dict import BoundedDict
 
 LARGEST_GENERATION = 2**31 - 1
 """The largest that the protocol has; the one after it may be predicted from an answer that is garbage."""
@@ -39,7 +40,7 @@ class LookUps:
         self._describes = describes
         self.known: defaultdict[str, GroupKnowledge] = defaultdict(GroupKnowledge)
         """By group."""
-        self._shown: dict[str, int] = {}
+        self._shown: BoundedDict[str, int] = BoundedDict(MOST_SHOWN)
         """By group, the generation in which a heartbeat was answered last."""
 
     def certainty(self, group_id: str) -> Certainty:
@@ -79,13 +80,12 @@ class LookUps:
 
     def heartbeat_answered(self, group_id: str, generation: int) -> None:
         """A heartbeat of this generation was answered without an error here, whether or not its group is known."""
-        if len(self._shown) >= MOST_SHOWN:
-            self._shown.clear()
         self._shown[group_id] = generation
 
     def take_shown(self) -> dict[str, int]:
         """Return by group the generation in which a heartbeat was answered since this was called last."""
-        shown, self._shown = self._shown, {}
+        shown = dict(self._shown)
+        self._shown.clear()
         return shown
 
     def generation_shown(self, group_id: str, generation: int, now_ms: int) -> None:

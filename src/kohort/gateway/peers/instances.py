@@ -8,7 +8,7 @@ What a peer shared is never shared on.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kohort.gateway.apis.connection_state import Command
@@ -47,6 +47,7 @@ from kohort.group.events import (
     StaticMemberReplaced,
 )
 from kohort.group.shard import Shard
+from kohort.model.bounded_dict import BoundedDict
 from kohort.node.timers import NodeClock, Timers
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage
@@ -116,11 +117,13 @@ class Instances:
         """By group, the members that have sent something here since the last summary."""
         self._differing: dict[str, tuple[str, ...]] = {}
         """By group that a peer knows otherwise, the members by which it named the group since the last summary."""
-        self._digests: dict[str, int] = {}
+        self._digests: BoundedDict[str, int] = BoundedDict(MOST_CHECKED)
         """By group, its digest since it has changed last."""
-        self._differences: dict[tuple[str, str], tuple[tuple[int, int], int, int | None]] = {}
+        self._differences: BoundedDict[tuple[str, str], tuple[tuple[int, int], int, int | None]] = BoundedDict(
+            MOST_EARLY
+        )
         """By peer and group, our digest and the peer's that differ, how often they did, and the peer's generation."""
-        self._early: OrderedDict[str, tuple[int | None, set[str]]] = OrderedDict()
+        self._early: BoundedDict[str, tuple[int | None, set[str]]] = BoundedDict(MOST_EARLY)
         """By group, the generation and which members peers have reached before the round is known here."""
 
     @property
@@ -345,16 +348,12 @@ class Instances:
         times = times + 1 if before == (own, live.digest) else 0
         if live.members or times <= 1:  # else the peer has only answered a difference
             self._differing[group_id] = live.members or self._differing.get(group_id, ())
-        if len(self._differences) >= MOST_EARLY:
-            self._differences.clear()
         self._differences[key] = (own, live.digest), times, generation
         return times > 0 and times & (times - 1) == 0, generation
 
     def _digest(self, group_id: str) -> int:
         digest = self._digests.get(group_id)
         if digest is None:
-            if len(self._digests) >= MOST_CHECKED:
-                self._digests.clear()
             digest = self._digests[group_id] = self._groups.digest(group_id)
         return digest
 
@@ -372,8 +371,6 @@ class Instances:
         if generation != message.generation:
             early = set()
         early = early | set(members) if message.is_reached else early - set(members)
-        while len(self._early) >= MOST_EARLY:
-            self._early.popitem(last=False)
         self._early[group_id] = message.generation, early
 
     # Each second

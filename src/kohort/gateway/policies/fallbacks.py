@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
+
+from kohort.model.bounded_dict import BoundedDict
 
 FALLBACK_MS = 600_000
 """For how long a group falls back."""
@@ -26,9 +27,6 @@ RETURN_MS = 60_000
 MOST_REMEMBERED = 10_000
 """How many disconnects and groups are remembered; beyond that the oldest are forgotten."""
 
-KeyT = TypeVar("KeyT")
-ValueT = TypeVar("ValueT")
-
 FellBack = Callable[[str, str, int], None]
 """Takes a group, the harm in words, and the time."""
 
@@ -39,11 +37,11 @@ class Fallbacks:
     def __init__(self, fell_back: FellBack, fallback_ms: int = FALLBACK_MS) -> None:
         self._fell_back = fell_back
         self._fallback_ms = fallback_ms
-        self._until_ms: OrderedDict[str, int] = OrderedDict()
+        self._until_ms: BoundedDict[str, int] = BoundedDict(MOST_REMEMBERED)
         """By group, until when it is observed only."""
-        self._disconnected_ms: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._disconnected_ms: BoundedDict[tuple[str, str], int] = BoundedDict(MOST_REMEMBERED)
         """By group and member, when its connection ended while its heartbeat was parked."""
-        self._recent: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
+        self._recent: BoundedDict[str, OrderedDict[str, int]] = BoundedDict(MOST_REMEMBERED)
         """By group and host, the last time of such a disconnect."""
 
     def is_fallen(self, group_id: str, now_ms: int) -> bool:
@@ -62,11 +60,10 @@ class Fallbacks:
 
     def disconnected(self, group_id: str, member_id: str, host: str, now_ms: int) -> None:
         """A client's connection ended while a heartbeat of its member was parked, and the client ended it."""
-        _remember(self._disconnected_ms, (group_id, member_id), now_ms)
+        self._disconnected_ms[group_id, member_id] = now_ms
         recent = self._recent.get(group_id)
         if recent is None:
-            recent = OrderedDict()
-            _remember(self._recent, group_id, recent)
+            recent = self._recent[group_id] = OrderedDict()
         recent.pop(host, None)
         recent[host] = now_ms
         while now_ms - next(iter(recent.values())) > WITHIN_MS:
@@ -89,8 +86,7 @@ class Fallbacks:
 
     def fell_elsewhere(self, group_id: str, now_ms: int) -> None:
         """Parking did harm to a group at another instance of the gateway, which reports it."""
-        self._until_ms.pop(group_id, None)
-        _remember(self._until_ms, group_id, now_ms + self._fallback_ms)
+        self._until_ms[group_id] = now_ms + self._fallback_ms
         self._recent.pop(group_id, None)
 
     def _fall(self, group_id: str, harm: str, now_ms: int) -> None:
@@ -98,9 +94,3 @@ class Fallbacks:
         self.fell_elsewhere(group_id, now_ms)
         if is_new:
             self._fell_back(group_id, harm, now_ms)
-
-
-def _remember(memory: OrderedDict[KeyT, ValueT], key: KeyT, value: ValueT) -> None:
-    while len(memory) >= MOST_REMEMBERED:
-        memory.popitem(last=False)
-    memory[key] = value

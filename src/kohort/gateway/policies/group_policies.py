@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kohort.gateway.policies.fallbacks import Fallbacks
 from kohort.gateway.policies.policies import GroupProtocol, Policy, PolicyTable, Treatment
+from kohort.model.bounded_dict import BoundedDict
 from kohort.model.printable import printable
 
 log = logging.getLogger("kohort.gateway")
@@ -37,13 +38,11 @@ class KnownSoftware:
     """
 
     def __init__(self) -> None:
-        self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._names: BoundedDict[tuple[str, str], str] = BoundedDict(MOST_CLIENTS)
 
     def note(self, host: str, client_id: str, software: str) -> None:
         """A client names its software."""
-        before = self._names.pop((host, client_id), software)
-        while len(self._names) >= MOST_CLIENTS:
-            self._names.popitem(last=False)
+        before = self._names.get((host, client_id), software)
         self._names[host, client_id] = software if before == software else ""
 
     def of(self, host: str, client_id: str) -> str:

@@ -24,6 +24,7 @@ from typing import Any
 
 from kohort.gateway.peers.instance_messages import MOST_MESSAGE_BYTES
 from kohort.gateway.peers.instances import Instances
+from kohort.model.bounded_dict import BoundedDict
 from kohort.model.printable import printable
 from kohort.wire.primitives import MalformedMessage
 
@@ -129,7 +130,7 @@ class InstanceLinks:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ids: dict[str, str] = {}
         """By address that is called, the id of the instance that answered there last."""
-        self._failures: dict[str, str] = {}
+        self._failures: BoundedDict[str, str] = BoundedDict(MOST_UNPROVED)
         """By address, what was logged of it last."""
         self._unproved = 0
 
@@ -302,8 +303,6 @@ class InstanceLinks:
 
     def _log_failure(self, address: str, why: str) -> None:
         if self._failures.get(address) != why:
-            if len(self._failures) >= MOST_UNPROVED:
-                self._failures.clear()
             self._failures[address] = why
             log.warning("no link with the instance at %s: %s", printable(address), printable(why))
 

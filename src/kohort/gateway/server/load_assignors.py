@@ -23,6 +23,7 @@ from kohort.client import Admin
 from kohort.gateway.gateway import Gateway
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.model.assignment import Partitions
+from kohort.model.bounded_dict import BoundedDict
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.printable import printable
@@ -146,7 +147,7 @@ class LoadAssignor:
         self.name = name
         self._measure = measure
         self._now_ms = now_ms
-        self._moved: OrderedDict[str, _Moved] = OrderedDict()
+        self._moved: BoundedDict[str, _Moved] = BoundedDict(MOST_GROUPS)
 
     async def prepared(self, group_id: str, spec: GroupSpec) -> ServerAssignor:
         """Return the assignor of one round; soon after the last one, with the same members, nothing moves."""
@@ -164,9 +165,6 @@ class LoadAssignor:
         moved = self._moved.get(group_id)
         if moved is not None and moved.members == members and now_ms - moved.at_ms < INTERVAL_MS:
             return True
-        self._moved.pop(group_id, None)
-        while len(self._moved) >= MOST_GROUPS:
-            self._moved.popitem(last=False)
         self._moved[group_id] = _Moved(now_ms, members)
         return False
 

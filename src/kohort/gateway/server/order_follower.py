@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -24,6 +23,7 @@ from kohort.gateway.server.order_topic import (
     order_consumer,
     read_order,
 )
+from kohort.model.bounded_dict import BoundedDict
 from kohort.model.errors import KafkaError
 from kohort.model.printable import printable
 
@@ -54,7 +54,7 @@ class OrderFollower:
         self._known = KnownOrders()
         self._taken: int | None = None
         """The offset after the last order that was carried out; None before it is known."""
-        self._awaited: OrderedDict[str, int] = OrderedDict()
+        self._awaited: BoundedDict[str, int] = BoundedDict(MOST_GROUPS)
         """By group, the offset of the last order for which a round is to begin."""
         self._done: asyncio.Queue[Order] = asyncio.Queue()
         self._failure = ""
@@ -115,9 +115,6 @@ class OrderFollower:
             what = f"{'undrain' if order.is_over else 'drain'} {order.name}"
             reason = f"{what}: {order.reason}" if order.reason else what
         if begins_round and is_new:
-            while len(self._awaited) >= MOST_GROUPS:
-                self._awaited.popitem(last=False)
-            self._awaited.pop(order.group_id, None)
             self._awaited[order.group_id] = offset
             log.info("group %s rebalances by order: %s", printable(order.group_id), printable(reason))
             self._edge.rebalance(order.group_id, f"ordered by an operator: {reason}", now_ms)
