@@ -60,6 +60,34 @@ class LastHeartbeat(Enum):
     """The gap is the interval of a client that sends the next one on time; of others it is longer."""
 
 
+class LearntInterval(Enum):
+    """How well a member's interval is known.
+
+    | from | what the next gap shows | to |
+    |---|---|---|
+    | GUESSED, SUSPECTED | it is alike | LEARNT |
+    | GUESSED, SUSPECTED | it is longer, and began at the answer to a parked heartbeat | SUSPECTED |
+    | GUESSED, SUSPECTED | it is another one | GUESSED |
+    | GUESSED | it is that of a probe | LEARNT |
+    | SUSPECTED | it is that of a probe | OUTDATED |
+    | LEARNT, OUTDATED | it differs, as the one before did not | unchanged |
+    | LEARNT, OUTDATED | it is longer for the second time, and began at the answer to a parked heartbeat | OUTDATED |
+    | LEARNT, OUTDATED | anything else | LEARNT |
+    """
+
+    GUESSED = auto()
+    """It is a first guess."""
+    SUSPECTED = auto()
+    """So too, and the next heartbeat seems to come an interval after the last answer, as of kgo."""
+    LEARNT = auto()
+    OUTDATED = auto()
+    """It was learnt, and the next heartbeat seems to come an interval after the last answer."""
+
+
+_GUESSES = (LearntInterval.GUESSED, LearntInterval.SUSPECTED)
+_LATE = (LearntInterval.SUSPECTED, LearntInterval.OUTDATED)
+
+
 @dataclass(slots=True, eq=False)
 class HeartbeatInterval:
     """The heartbeats of one member. Its parking sets `answered_ms` when it answers one that waited."""
@@ -71,12 +99,9 @@ class HeartbeatInterval:
     """When the member committed last, or was first seen."""
     interval_ms: int = 0
     """What was learnt; 0 when nothing is known."""
-    _is_certain: bool = False
-    """Whether the interval is more than a first guess."""
+    _learnt: LearntInterval = LearntInterval.GUESSED
     _odd_ms: int = 0
     """The last gap, where it contradicts the interval."""
-    _is_late: bool = False
-    """Whether the next heartbeat came an interval after the last answer, not after the last heartbeat (kgo)."""
     _last: LastHeartbeat = LastHeartbeat.AT_ONCE
     pace: ClientPace = ClientPace.UNKNOWN
     _trial_end_ms: int = 0
@@ -92,7 +117,7 @@ class HeartbeatInterval:
     @property
     def is_known(self) -> bool:
         """Whether it is known when the next heartbeat comes if the last one waits."""
-        return self.pace not in (ClientPace.UNKNOWN, ClientPace.FROM_ANSWER) and not self._is_late
+        return self.pace not in (ClientPace.UNKNOWN, ClientPace.FROM_ANSWER) and self._learnt not in _LATE
 
     def is_cut_short(self, now_ms: int) -> bool:
         """Whether a wait that begins now would make the next heartbeat late.
@@ -181,7 +206,11 @@ class HeartbeatInterval:
         if trial_end_ms and idle_ms == 0 and self.answered_ms < trial_end_ms:
             self.pace = ClientPace.OVERLAPS  # it was this heartbeat that had the last one answered
         # One that was answered early, and an interval that is only guessed, show nothing.
-        elif trial_end_ms and self.answered_ms >= trial_end_ms and (self._is_certain or idle_ms <= ANSWER_MARGIN_MS):
+        elif (
+            trial_end_ms
+            and self.answered_ms >= trial_end_ms
+            and (self._learnt not in _GUESSES or idle_ms <= ANSWER_MARGIN_MS)
+        ):
             self.pace = ClientPace.NEEDS_ANSWER
             return True
         return False
@@ -194,28 +223,33 @@ class HeartbeatInterval:
                 self.interval_ms = gap_ms
             return self.interval_ms < FAST_INTERVAL_MS
         is_probe = self._last is LastHeartbeat.AT_ONCE
-        if not self._is_certain or self.interval_ms < FAST_INTERVAL_MS:
-            if not is_probe:
-                self._is_late = idle_ms > ANSWER_MARGIN_MS and 4 * gap_ms > 5 * self.interval_ms
-                self._is_certain = _is_alike(gap_ms, self.interval_ms)
-                self.interval_ms = min(self.interval_ms, gap_ms)
-                return self._is_late
-            was_fast = 0 < self.interval_ms < FAST_INTERVAL_MS
-            self.interval_ms = gap_ms
-            self._is_certain = True
-            return was_fast
+        was_late, is_after_answer = self._learnt in _LATE, not is_probe and idle_ms > ANSWER_MARGIN_MS
+        if self._learnt in _GUESSES or self.interval_ms < FAST_INTERVAL_MS:
+            if is_probe:
+                was_fast = 0 < self.interval_ms < FAST_INTERVAL_MS
+                self.interval_ms = gap_ms
+                self._learnt = LearntInterval.OUTDATED if was_late else LearntInterval.LEARNT
+                return was_fast
+            is_alike = _is_alike(gap_ms, self.interval_ms)
+            self._learnt = LearntInterval.LEARNT if is_alike else LearntInterval.GUESSED
+            if is_after_answer and 4 * gap_ms > 5 * self.interval_ms:
+                self._learnt = LearntInterval.SUSPECTED
+            self.interval_ms = min(self.interval_ms, gap_ms)
+            return self._learnt is LearntInterval.SUSPECTED
         odd_ms, self._odd_ms = self._odd_ms, 0 if _is_alike(gap_ms, self.interval_ms) else gap_ms
         if self._odd_ms and not _is_alike(gap_ms, odd_ms):
             return False
-        self._is_late = bool(self._odd_ms) and not is_probe and gap_ms > self.interval_ms and idle_ms > ANSWER_MARGIN_MS
-        if not self._is_late:
-            self.interval_ms = gap_ms if is_probe or self._odd_ms else min(self.interval_ms, gap_ms)
-        return self._is_late
+        if self._odd_ms and is_after_answer and gap_ms > self.interval_ms:
+            self._learnt = LearntInterval.OUTDATED
+            return True
+        self._learnt = LearntInterval.LEARNT
+        self.interval_ms = gap_ms if is_probe or self._odd_ms else min(self.interval_ms, gap_ms)
+        return False
 
     def _wait_ms(self, session_timeout_ms: int) -> int:
         """Return for how long a heartbeat may wait so that the member's session never depends on it."""
         interval_ms = self.interval_ms
-        if self.pace is ClientPace.FROM_ANSWER:
+        if self.pace is ClientPace.FROM_ANSWER and interval_ms:
             whole_ms = min(session_timeout_ms // 3, LONGEST_WHOLE_MS) // interval_ms * interval_ms
             if whole_ms:
                 return whole_ms

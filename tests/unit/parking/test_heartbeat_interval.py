@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kohort.parking.heartbeat_interval import HeartbeatInterval
-from kohort.parking.limits import ANSWER_MARGIN_MS, LONGEST_PARKED_MS
+from kohort.parking.limits import ANSWER_MARGIN_MS, FAST_INTERVAL_MS, LONGEST_PARKED_MS
 
 SESSION_MS = 45_000
 
@@ -246,3 +246,10 @@ def test_a_first_heartbeat_that_waits_in_a_round_shows_the_interval_all_the_same
     interval.answered_ms = 2_902
     assert interval.beat(3_002, SESSION_MS) == 2_900
     assert interval.is_known
+
+
+def test_a_member_of_kgo_whose_first_heartbeat_awaits_a_round_has_no_interval_yet() -> None:
+    interval = HeartbeatInterval(0)
+    interval.note_software("kgo")
+    interval.await_round(0, SESSION_MS)
+    assert interval.beat(FAST_INTERVAL_MS, SESSION_MS) == 0
