@@ -10,8 +10,7 @@ from kohort.gateway.apis.connection_state import Connection
 from kohort.gateway.holding.parked_answers import ParkedAnswer
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.policies.policies import GroupProtocol
-from kohort.gateway.relay.answers import encode_answer
-from kohort.gateway.relay.relay import Exchange
+from kohort.gateway.relay.relay import Exchange, encode_answer
 from kohort.group.commands import Heartbeat
 from kohort.model.errors import ErrorCode, error_for
 from kohort.wire.codec import Buffer

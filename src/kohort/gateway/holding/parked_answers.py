@@ -19,8 +19,7 @@ from kohort.gateway.holding.request_repeats import RequestRepeats, WaitingAnswer
 from kohort.gateway.observing.group_signals import GroupSignals
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.policies.policies import GroupProtocol
-from kohort.gateway.relay.answers import encode_answer
-from kohort.gateway.relay.relay import Exchange
+from kohort.gateway.relay.relay import Exchange, encode_answer
 from kohort.group.classic.group import Phase
 from kohort.group.commands import CommitOffsets, Heartbeat
 from kohort.group.effects import Announce

@@ -6,8 +6,7 @@ Then their requests are repeated: the coordinator's own answer has them join the
 from __future__ import annotations
 
 from kohort.gateway.holding.request_repeats import RequestRepeats, WaitingAnswer
-from kohort.gateway.relay.answers import encode_answer
-from kohort.gateway.relay.relay import Exchange
+from kohort.gateway.relay.relay import Exchange, encode_answer
 from kohort.group.commands import Sync
 from kohort.model.errors import ErrorCode
 from kohort.parking.parked_heartbeat import Follower

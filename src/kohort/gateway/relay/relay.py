@@ -17,7 +17,8 @@ from typing import Protocol
 
 from kohort.gateway.relay.frame_cutter import FrameCutter, Whole
 from kohort.gateway.relay.read_budget import SMALL_BYTES, ReadBudget
-from kohort.wire.codec import Buffer
+from kohort.wire.codec import Buffer, encode
+from kohort.wire.message import Response
 from kohort.wire.primitives import MalformedMessage
 
 Sink = Callable[[Buffer], None]
@@ -313,3 +314,10 @@ class Relay:
 def request_head(frame: Buffer) -> RequestHead:
     """Return the head of a request with its length, of which there are `REQUEST_HEAD_BYTES` at least."""
     return RequestHead(*_REQUEST_HEAD.unpack_from(frame))
+
+
+def encode_answer(head: RequestHead, message: Response) -> bytes:
+    """Return the frame of an answer to a request, with its length, that the gateway itself sends."""
+    body = encode(message, head.api_version)
+    tags = b"\0" if head.api_version in message.FLEXIBLE else b""
+    return _RESPONSE_HEAD.pack(4 + len(tags) + len(body), head.correlation_id) + tags + body
