@@ -123,7 +123,7 @@ def decode_message(data: bytes) -> InstanceMessage:
 _KINDS: tuple[type, ...] = get_args(InstanceMessage)
 
 
-def _encoded(record: object) -> bytes:
+def _encoded(record: Any) -> bytes:
     return b"".join([write(getattr(record, name)) for name, write, _ in _fields_of(type(record))])
 
 

@@ -17,9 +17,12 @@ SASL_HANDSHAKE, API_VERSIONS = 17, 18
 
 
 def _versions(text: str) -> dict[int, Versions]:
-    rows = (row.split() for row in text.split(","))
-    bounds = ((int(key), *reversed(versions.split("-"))) for key, _, versions in rows)
-    return {key: Versions(int(lowest[0]) if lowest else 0, int(highest)) for key, highest, *lowest in bounds}
+    passed = {}
+    for row in text.split(","):
+        key, _, versions = row.split()
+        lowest, _, highest = versions.rpartition("-")
+        passed[int(key)] = Versions(int(lowest or 0), int(highest))
+    return passed
 
 
 # Fetch v16 has addresses behind all records; what it brought is of use only with them (KIP-951). Later versions are for
