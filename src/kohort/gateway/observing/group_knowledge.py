@@ -1,17 +1,5 @@
 """What is known of a group behind a gateway: one state machine for groups of both kinds.
 
-| from | what happens | to |
-|---|---|---|
-| UNKNOWN | a request or an answer shows the group | PREDICTED, CONFIRMED |
-| CONFIRMED | a request begins a round, or is about to raise the epoch | PREDICTED |
-| PREDICTED | an answer has the new generation or epoch | CONFIRMED |
-| PREDICTED | a heartbeat or SyncGroup is answered without an error, long after the round began | IN_DOUBT |
-| any | members are not known here, or another instance knows the group otherwise (`LookUps.ask`) | IN_DOUBT |
-| any | an answer contradicts; a heartbeat of another generation does for the second time (`LookUps.doubt`) | IN_DOUBT |
-| IN_DOUBT | the coordinator is asked (`LookUps.begun`) | LOOKED_UP |
-| LOOKED_UP | a round gathers there, or has opened here since | IN_DOUBT |
-| LOOKED_UP | the kind of the group is found, or a stable group; decision 86 has which one is believed | CONFIRMED |
-
 A consumer group that is known is looked up too, as PREDICTED or CONFIRMED: an answer shows an epoch, and no assignment.
 """
 
@@ -28,7 +16,20 @@ IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
 
 
 class Certainty(Enum):
-    """The state of what is known of one group."""
+    """The state of what is known of one group.
+
+    | from | what happens | to |
+    |---|---|---|
+    | UNKNOWN | a request or an answer shows the group | PREDICTED, CONFIRMED |
+    | CONFIRMED | a request begins a round, or is about to raise the epoch | PREDICTED |
+    | PREDICTED | an answer has the new generation or epoch | CONFIRMED |
+    | PREDICTED | a heartbeat or SyncGroup is answered without an error, long after the round began | IN_DOUBT |
+    | all above | members are not known here, or another instance knows the group otherwise (`LookUps.ask`) | IN_DOUBT |
+    | all above | an answer contradicts, that of a heartbeat for the second time (`LookUps.doubt`) | IN_DOUBT |
+    | IN_DOUBT | the coordinator is asked (`LookUps.begun`) | LOOKED_UP |
+    | LOOKED_UP | a round gathers there, or has opened here since | IN_DOUBT |
+    | LOOKED_UP | the kind of the group is found, or a stable group; decision 86 has which one is believed | CONFIRMED |
+    """
 
     UNKNOWN = auto()
     """Nothing is."""

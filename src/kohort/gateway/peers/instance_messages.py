@@ -124,7 +124,7 @@ _KINDS: tuple[type, ...] = get_args(InstanceMessage)
 
 
 def _encoded(record: Any) -> bytes:
-    return b"".join([write(getattr(record, name)) for name, write, _ in _fields_of(type(record))])
+    return b"".join([write(getattr(record, name)) for name, write, _ in _fields_of(record.__class__)])
 
 
 def _decoded(kind: type, data: bytes, position: int) -> tuple[Any, int]:
