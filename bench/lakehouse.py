@@ -7,6 +7,7 @@ broker, and writes a fresh table in each turn. Two jobs are beside one: each has
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tempfile
 import time
@@ -41,6 +42,9 @@ AS_FAST = Aim(1.0, of_ratio=True)
 FASTER = Aim(1.5, of_ratio=True)
 SHORTER = Aim(0.5, of_ratio=True, at_most=True)
 SCALES = Aim(1.7, of_ratio=True)
+LAST_LINES = 20
+"""Of a job that has ended, how many lines of its errors are shown."""
+
 ROOT = Path(__file__).resolve().parent.parent
 _numbers = count()
 
@@ -51,9 +55,11 @@ class Job:
     def __init__(self, kind: str, bootstrap: str, folder: Path, cores: int) -> None:
         self._folder = folder
         command = [str(python_with("4.2.0")), "-m", "bench.lake_job", kind, bootstrap, f"local[{cores}]"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, stderr=subprocess.DEVNULL
-        )
+        self._errors = folder / f"{kind}-{next(_numbers)}.err"
+        with self._errors.open("w") as errors:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, stderr=errors
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -70,10 +76,11 @@ class Job:
         self._process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        """Return the next line of the job. Raises RuntimeError where it has ended."""
+        """Return the next line of the job. Raises RuntimeError, with its last lines, where it has ended."""
         assert self._process.stdout is not None
         if not (line := self._process.stdout.readline()):
-            raise RuntimeError("a job has ended")
+            last = self._errors.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+            raise RuntimeError("\n".join([f"a job has ended with code {self._process.wait()}", *last]))
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -85,7 +92,9 @@ class Job:
         number = next(_numbers)
         table = str(self._folder / f"table-{number}")
         self.say(topic=topic, table=table, group=f"bench-{number}", most=most, is_text=is_text, is_merged=is_merged)
-        return self.answer(), self._cpu_s() - before
+        done, seconds = self.answer(), self._cpu_s() - before
+        shutil.rmtree(table)  # the tables of all turns would be 40 GB
+        return done, seconds
 
     def _cpu_s(self) -> float:
         """Return the CPU seconds of the job and of all processes that it has started."""
@@ -180,10 +189,11 @@ def two_jobs(bootstrap: str, folder: Path, sizes: dict[int, int], turns: int) ->
 def together(jobs: Sequence[Job], folder: Path, topic: str) -> float:
     """Land a topic by jobs that begin when each has its share of the partitions; return the seconds."""
     number = next(_numbers)
+    table = str(folder / f"table-{number}")
     for job in jobs:
         job.say(
             topic=topic,
-            table=str(folder / f"table-{number}"),
+            table=table,
             group=f"bench-{number}",
             most=MOST // 4,
             owned=PARTITIONS // len(jobs),
@@ -195,7 +205,9 @@ def together(jobs: Sequence[Job], folder: Path, topic: str) -> float:
         job.say()
     for job in jobs:
         job.answer()
-    return time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    shutil.rmtree(table)
+    return seconds
 
 
 def _median(samples: Sequence[float]) -> float:
