@@ -48,9 +48,9 @@ def start_stream(spark: SparkSession, topic: Topic) -> threading.Thread:
 
 
 def main(address: str, name: str, folder: str) -> None:
-    """Run a query without our listener, one with it, and a stream."""
+    """Run two queries whose format Spark finds, one that registers it, and a stream, each in its own session."""
     with Topic(address, name, 3) as topic:
-        for number, kind in enumerate(("found", "registered", "stream")):
+        for number, kind in enumerate(("found", "found again", "registered", "stream")):
             topic.fill(6)
             spark = build("stopped", master="local[1]")
             if kind == "registered":

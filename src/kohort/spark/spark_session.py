@@ -119,8 +119,15 @@ def require_spark() -> None:
         raise SparkMissing(f"{' and '.join(missing)} not installed: {install_command('spark')}")
 
 
+_FOUND = "kohort.found"
+"""The system property of Java which says that the formats that Spark has found are those that were put there."""
+
+
 def make_found(spark: SparkSession) -> None:
-    """Put our format where Spark keeps what it has found, if it would find no other one. New sessions have it, too."""
+    """Put our format where Spark keeps what it has found, if it would find no other one. New sessions have it, too.
+
+    Java keeps it after `stop()`, but it belongs to one application: that of the next one replaces it.
+    """
     from py4j.protocol import Py4JError
     from pyspark.sql.udf import _wrap_function
 
@@ -131,7 +138,9 @@ def make_found(spark: SparkSession) -> None:
     with suppress(AttributeError, Py4JError, TypeError):  # a version that looks in another way looks by itself
         sql = spark._jvm.org.apache.spark.sql.execution.datasources
         formats = getattr(getattr(sql, "DataSourceManager$"), "MODULE$")
-        if formats.dataSourceBuilders().isEmpty():
+        properties = spark._jvm.java.lang.System
+        if formats.dataSourceBuilders().isEmpty() or properties.getProperty(_FOUND):
             source = sql.v2.python.UserDefinedPythonDataSource(_wrap_function(spark.sparkContext, ours))
             found = spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({ours.name(): source})
             getattr(formats, "dataSourceBuilders_$eq")(spark._jvm.scala.Some(found))
+            properties.setProperty(_FOUND, "true")
