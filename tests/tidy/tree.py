@@ -23,6 +23,7 @@ class Tree:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.parsed: dict[str, ast.Module] = {}
+        self.texts: dict[str, str] = {}
 
     @cached_property
     def files(self) -> tuple[str, ...]:
@@ -38,7 +39,9 @@ class Tree:
 
     def text(self, path: str) -> str:
         """Return a file as text; bytes that are not UTF-8 become replacement characters."""
-        return (self.root / path).read_text(encoding="utf-8", errors="replace")
+        if path not in self.texts:
+            self.texts[path] = (self.root / path).read_text(encoding="utf-8", errors="replace")
+        return self.texts[path]
 
     def syntax(self, path: str) -> ast.Module:
         """Return a Python file's syntax tree."""

@@ -249,13 +249,13 @@ def test_offsets_that_a_cleaner_removed_are_no_finding() -> None:
     assert found_in(disk) == []
 
 
-def test_million_bytes_of_magic_numbers_are_searched_in_one_pass() -> None:
+def test_bytes_that_all_look_like_a_magic_number_are_searched_in_one_pass() -> None:
     disk = MemoryDisk()
     filled(disk, closed=False)
     file = disk.open(f"{DIRECTORY}/{names(disk, '.log')[-1]}")
-    file.append([b"\x02" * 1_000_000])
+    file.append([b"\x02" * 100_000])
     (finding,) = found_in(disk)
-    assert (finding.kind, finding.size) == (Kind.TORN_END, 1_000_000)
+    assert (finding.kind, finding.size) == (Kind.TORN_END, 100_000)
 
 
 @pytest.mark.parametrize("seed", range(60))
