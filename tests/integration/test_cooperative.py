@@ -16,11 +16,11 @@ from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Cluster, Consumer, Membership
 from kohort.client.errors import AssignmentFailed
 from kohort.member import MemberConfig, PollState, State
-from kohort.member.callback_contract import Act
 from kohort.member.inputs import Subscribed
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.sim.checks.callback_contract import Act
 
 
 @pytest.fixture(scope="module")

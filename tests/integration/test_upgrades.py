@@ -14,10 +14,10 @@ from kohort.assign import CooperativeStickyAssignor, RangeAssignor, assignor
 from kohort.assign.spec import Assignor, GroupSpec
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Cluster, Consumer, Producer
-from kohort.member.callback_contract import Act
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.sim.checks.callback_contract import Act
 
 PARTITIONS = 6
 Configured = Callable[[], Sequence[Assignor]]

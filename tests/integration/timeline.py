@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 from kohort.assign.spec import Assignor, GroupSpec, RebalanceProtocol
 from kohort.client import RebalanceListener
-from kohort.member.callback_contract import Act, Contract
 from kohort.member.rebalance_strategy import protocol_for
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
+from kohort.sim.checks.callback_contract import Act, Contract
 
 
 class Ledger:

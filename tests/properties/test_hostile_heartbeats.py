@@ -11,7 +11,7 @@ from tests.properties.test_garbage import Failures
 from tests.unit.node.consumer_desk import consumer_desk, settle, stable_members, topics_of
 
 from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.invariants import violations
+from kohort.sim.checks.invariants import violations
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest
 
 IDS = ("", "m1", "m2", "m3", "é\0", "x" * 300)

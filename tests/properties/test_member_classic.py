@@ -15,12 +15,12 @@ from kohort.assign import RangeAssignor, TopicSpec
 from kohort.assign.spec import MemberSpec, RebalanceProtocol
 from kohort.assign.user_data import encode_assignment_error
 from kohort.member import ClassicMember, Identity, MemberConfig, State, effects, inputs
-from kohort.member.contract_checker import ContractChecker
 from kohort.member.effects import Callback, RunCallback
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
+from kohort.sim.checks.contract_checker import ContractChecker
 
 TOPICS = st.lists(st.sampled_from("tuv"), min_size=1, unique=True).map(tuple)
 PARTITIONS = st.frozensets(st.builds(TopicPartition, st.sampled_from("tuv"), st.integers(0, 3)))

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kohort.member import ConsumerMember, ConsumerState, Identity, MemberConfig, effects, inputs
-from kohort.member.contract_checker import ConsumerContractChecker
 from kohort.member.effects import Callback, ConsumerHeartbeat, HurryHeartbeat, NameTopics, RunCallback
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import each, id_partitions
 from kohort.model.ids import TopicPartition
+from kohort.sim.checks.contract_checker import ConsumerContractChecker
 
 T, U = b"t" * 16, b"u" * 16
 NAMES = {T: "t", U: "u"}

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from tests.quality.exhibits import EXHIBITS, Exhibit
 from tests.sim.rolling_restarts import draw_restarts, like_kafka
 
-from kohort.group.invariants import STANDSTILL_BOUNDED
 from kohort.sim.checks.checker import NO_DEFECT
+from kohort.sim.checks.invariants import STANDSTILL_BOUNDED
 from kohort.sim.swarm.seed_plan import draw_plan
 from kohort.sim.swarm.world_run import run
 

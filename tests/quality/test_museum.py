@@ -8,8 +8,8 @@ from tests.quality.museum import STARTS, hunt
 from tests.quality.page import story
 from tests.tidy.tree import ROOT
 
-from kohort.group.invariants import CATALOGUE
 from kohort.sim.checks.checker import NO_DEFECT
+from kohort.sim.checks.invariants import CATALOGUE
 
 QUICK = [exhibit for exhibit in EXHIBITS if exhibit.is_quick]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.hard_state import hard_state
-from kohort.group.invariants import violations
 from kohort.group.shard import Shard
 from kohort.log import group_replay
+from kohort.sim.checks.invariants import violations
 from kohort.wire.record_batches import Record
 
 Row = tuple[bytes, bytes | None]

@@ -9,10 +9,10 @@ import pytest
 from tests.unit.group.world import NOW, REBALANCE_MS, SESSION_MS, World, hard_state, joined, says
 
 from kohort.group.commands import DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic, Leaving, OffsetToCommit
-from kohort.group.invariants import violations
 from kohort.group.shard import Shard, apply
 from kohort.log.offsets_topic import Replay, record_of
 from kohort.model.errors import ErrorCode
+from kohort.sim.checks.invariants import violations
 from kohort.wire.record_batches import Record, encode_batch
 
 ID = b"i" * 16

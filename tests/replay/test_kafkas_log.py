@@ -15,9 +15,9 @@ from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup, GroupState, metadata_hash
 from kohort.group.coordinator_settings import GroupSettings, ImageTopic
 from kohort.group.events import ConsumerGroupStored, MemberTargetStored
-from kohort.group.invariants import violations
 from kohort.group.shard import Shard, apply
 from kohort.log.offsets_topic import Replay, encode_events
+from kohort.sim.checks.invariants import violations
 from kohort.wire.record_batches import decode_batch, iter_batches
 
 SEGMENTS = Path(__file__).parent / "written_by_kafka"

@@ -28,11 +28,11 @@ from kohort.group.events import (
     MemberTargetDeleted,
     MemberTargetStored,
 )
-from kohort.group.invariants import violations
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.group.shard import followers_of
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.sim.checks.invariants import violations
 
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000

@@ -1,6 +1,6 @@
 """A coordinator in a test's hands: it carries out decisions with a clock, timers and a log of its own.
 
-After every command it checks the invariants of `kohort.group.invariants`, that exactly the requests that must wait
+After every command it checks the invariants of `kohort.sim.checks.invariants`, that exactly the requests that must wait
 are parked, and that whatever a group waits for has a timer. `given(...)` states one decision without carrying it out.
 """
 
@@ -31,12 +31,12 @@ from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked, Reply, Then, WakeMembers
 from kohort.group.events import Event, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.group.group_timers import Timer, join_timer
-from kohort.group.invariants import missing_timers, violations, waiting
 from kohort.group.results import JoinResult, Result, SyncResult
 from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
+from kohort.sim.checks.invariants import missing_timers, violations, waiting
 
 NOW = 1_000_000
 RANGE: Protocols = (("range", b"topics"),)

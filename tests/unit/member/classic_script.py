@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from kohort.assign import RangeAssignor, TopicSpec
 from kohort.assign.spec import Assignor, MemberSpec, RebalanceProtocol
 from kohort.member import ClassicMember, Identity, MemberConfig, State, inputs
-from kohort.member.contract_checker import ContractChecker
 from kohort.member.effects import Callback, Effect, Heartbeat, Join, RunCallback
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
+from kohort.sim.checks.contract_checker import ContractChecker
 
 NONE = ErrorCode.NONE
 TWO = frozenset({TopicPartition("t", 0), TopicPartition("t", 1)})

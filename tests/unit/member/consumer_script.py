@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.member import ConsumerMember, ConsumerState, MemberConfig, inputs
-from kohort.member.contract_checker import ConsumerContractChecker
 from kohort.member.effects import Callback, ConsumerHeartbeat, Effect, RunCallback
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import TopicPartition
+from kohort.sim.checks.contract_checker import ConsumerContractChecker
 
 NONE = ErrorCode.NONE
 REVOKED, ASSIGNED, LOST = Callback.REVOKED, Callback.ASSIGNED, Callback.LOST

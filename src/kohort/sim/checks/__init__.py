@@ -1,4 +1,4 @@
-"""Checkers: observers that compare a world with the invariants of `kohort.group.invariants`.
+"""Checkers: observers that compare a world with the invariants of `kohort.sim.checks.invariants`.
 
 Each counts what it compared, and stops the world at the first violation.
 """

@@ -1,4 +1,4 @@
-"""Rebalance callbacks (KIP-429, KIP-848): the order of `member/callback_contract`, as far as a listener sees it.
+"""Rebalance callbacks (KIP-429, KIP-848): the order of `callback_contract`, as far as a listener sees it.
 
 A member's machine is held against its whole contract by a witness that knows its inputs; here any client is, by what
 it shows: which callback runs with which partitions, what it acts on in between, and when it joins again.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from kohort.group.invariants import CALLBACK_CONTRACT
 from kohort.member.effects import Callback
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.invariants import CALLBACK_CONTRACT
 from kohort.sim.kernel.world_observer import SeenMember
 
 

@@ -15,7 +15,6 @@ from itertools import pairwise
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import Because, EventFields, GroupReport, Outcome, Rebalance
-from kohort.group.invariants import CAUSES_ARE_TRUE
 from kohort.log.group_replay import records_of
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
@@ -25,6 +24,7 @@ from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import NEVER, FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers, undisturbed
+from kohort.sim.checks.invariants import CAUSES_ARE_TRUE
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 

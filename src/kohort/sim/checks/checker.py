@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar, NoReturn
 
-from kohort.group.invariants import Invariant
+from kohort.sim.checks.invariants import Invariant
 from kohort.sim.kernel.world_observer import TimedObserver
 
 NO_DEFECT = "NoDefect"

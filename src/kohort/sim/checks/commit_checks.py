@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kohort.group.events import Event, OffsetCommitted, OffsetDeleted
-from kohort.group.invariants import CLOSE_KEEPS_WORK, COMMIT_FENCED, COMMIT_NEVER_REWINDS
 from kohort.group.shard import Shard
 from kohort.member.effects import Callback
 from kohort.member.member_state import Identity
@@ -22,6 +21,7 @@ from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import NEVER, GroupLedger, Ledgers
+from kohort.sim.checks.invariants import CLOSE_KEEPS_WORK, COMMIT_FENCED, COMMIT_NEVER_REWINDS
 from kohort.sim.kernel.world_observer import Errors, Offsets, SeenMember, SeenNode
 
 _STALE = frozenset(

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup, GroupState
 from kohort.group.events import Event, GroupStored, MemberRemoved, PendingMemberDropped, RoundOpened
-from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
@@ -20,6 +19,7 @@ from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers, active_in
+from kohort.sim.checks.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 GRACE_US = 30_000_000

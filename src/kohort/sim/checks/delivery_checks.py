@@ -7,13 +7,13 @@ group's commit stood between the assignment and its OffsetFetch; a member commit
 from __future__ import annotations
 
 from kohort.group.events import OffsetCommitted, OffsetDeleted
-from kohort.group.invariants import AT_LEAST_ONCE
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import NEVER, GroupLedger, Ledgers
+from kohort.sim.checks.invariants import AT_LEAST_ONCE
 from kohort.sim.kernel.world_observer import Offsets, SeenMember, SeenNode
 
 

@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
-from kohort.group.invariants import OBSERVED_EQUALS_SERVED
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import Ledgers, active_in
+from kohort.sim.checks.invariants import OBSERVED_EQUALS_SERVED
 from kohort.sim.kernel.world_observer import SeenGateway, SeenMember
 from kohort.wire.consumer_protocol import decode_assignment
 from kohort.wire.primitives import MalformedMessage

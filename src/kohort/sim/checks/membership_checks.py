@@ -17,18 +17,18 @@ from kohort.group.events import (
     StaticMemberReplaced,
     TargetStored,
 )
-from kohort.group.invariants import (
+from kohort.group.shard import Shard
+from kohort.model.errors import ErrorCode
+from kohort.node.groups.offsets_partition import OffsetsPartition
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.group_ledger import AWAY, GroupLedger, Ledgers
+from kohort.sim.checks.invariants import (
     EPOCH_MONOTONE,
     FENCED_MEMBER_GETS_ERROR,
     GENERATION_DENSE,
     LEADER_NEVER_ORPHANED,
     STATIC_SLOT_UNIQUE,
 )
-from kohort.group.shard import Shard
-from kohort.model.errors import ErrorCode
-from kohort.node.groups.offsets_partition import OffsetsPartition
-from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.group_ledger import AWAY, GroupLedger, Ledgers
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 _MEMBERS_ONLY = frozenset({"Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat"})

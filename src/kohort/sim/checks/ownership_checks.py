@@ -19,13 +19,6 @@ from kohort.group.events import (
     OffsetCommitted,
     TargetStored,
 )
-from kohort.group.invariants import (
-    MIGRATION_KEEPS_OWNERS,
-    NO_DOUBLE_OWNERSHIP,
-    STABLE_MEANS_CONVERGED,
-    TARGET_LEGAL,
-    WITHHOLDING,
-)
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
@@ -33,6 +26,13 @@ from kohort.model.id_partitions import each
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import GroupLedger, Ledgers, Place
+from kohort.sim.checks.invariants import (
+    MIGRATION_KEEPS_OWNERS,
+    NO_DOUBLE_OWNERSHIP,
+    STABLE_MEANS_CONVERGED,
+    TARGET_LEGAL,
+    WITHHOLDING,
+)
 from kohort.sim.kernel.world_observer import SeenMember
 
 _NO_PLACES: dict[Place, int] = {}

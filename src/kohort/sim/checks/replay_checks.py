@@ -13,7 +13,6 @@ from random import Random
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.events import GroupConverted
 from kohort.group.hard_state import differences
-from kohort.group.invariants import REPLAY_EQUALS_LIVE
 from kohort.group.shard import Shard
 from kohort.log.group_records import GROUP_METADATA
 from kohort.log.group_replay import compacted, folded, raced, records_of
@@ -21,6 +20,7 @@ from kohort.log.offsets_topic import CorruptOffsetsRecord
 from kohort.node.groups.offsets_partition import OffsetsPartition, Status
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import GroupLedger, Ledgers, active_in, undisturbed
+from kohort.sim.checks.invariants import REPLAY_EQUALS_LIVE
 from kohort.sim.kernel.world_observer import SeenNode
 from kohort.wire.record_batches import Record
 

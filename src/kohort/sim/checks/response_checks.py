@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from kohort.group.invariants import FENCED_FOR_CAUSE, ROUNDS_HAVE_CAUSES
 from kohort.member.effects import Callback
 from kohort.member.member_state import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.invariants import FENCED_FOR_CAUSE, ROUNDS_HAVE_CAUSES
 from kohort.sim.kernel.world_observer import Errors, Offsets, SeenMember
 
 _OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})

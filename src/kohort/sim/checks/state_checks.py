@@ -1,4 +1,4 @@
-"""The whole state of a shard and its node, at drawn events: the rules of `group/invariants`, who waits, what stays."""
+"""The whole state of a shard and its node, at drawn events: the rules of `invariants`, who waits, what stays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from random import Random
 
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.invariants import (
+from kohort.group.shard import Shard
+from kohort.node.groups.offsets_partition import OffsetsPartition, Status
+from kohort.node.node import Node
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.group_ledger import Ledgers, active_in
+from kohort.sim.checks.invariants import (
     BOUNDED_MEMORY,
     CATALOGUE,
     COUNTS_AGREE,
@@ -16,11 +21,6 @@ from kohort.group.invariants import (
     violations,
     waiting,
 )
-from kohort.group.shard import Shard
-from kohort.node.groups.offsets_partition import OffsetsPartition, Status
-from kohort.node.node import Node
-from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.group_ledger import Ledgers, active_in
 from kohort.sim.kernel.world_observer import SeenNode
 
 LONGEST_PAUSE = 3

@@ -11,19 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kohort.group.invariants import (
+from kohort.model.ids import TopicPartition
+from kohort.node.topics.topic import Partition
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.fault_history import ALWAYS
+from kohort.sim.checks.invariants import (
     ABORTED_STAYS_UNREAD,
     ALL_OR_NOTHING,
     EVERY_TRANSACTION_ENDS,
     FENCED_NEVER_ADDS,
     STABLE_OFFSET_MOVES,
 )
-from kohort.model.ids import TopicPartition
-from kohort.node.topics.topic import Partition
-from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.fault_history import ALWAYS
-from kohort.sim.kernel.world_observer import SeenNode
-from kohort.sim.peers.transactional_producer import OUTPUT
+from kohort.sim.kernel.world_observer import OUTPUT, SeenNode
 from kohort.transaction.transaction import AT_REST
 from kohort.wire.record_batches import iter_batches
 

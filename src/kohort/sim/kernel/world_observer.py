@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from kohort.sim.kernel.scheduler import Scheduler
 
 
+OUTPUT = "out"
+"""The topic that transactional producers write to."""
+OUTPUT_PARTITIONS = 3
+
 Offsets = Mapping[TopicPartition, int]
 Errors = Mapping[TopicPartition, ErrorCode]
 """Of the partitions of a commit that were refused."""

@@ -14,10 +14,9 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, Network
-from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.kernel.world_observer import OUTPUT, OUTPUT_PARTITIONS, Observer
 from kohort.sim.peers.peer_connection import PeerConnections
 from kohort.sim.peers.peer_fetcher import FETCH_BY_NAME
-from kohort.sim.peers.transactional_producer import OUTPUT, OUTPUT_PARTITIONS
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest
 from kohort.wire.record_batches import sound_records

@@ -32,15 +32,11 @@ from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, Network
-from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.kernel.world_observer import OUTPUT, OUTPUT_PARTITIONS, Observer
 from kohort.sim.peers.peer_connection import PeerConnections
 from kohort.wire.apis import Api
 from kohort.wire.messages import ProduceRequest
 from kohort.wire.record_batches import Record, encode_batch
-
-OUTPUT = "out"
-"""The topic that transactional producers write to."""
-OUTPUT_PARTITIONS = 3
 
 _REQUEST_TIMEOUT_MS = 2_000
 _PRODUCE_VERSIONS = {1: 11, 2: 12}

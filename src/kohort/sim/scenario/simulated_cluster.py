@@ -21,12 +21,11 @@ from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, Network
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.kernel.scheduler import Scheduler
-from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.kernel.world_observer import OUTPUT, OUTPUT_PARTITIONS, Observer
 from kohort.sim.peers.committed_reader import CommittedReader
 from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_admin import Operator
 from kohort.sim.peers.peer_producer import Feeder
-from kohort.sim.peers.transactional_producer import OUTPUT, OUTPUT_PARTITIONS
 from kohort.sim.scenario.producer_slot import ProducerSlot
 from kohort.sim.scenario.simulated_assignors import SimulatedAssignors
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from traceback import extract_tb
 
-from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_TRANSACTION_ENDS
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks import Checker, InvariantBroken, all_checkers
 from kohort.sim.checks.checker import NO_DEFECT, logs_to
 from kohort.sim.checks.convergence_checks import StandstillChecker
+from kohort.sim.checks.invariants import CONVERGES_AFTER_HEALING, EVERY_TRANSACTION_ENDS
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer, Observers, SeenMember
 from kohort.sim.scenario.fault_injector import FaultInjector

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kohort.group.events import Event, OffsetCommitted
-from kohort.group.invariants import AT_LEAST_ONCE, NO_DOUBLE_OWNERSHIP
 from kohort.group.shard import Shard
 from kohort.member.effects import Callback
 from kohort.member.member_state import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.invariants import AT_LEAST_ONCE, NO_DOUBLE_OWNERSHIP
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer import Consumer
-from kohort.group.invariants import AT_LEAST_ONCE, CONVERGES_AFTER_HEALING
 from kohort.model.ids import TopicPartition
+from kohort.sim.checks.invariants import AT_LEAST_ONCE, CONVERGES_AFTER_HEALING
 from kohort.sim.kernel.broker_host import ENDINGS
 from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.programs.program import CURRENT

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kohort.group.invariants import CONVERGES_AFTER_HEALING
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks import InvariantBroken, all_checkers
 from kohort.sim.checks.checker import NO_DEFECT
+from kohort.sim.checks.invariants import CONVERGES_AFTER_HEALING
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer, Observers
 from kohort.sim.programs.program import CURRENT

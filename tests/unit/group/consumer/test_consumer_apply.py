@@ -32,9 +32,9 @@ from kohort.group.events import (
     TargetDeleted,
     TargetStored,
 )
-from kohort.group.invariants import violations
 from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause, CauseKind
+from kohort.sim.checks.invariants import violations
 
 CAUSE = Cause(CauseKind.COORDINATOR_LOADED, -1)
 FOO = topic_id("foo")

@@ -37,7 +37,6 @@ from kohort.group.events import (
     StoredMember,
     TargetStored,
 )
-from kohort.group.invariants import Invariant
 from kohort.group.shard import Shard
 from kohort.member.member_state import Identity
 from kohort.model.assignment import Assignment, Partitions
@@ -48,6 +47,7 @@ from kohort.node.configuration.config import Config
 from kohort.node.groups.settings_from_config import group_settings
 from kohort.sim.checks.checker import Checker, InvariantBroken
 from kohort.sim.checks.group_ledger import Ledgers
+from kohort.sim.checks.invariants import Invariant
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observers
 from kohort.wire.consumer_protocol import encode_assignment

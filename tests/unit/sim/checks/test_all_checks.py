@@ -16,9 +16,9 @@ from tests.unit.sim.checks.scripted import (
     rejoins,
 )
 
-from kohort.group.invariants import CATALOGUE
 from kohort.sim.checks import all_checkers
 from kohort.sim.checks.group_ledger import GroupLedger, Ledgers
+from kohort.sim.checks.invariants import CATALOGUE
 
 
 def test_every_invariant_has_a_checker_and_every_checker_an_invariant() -> None:

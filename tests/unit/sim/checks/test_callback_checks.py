@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.sim.checks.scripted import Member, Script, breaks, of
 
-from kohort.group.invariants import CALLBACK_CONTRACT
 from kohort.member.effects import Callback
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.callback_checks import CallbackChecker
+from kohort.sim.checks.invariants import CALLBACK_CONTRACT
 
 REVOKED, ASSIGNED, LOST = Callback.REVOKED, Callback.ASSIGNED, Callback.LOST
 

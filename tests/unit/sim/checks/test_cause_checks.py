@@ -9,10 +9,10 @@ import pytest
 from tests.unit.sim.checks.scripted import breaks
 from tests.unit.sim.world_of_peers import PeerWorld
 
-from kohort.group.invariants import CAUSES_ARE_TRUE
 from kohort.sim.checks.cause_checks import CauseChecker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers
+from kohort.sim.checks.invariants import CAUSES_ARE_TRUE
 
 
 class Story:

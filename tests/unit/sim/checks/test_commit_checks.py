@@ -23,13 +23,13 @@ from tests.unit.sim.checks.scripted import (
 )
 
 from kohort.group.events import Event
-from kohort.group.invariants import CLOSE_KEEPS_WORK, COMMIT_FENCED, COMMIT_NEVER_REWINDS
 from kohort.member.effects import Callback
 from kohort.member.member_state import Identity
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.commit_checks import ClosingChecker, CommitChecker
 from kohort.sim.checks.fault_history import FaultsSeen
+from kohort.sim.checks.invariants import CLOSE_KEEPS_WORK, COMMIT_FENCED, COMMIT_NEVER_REWINDS
 
 P = TopicPartition("t", 0)
 

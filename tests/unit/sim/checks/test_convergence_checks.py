@@ -8,12 +8,12 @@ from typing import Any
 from tests.unit.sim.checks.brokers import Broker
 from tests.unit.sim.checks.scripted import Member, Script, breaks, classic, gathers, generation, goes, joins, of
 
-from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.convergence_checks import GRACE_US, SLACK_US, EndChecker, StandstillChecker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers
+from kohort.sim.checks.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
 
 
 class Ending(EndChecker):

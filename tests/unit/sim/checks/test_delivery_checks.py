@@ -7,11 +7,11 @@ from typing import Any
 from tests.unit.sim.checks.scripted import Script, breaks, classic, commit, generation, of
 
 from kohort.group.events import OffsetDeleted
-from kohort.group.invariants import AT_LEAST_ONCE
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.delivery_checks import ReadingChecker
 from kohort.sim.checks.group_ledger import RENEWAL
+from kohort.sim.checks.invariants import AT_LEAST_ONCE
 
 P = TopicPartition("t", 0)
 

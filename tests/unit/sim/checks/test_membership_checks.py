@@ -24,14 +24,14 @@ from tests.unit.sim.checks.scripted import (
 )
 
 from kohort.group.events import Event, GroupDeleted, GroupLoaded
-from kohort.group.invariants import (
+from kohort.model.errors import ErrorCode
+from kohort.sim.checks.invariants import (
     EPOCH_MONOTONE,
     FENCED_MEMBER_GETS_ERROR,
     GENERATION_DENSE,
     LEADER_NEVER_ORPHANED,
     STATIC_SLOT_UNIQUE,
 )
-from kohort.model.errors import ErrorCode
 from kohort.sim.checks.membership_checks import EpochChecker, MembershipChecker
 
 

@@ -31,16 +31,16 @@ from tests.unit.sim.checks.scripted import (
 
 from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.events import GroupStored, Held, MemberState
-from kohort.group.invariants import (
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.subscription import Subscription
+from kohort.sim.checks.group_ledger import Ledgers
+from kohort.sim.checks.invariants import (
     MIGRATION_KEEPS_OWNERS,
     NO_DOUBLE_OWNERSHIP,
     STABLE_MEANS_CONVERGED,
     TARGET_LEGAL,
     WITHHOLDING,
 )
-from kohort.model.cause import Cause, CauseKind
-from kohort.model.subscription import Subscription
-from kohort.sim.checks.group_ledger import Ledgers
 from kohort.sim.checks.ownership_checks import ConversionChecker, OwnershipChecker, TargetChecker
 from kohort.wire.consumer_protocol import encode_subscription
 

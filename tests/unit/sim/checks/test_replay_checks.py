@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sim.checks.brokers import Broker
 from tests.unit.sim.checks.scripted import breaks
 
-from kohort.group.invariants import REPLAY_EQUALS_LIVE
+from kohort.sim.checks.invariants import REPLAY_EQUALS_LIVE
 from kohort.sim.checks.replay_checks import ReplayChecker
 
 

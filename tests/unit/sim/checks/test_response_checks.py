@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.unit.sim.checks.scripted import Member, Script, breaks, of
 
-from kohort.group.invariants import FENCED_FOR_CAUSE, ROUNDS_HAVE_CAUSES
 from kohort.member.effects import Callback
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.sim.checks.invariants import FENCED_FOR_CAUSE, ROUNDS_HAVE_CAUSES
 from kohort.sim.checks.response_checks import ResponseChecker
 
 T0 = TopicPartition("t", 0)

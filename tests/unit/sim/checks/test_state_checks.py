@@ -11,7 +11,7 @@ from tests.unit.sim.checks.scripted import breaks
 from kohort.group.effects import parked_sync
 from kohort.group.events import Held, MemberState, OffsetCommitted
 from kohort.group.group_timers import session_timer
-from kohort.group.invariants import (
+from kohort.sim.checks.invariants import (
     BOUNDED_MEMORY,
     COUNTS_AGREE,
     EPOCH_MONOTONE,

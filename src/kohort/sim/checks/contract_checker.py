@@ -6,7 +6,6 @@ Stands where the member stands: `step` is the member's own. For tests and the si
 from __future__ import annotations
 
 from kohort.member import effects, inputs
-from kohort.member.callback_contract import Act, ConsumerContract, Contract, ContractBroken
 from kohort.member.classic_member import ClassicMember
 from kohort.member.consumer_member import ConsumerMember
 from kohort.member.effects import Callback, ConsumerHeartbeat, Effect
@@ -15,6 +14,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, each
 from kohort.model.ids import TopicPartition
+from kohort.sim.checks.callback_contract import Act, ConsumerContract, Contract, ContractBroken
 
 _CALLBACKS = {Callback.REVOKED: Act.REVOKED, Callback.LOST: Act.LOST, Callback.ASSIGNED: Act.ASSIGNED}
 _WAITS_FOR: dict[type, State] = {inputs.JoinAnswered: State.JOINING, inputs.SyncAnswered: State.SYNCING}

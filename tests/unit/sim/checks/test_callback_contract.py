@@ -6,7 +6,7 @@ import pytest
 from tests.unit.member.classic_script import TWO, partitions
 
 from kohort.assign import RebalanceProtocol
-from kohort.member.callback_contract import Act, Contract, ContractBroken
+from kohort.sim.checks.callback_contract import Act, Contract, ContractBroken
 
 EAGER, COOPERATIVE = RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE
 NOTHING = partitions()

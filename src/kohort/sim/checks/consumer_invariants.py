@@ -1,4 +1,4 @@
-"""What must be true of a consumer group between two commands, by invariant; `group/invariants.py` has their names."""
+"""What must be true of a consumer group between two commands, by invariant; `invariants.py` has their names."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kohort.group.classic import invariants as classic
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.consumer import invariants as consumer
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.effects import Parked
 from kohort.group.group_timers import Timer
 from kohort.group.shard import Shard
+from kohort.sim.checks import classic_invariants as classic
+from kohort.sim.checks import consumer_invariants as consumer
 
 
 class Moment(StrEnum):
