@@ -1,47 +1,74 @@
-"""One copied member: the production state machine, and around it what its process and its application do.
+"""One copied member: a simulated client of the production state machines, and what its application does.
 
-Effects become commands to the coordinator, callbacks take the given times, deadlines are virtual. A copy is restored by
-a join of its own whose answers are what the live member got, so that it needs no input but those of every member.
+Callbacks take the given times, deadlines are virtual. A copy is restored by a join of its own whose answers are what
+the live member got, so that it needs no input but those of every member.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kohort.assign.server.standby import ACCEPTABLE_RECOVERY_LAG
-from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, TopicSpec
-from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join, Leave, Leaving, Sync
+from kohort.assign.spec import MemberSpec
+from kohort.client.membership.protocol_driver import ClassicDriver, ConsumerDriver
 from kohort.group.migration.migration_plan import Kind
-from kohort.group.results import ConsumerHeartbeatResult, JoinResult, SyncResult
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
 from kohort.member.effects import Callback
-from kohort.member.member_state import Identity
 from kohort.model.assignment import Assignment, Partitions
-from kohort.model.errors import ErrorCode
-from kohort.sim.kernel.scheduler import Due
+from kohort.sim.kernel.host import Host
+from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.peers.client_kinds import PeerConfig
+from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.peers.peer_link import Driver, PeerLink, ResponseT, Take
+from kohort.sim.peers.peer_member import CLOSING, MemberUser, PeerMember
+from kohort.sim.peers.peer_metadata import PeerMetadata
 from kohort.what_if.group_facts import CLIENT_SIDE, MemberProfile, Roster
-from kohort.what_if.virtual_broker import GENERATION, HOST, Sender, VirtualBroker, lags_with_ids, with_ids
-from kohort.wire.consumer_protocol import (
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
+from kohort.what_if.virtual_broker import ADDRESS, GENERATION, VirtualBroker, with_ids
+from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
+from kohort.wire.message import Request
+from kohort.wire.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
 
 SPREAD = 0.02
 """How much the times of one callback differ: what one member revokes is assigned while others still run theirs."""
 
-JOIN_STEPS = 20
-"""More effects than any member has until it has joined."""
-
+NEVER_MS = 1 << 40
 _GOLDEN = 0.618034
 
 
-class CopiedMember(Sender):
-    """One process of one member; a restart is another one."""
+class CopiedMember(MemberUser):
+    """One process of one member; a restart is another one. `restored` is the member of the roster that it copies."""
 
-    def __init__(self, broker: VirtualBroker, profile: MemberProfile) -> None:
-        times = broker.times
+    def __init__(
+        self, broker: VirtualBroker, profile: MemberProfile, restored: tuple[str, Roster] | None = None
+    ) -> None:
+        self.broker = broker
+        self.profile = profile
+        self.number = next(broker.numbers)
+        self._in_poll = True
+        self._is_begun = False
+        name = f"member-{self.number}"
+        self._host, random = Host(name, broker.scheduler), broker.rng.stream(name)
+        connections = PeerConnections(
+            profile.name, broker.group_id, self._host, broker.network, [ADDRESS], random, versions={}
+        )
+        self._metadata = PeerMetadata(connections, NEVER_MS)
+        self._metadata.changed = self._topics_changed
+        self._link = _CopiedLink(broker, connections, self._metadata, restored)
+        config = PeerConfig(broker.group_id, tuple(sorted(profile.topics)), instance_id=profile.instance_id)
+        kind = str(profile.kind)
+        self._member = PeerMember(name, kind, config, connections, self._metadata, Observer(), self._driver)
+        self._member.user = self
+
+    def _driver(self, _: Take) -> Driver:
+        profile, times = self.profile, self.broker.times
         bound = profile.acceptable_recovery_lag
         config = MemberConfig(
             acceptable_recovery_lag=ACCEPTABLE_RECOVERY_LAG if bound is None else bound,
@@ -52,20 +79,29 @@ class CopiedMember(Sender):
             rack=profile.rack,
             server_assignor=profile.server_assignor,
         )
-        self.broker = broker
-        self.profile = profile
-        self.number = next(broker.numbers)
-        self.is_dead = False
-        self.failure = ""
-        self.assignors: dict[str, Assignor] = {name: CLIENT_SIDE[name]() for name in profile.offers}
-        self.machine: ClassicMember | ConsumerMember
-        if profile.kind is Kind.CONSUMER:
-            self.machine = ConsumerMember(config, f"{profile.name}-{self.number}", _never_random)
-            self.machine.lag_source = lambda: profile.lags
-        else:
-            self.machine = ClassicMember(config, list(self.assignors.values()), _never_random)
-        self._deadline: Due | None = None
-        self._in_poll = True
+        if profile.kind is not Kind.CONSUMER:
+            return ClassicDriver(self._link, config, [CLIENT_SIDE[name]() for name in profile.offers])
+        restored = self._link.restored
+        driver = ConsumerDriver(
+            self._link, config, f"{profile.name}-{self.number}" if restored is None else restored[0]
+        )
+        driver.member.lag_source = lambda: profile.lags
+        return driver
+
+    @property
+    def machine(self) -> ClassicMember | ConsumerMember:
+        """Its state machine."""
+        return self._member.machine
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its process has ended."""
+        return self._member.is_over
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, empty where it did not."""
+        return "" if self._member.failure is None else self._member.failure.text
 
     @property
     def member_id(self) -> str:
@@ -87,34 +123,33 @@ class CopiedMember(Sender):
 
     def begin(self) -> None:
         """Start, and join."""
+        self.broker.unsettled.add(self.number)
+        self._metadata.follow(self.profile.topics)
         self.refresh_topics()
-        self.take(self._subscribed())
-
-    def _subscribed(self) -> inputs.Input:
-        return inputs.Subscribed(tuple(sorted(self.profile.topics)))
 
     def refresh_topics(self) -> None:
-        """Take the topics of the cluster as they are now."""
-        self.take(self._topics_seen())
+        """Look at the topics of the cluster."""
+        if not self.is_dead:
+            self._metadata.look()
 
-    def _topics_seen(self) -> inputs.Input:
-        if self.profile.kind is Kind.CONSUMER:
-            return inputs.TopicsSeen({topic_id: name for name, topic_id in self.broker.ids.items()})
-        return inputs.MetadataChanged(self._specs_of([self.profile.topics]))
-
-    def _specs_of(self, subscriptions: Iterable[Iterable[str]]) -> dict[str, TopicSpec]:
-        """Return those of the subscribed topics that exist, as assignors see them."""
-        counts, topics = self.broker.partitions, set().union(*subscriptions)
-        return {name: TopicSpec(counts[name]) for name in sorted(topics & counts.keys())}
+    def _topics_changed(self) -> None:
+        if self.is_dead:
+            return
+        self._member.show_topics()
+        if not self._is_begun:
+            self._is_begun = True
+            self._member.take(inputs.Subscribed(self._member.config.topics))
 
     def stop(self) -> None:
         """Close: the callback runs, and a dynamic member leaves."""
-        self.take(inputs.CloseRequested("the consumer is being closed"))
+        self._member.take(inputs.CloseRequested(CLOSING))
 
     def kill(self) -> None:
         """End without LeaveGroup."""
         self.broker.readers.stop(self.read_partitions, self.broker.scheduler.now_us)
-        self._end()
+        self.broker.network.close_all(self._host)
+        self._member.end("killed")
+        self.input_taken()
 
     @property
     def read_partitions(self) -> Partitions:
@@ -122,121 +157,25 @@ class CopiedMember(Sender):
         running = self.machine.running
         return self.machine.owned - (running[1] if running is not None else frozenset())
 
-    def _end(self) -> None:
-        self.is_dead = True
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self.broker.disconnect(self)
-        self.broker.mark_settled(self.number)
-
-    # -- the beginning of a copy
-
-    def restore(self, member_id: str, roster: Roster) -> None:
-        """Take the member of the roster as it is: it joins, and gets the answers that the live one got."""
-        machine, now_ms = self.machine, self.broker.now_ms
-        if isinstance(machine, ConsumerMember):
-            machine.member_id = member_id
-        machine.step(self._topics_seen(), now_ms)
-        requested = list(machine.step(self._subscribed(), now_ms))
-        for _ in range(JOIN_STEPS):
-            if not requested:
-                break
-            effect = requested.pop(0)
-            if isinstance(effect, effects.OnAssignment):
-                self.assignors[effect.protocol_name].on_assignment(effect.assignment, effect.generation)
-            answer = self._restored(effect, member_id, roster)
-            if answer is not None:
-                requested += machine.step(answer, now_ms)
-        assert machine.is_stable, f"{self.profile.name} is where it was"
-        assert machine.owned == roster.owned[member_id], f"{self.profile.name} owns what it owned"
-        self.broker.readers.start(machine.owned, self.broker.scheduler.now_us)
-        self.take(inputs.Tick())
-
-    def _restored(self, effect: effects.Effect, member_id: str, roster: Roster) -> inputs.Input | None:
-        """Return the answer to a request of a join that is restored."""
-        owned = roster.owned[member_id]
-        match effect:
-            case effects.Join(identity):
-                # Classic members of a consumer group have their first choice.
-                offers = self.assignors
-                name = roster.assignor if roster.assignor in offers else next(iter(offers))
-                leader = min(roster.profiles)
-                members = roster.subscriptions() if leader == member_id else {}
-                return inputs.JoinAnswered(identity, ErrorCode.NONE, GENERATION, member_id, leader, name, members)
-            case effects.Compute(identity):
-                topics = (profile.topics for profile in roster.profiles.values())
-                return inputs.Computed(identity, {}, self._specs_of(topics))
-            case effects.Sync(identity):
-                return inputs.SyncAnswered(identity, ErrorCode.NONE, Assignment(owned))
-            case effects.Heartbeat(identity):
-                return inputs.HeartbeatAnswered(identity, ErrorCode.NONE)
-            case effects.RunCallback(callback):
-                return inputs.CallbackFinished(callback)
-            case effects.ConsumerHeartbeat(number):
-                interval_ms = self.broker.node.config.group_consumer_heartbeat_interval_ms
-                given = with_ids(owned, self.broker.ids)
-                return inputs.ConsumerHeartbeatAnswered(number, ErrorCode.NONE, None, GENERATION, interval_ms, given)
-            case _:
-                return None
-
-    # -- driving the state machine
-
-    def take(self, event: inputs.Input) -> None:
-        """Pass an input to the state machine, and carry out its effects."""
-        if self.is_dead:
-            return
-        for effect in self.machine.step(event, self.broker.now_ms):
-            self._carry_out(effect)
-        if self.is_dead:
-            return
+    def input_taken(self) -> None:
+        """Count it among those that are settled, or are not; it is restored as soon as it is stable."""
+        if self._link.restored is not None and self.machine.is_stable:
+            (member_id, roster), self._link.restored = self._link.restored, None
+            assert self.machine.owned == roster.owned[member_id], f"{self.profile.name} owns what it owned"
+            self.broker.readers.start(self.machine.owned, self.broker.scheduler.now_us)
         if self.is_settled:
             self.broker.mark_settled(self.number)
             self._in_poll = False
         else:
             self.broker.unsettled.add(self.number)
-        self._set_deadline()
-
-    def _set_deadline(self) -> None:
-        deadline_ms = self.machine.next_deadline_ms()
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-        if deadline_ms is not None and not self.machine.is_closed:
-            self._deadline = self.broker.at_ms(deadline_ms, self.take, inputs.Tick())
-
-    def _carry_out(self, effect: effects.Effect) -> None:
-        match effect:
-            case effects.Join():
-                self._join(effect)
-            case effects.Sync():
-                self._sync(effect)
-            case effects.Heartbeat(identity):
-                self._beat(identity)
-            case effects.Leave():
-                self._leave(effect)
-            case effects.Compute():
-                # A leader asks for metadata first.
-                self.broker.after_ms(2 * self.broker.times.network_ms, self._compute, effect)
-            case effects.RunCallback():
-                self._run(effect)
-            case effects.OnAssignment():
-                self.assignors[effect.protocol_name].on_assignment(effect.assignment, effect.generation)
-            case effects.ConsumerHeartbeat():
-                self._heartbeat(effect)
-            case effects.HurryHeartbeat():
-                self.broker.release_heartbeat(self, lambda: self.take(inputs.Tick()))
-            case effects.NameTopics():
-                self.broker.after_ms(2 * self.broker.times.network_ms, self.refresh_topics)
-            case effects.Fail():
-                self.failure = effect.text
-            case effects.Ended():
-                self._end()
-            case _:
-                pass  # reports to the user, or looks up a coordinator that has not moved
 
     # -- the application's code
 
-    def _run(self, effect: effects.RunCallback) -> None:
+    def run_callback(self, effect: effects.RunCallback) -> None:
+        """Have a callback take its time, when the application is in poll."""
+        if self._link.restored is not None:
+            self._member.take(inputs.CallbackFinished(effect.callback))
+            return
         times, broker = self.broker.times, self.broker
         if effect.callback is not Callback.ASSIGNED:
             broker.readers.stop(effect.partitions, broker.scheduler.now_us)
@@ -247,120 +186,76 @@ class CopiedMember(Sender):
             # Callbacks run in poll, and the application is between two of them.
             wait_ms = times.poll_ms * self.place
         self._in_poll = True
-        broker.after_ms(wait_ms + took_ms, self._finish, effect)
+        self._host.after_us(round((wait_ms + took_ms) * 1000), self._finish, effect)
 
     def _finish(self, effect: effects.RunCallback) -> None:
-        if self.is_dead:
-            return
         if effect.callback is Callback.ASSIGNED:
             self.broker.readers.start(effect.partitions & self.machine.owned, self.broker.scheduler.now_us)
-        self.take(inputs.CallbackFinished(effect.callback))
+        self._member.take(inputs.CallbackFinished(effect.callback))
 
-    # -- the classic protocol
 
-    def _beat(self, identity: Identity) -> None:
-        command = Heartbeat(self.broker.group_id, identity.member_id, self.profile.instance_id, identity.generation)
-        self.broker.submit(self, command, lambda result: self.take(inputs.HeartbeatAnswered(identity, result.error)))
+class _CopiedLink(PeerLink):
+    """The link of a copied member. While that is `restored`, its requests get the answers that the live one got."""
 
-    def _join(self, effect: effects.Join) -> None:
-        identity, times, profile = effect.identity, self.broker.times, self.profile
-        command = Join(
-            group_id=self.broker.group_id,
-            member_id=identity.member_id,
-            instance_id=profile.instance_id,
-            client_id=profile.name,
-            client_host=HOST,
-            session_timeout_ms=times.session_timeout_ms,
-            rebalance_timeout_ms=times.rebalance_timeout_ms,
-            protocol_type="consumer",
-            protocols=tuple((name, encode_subscription(each)) for name, each in effect.protocols),
-            new_member_id="" if identity.member_id else f"{profile.instance_id or profile.name}-what-if-{self.number}",
-            reason=effect.reason,
-        )
+    def __init__(
+        self,
+        broker: VirtualBroker,
+        connections: PeerConnections,
+        metadata: PeerMetadata,
+        restored: tuple[str, Roster] | None,
+    ) -> None:
+        super().__init__(connections, metadata, is_ours=True)
+        self.restored = restored
+        self._broker = broker
 
-        def answered(result: JoinResult) -> None:
-            members = {
-                each.member_id: MemberSpec(decode_subscription(each.metadata), each.instance_id)
-                for each in result.members
-            }
-            name = result.protocol_name or ""
-            self.take(
-                inputs.JoinAnswered(
-                    identity, result.error, result.generation, result.member_id, result.leader, name, members,
-                    result.skip_assignment,
+    async def call(self, request: Request[ResponseT], *, timeout_ms: int) -> ResponseT:
+        """Send a request and return its response. Raises `KafkaError`."""
+        if self.restored is not None:
+            return self._answer(request, *self.restored)  # type: ignore[no-any-return]
+        response = await super().call(request, timeout_ms=timeout_ms)
+        if isinstance(response, ConsumerGroupHeartbeatResponse) and not self._broker.facts.is_ours:
+            # Ours requests the next one soon where there is something to do; Apache Kafka does not.
+            response.heartbeat_interval_ms = self._broker.interval_ms
+        return response
+
+    def _answer(self, request: object, member_id: str, roster: Roster) -> Any:
+        """Return the answer to a request of a join that is restored."""
+        owned, profile = roster.owned[member_id], roster.profiles[member_id]
+        match request:
+            case JoinGroupRequest():
+                # Classic members of a consumer group have their first choice.
+                name = roster.assignor if roster.assignor in profile.offers else profile.offers[0]
+                leader, of = min(roster.profiles), JoinGroupResponse.Member
+                members = roster.subscriptions() if leader == member_id else {}
+                return JoinGroupResponse(
+                    generation_id=GENERATION,
+                    protocol_type="consumer",
+                    protocol_name=name,
+                    leader=leader,
+                    skip_assignment=True,
+                    member_id=member_id,
+                    members=[
+                        of(member_id=each, group_instance_id=spec.instance_id, metadata=_metadata(spec))
+                        for each, spec in members.items()
+                    ],
                 )
-            )  # fmt: skip
-
-        self.broker.submit(self, command, answered)
-
-    def _compute(self, effect: effects.Compute) -> None:
-        snapshot = self._specs_of(each.subscription.topics for each in effect.members.values())
-        self.refresh_topics()
-        made: Mapping[str, Assignment] = {}
-        if not effect.skip:
-            made = self.assignors[effect.protocol_name].assign(GroupSpec(effect.members, snapshot))
-        self.take(inputs.Computed(effect.identity, made, snapshot))
-
-    def _sync(self, effect: effects.Sync) -> None:
-        identity = effect.identity
-        command = Sync(
-            self.broker.group_id,
-            identity.member_id,
-            self.profile.instance_id,
-            identity.generation,
-            "consumer",
-            effect.protocol_name,
-            tuple((to, encode_assignment(each)) for to, each in sorted(effect.assignments.items())),
-            effect.failure,
-        )
-
-        def answered(result: SyncResult) -> None:
-            given = Assignment() if result.error else decode_assignment(result.assignment)
-            self.take(inputs.SyncAnswered(identity, result.error, given, result.error_message))
-
-        self.broker.submit(self, command, answered)
-
-    def _leave(self, effect: effects.Leave) -> None:
-        identity = effect.identity
-        command = Leave(self.broker.group_id, (Leaving(identity.member_id, self.profile.instance_id, effect.reason),))
-        self.broker.submit(self, command, lambda result: self.take(inputs.LeaveAnswered(identity, result.error)))
-
-    # -- the consumer protocol
-
-    def _heartbeat(self, effect: effects.ConsumerHeartbeat) -> None:
-        broker, profile = self.broker, self.profile
-        command = ConsumerHeartbeat(
-            broker.group_id,
-            effect.member_id,
-            effect.member_epoch,
-            profile.instance_id,
-            effect.rack,
-            effect.rebalance_timeout_ms,
-            None if effect.topics is None else tuple(sorted(set(effect.topics))),
-            effect.regex,
-            effect.server_assignor,
-            effect.owned,
-            profile.name,
-            HOST,
-            lags=None if effect.lags is None else lags_with_ids(dict(effect.lags), broker.ids),
-            acceptable_recovery_lag=profile.acceptable_recovery_lag,
-            reason=effect.reason,
-        )
-
-        def answered(result: ConsumerHeartbeatResult) -> None:
-            interval_ms = result.heartbeat_interval_ms
-            if not broker.facts.is_ours and not result.error:
-                # Ours requests the next one soon where there is something to do; Apache Kafka does not.
-                interval_ms = broker.node.config.group_consumer_heartbeat_interval_ms
-            self.take(
-                inputs.ConsumerHeartbeatAnswered(
-                    effect.number, result.error, result.error_message, result.member_epoch, interval_ms,
-                    result.assignment,
+            case SyncGroupRequest():
+                return SyncGroupResponse(assignment=encode_assignment(Assignment(owned)))
+            case ConsumerGroupHeartbeatRequest():
+                assignment = ConsumerGroupHeartbeatResponse.Assignment
+                topics = [
+                    assignment.TopicPartition(topic_id=topic_id, partitions=list(numbers))
+                    for topic_id, numbers in with_ids(owned, self._broker.ids)
+                ]
+                return ConsumerGroupHeartbeatResponse(
+                    member_id=member_id,
+                    member_epoch=GENERATION,
+                    heartbeat_interval_ms=self._broker.interval_ms,
+                    assignment=assignment(topic_partitions=topics),
                 )
-            )  # fmt: skip
+            case _:
+                return HeartbeatResponse()
 
-        broker.submit(self, command, answered)
 
-
-def _never_random() -> float:
-    return 0.5
+def _metadata(member: MemberSpec) -> bytes:
+    return encode_subscription(member.subscription)

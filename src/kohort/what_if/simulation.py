@@ -94,8 +94,8 @@ class Simulation:
         for topic in {topic for profile in profiles.values() for topic in profile.topics}:
             broker.readers.add(_partitions(topic, 0, broker.partitions.get(topic, 0)), 0)
         for place, (member_id, profile) in enumerate(sorted(profiles.items())):
-            member = self.members[member_id] = CopiedMember(broker, profile)
-            broker.after_ms(interval_ms * place / len(profiles), member.restore, member_id, self.roster)
+            member = self.members[member_id] = CopiedMember(broker, profile, (member_id, self.roster))
+            broker.after_ms(interval_ms * place / len(profiles), member.begin)
         self._advance((WARM_UP_INTERVALS + 1) * interval_ms)
         self._wait_until(lambda: self._is_stable)
 

@@ -1,6 +1,6 @@
 """A broker in virtual time with a copy of one group: a node of ours over a disk in memory.
 
-The node is the production one, from commands on: its runtime decides, writes its log, parks heartbeats and writes
+The node is the production one, on the simulator's network: it decides, writes its log, parks heartbeats and writes
 events, and `explain` reads these as it reads those of a live broker. A request takes the network's time both ways. The
 copy begins with the records that a coordinator would have replayed.
 """
@@ -16,7 +16,6 @@ from typing import Any
 
 from kohort.assign.server.catalog import KAFKAS_CLASSES, UnknownAssignor, server_assignors
 from kohort.assign.server.spec import StandbyLags
-from kohort.group.commands import Command, ConsumerHeartbeat, Heartbeat
 from kohort.group.consumer.group import metadata_hash
 from kohort.group.events import (
     ClassicMemberMetadata,
@@ -33,7 +32,6 @@ from kohort.group.events import (
 )
 from kohort.group.explain.rebalance_report import EventFields
 from kohort.group.migration.migration_plan import Kind
-from kohort.group.results import Result
 from kohort.log.group_replay import records_of
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events
@@ -48,8 +46,12 @@ from kohort.node.groups.coordinator import OFFSETS_TOPIC
 from kohort.node.groups.topic_image import NodeTopics
 from kohort.node.node import Node
 from kohort.node.topics.topic import EVENT_TOPIC
-from kohort.parking.parked_heartbeat import ParkedHeartbeat
+from kohort.sim.kernel.broker_host import NodeHost
+from kohort.sim.kernel.host import WALL_MS, Host
+from kohort.sim.kernel.network import Network
+from kohort.sim.kernel.rng import Rng
 from kohort.sim.kernel.scheduler import Due, Scheduler
+from kohort.sim.kernel.world_observer import Observer
 from kohort.what_if.forecast import PartitionReaders
 from kohort.what_if.group_facts import Facts, MemberProfile, Roster, Times
 from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
@@ -58,6 +60,7 @@ GENERATION = 10
 """The generation, or the epoch, in which a copied group begins."""
 
 HOST = "/what-if"
+ADDRESS = ("broker", 9092)
 
 
 def classic_events(group_id: str, roster: Roster, times: Times, now_ms: int) -> list[HardEvent]:
@@ -144,9 +147,6 @@ def numbered_ids() -> Callable[[int], bytes]:
     return lambda size: sha256(f"what-if {next(numbers)}".encode()).digest()[:size]
 
 
-BEGIN_MS = 1_700_000_000_000
-"""The wall-clock time at which virtual time begins; any will do."""
-
 KAFKA_BEHAVIOR = {
     "kohort.group.heartbeat.park": "false",
     "kohort.group.consumer.heartbeat.park.ms": "0",
@@ -169,105 +169,70 @@ class VirtualBroker:
         self.times = times
         self.group_id = facts.group.group_id
         self.scheduler = Scheduler()
+        self.rng = Rng(0)
+        self.network = Network(self.scheduler, self.rng.stream("network"))
+        self.network.latency_us, self.network.jitter_us = round(times.network_ms * 1000), 0
         self.readers = PartitionReaders()
         self.unsettled: set[int] = set()
         """The numbers of the members that are not stable."""
         self.settled_count = 0
         """How often a member became stable, or ended."""
         self.ids = {name: topic_id for name, (topic_id, _) in facts.group.topics.items()}
-        self._delay_us = round(times.network_ms * 1000)
         self.numbers = count(1)
         """The numbers of members, each given once."""
-        self._new_id = numbered_ids()
-        self._tick: Due | None = None
-        disk = MemoryDisk()
-        config = broker_config(facts)
-        first = self._node(config, disk)
-        first.state.write(
+        settings, disk = broker_settings(facts), MemoryDisk()
+        self._write(settings, disk, roster)
+        host = Host(ADDRESS[0], self.scheduler)
+        self._host = NodeHost(host, self.network, ADDRESS, self.rng.stream("broker"), Observer(), settings, disk)
+        self._host.flush_us = 0
+        self._host.start()
+
+    def _write(self, settings: Mapping[str, str], disk: MemoryDisk, roster: Roster) -> None:
+        """Write what a coordinator would have replayed."""
+        node = Node(Config(settings), disk, numbered_ids(), WALL_MS)
+        node.start(WALL_MS)
+        node.state.write(
             [
                 {"type": "topic", "name": name, "id": topic_id.hex(), "partitions": count, "configs": {}, "epoch": 0}
-                for name, (topic_id, count) in sorted(facts.group.topics.items())
+                for name, (topic_id, count) in sorted(self.facts.group.topics.items())
                 if not name.startswith("__")
             ],
-            BEGIN_MS,
+            WALL_MS,
         )
-        offsets = first.coordinator.ensure_topic()
-        events = self._events_of(roster, first)
+        offsets = node.coordinator.ensure_topic()
+        events = self._events_of(roster, node)
         if events:
-            offsets.partitions[0].append([encode_events(events, BEGIN_MS)], BEGIN_MS)
-        first.stop(BEGIN_MS)
-        self.node = self._node(config, disk)
-        self._arm()
-
-    def _node(self, config: Config, disk: MemoryDisk) -> Node:
-        node = Node(config, disk, self._new_id, BEGIN_MS)
-        node.start(BEGIN_MS)
-        return node
+            offsets.partitions[0].append([encode_events(events, WALL_MS)], WALL_MS)
+        node.stop(WALL_MS)
 
     def _events_of(self, roster: Roster, node: Node) -> list[HardEvent]:
         if not roster.profiles:
             return []
         if not roster.is_consumer:
-            return classic_events(self.group_id, roster, self.times, BEGIN_MS)
+            return classic_events(self.group_id, roster, self.times, WALL_MS)
         names = sorted({topic for profile in roster.profiles.values() for topic in profile.topics})
         number = metadata_hash(names, NodeTopics(node.topics, node.config.broker_rack))
-        return list(consumer_events(self.group_id, roster, self.times, self.ids, number, BEGIN_MS))
+        return list(consumer_events(self.group_id, roster, self.times, self.ids, number, WALL_MS))
 
-    # -- time
+    @property
+    def node(self) -> Node:
+        """The coordinator's node."""
+        assert self._host.node is not None, "the broker of a forecast runs"
+        return self._host.node
+
+    @property
+    def interval_ms(self) -> int:
+        """The heartbeat interval of consumer groups."""
+        return self.node.config.group_consumer_heartbeat_interval_ms
 
     @property
     def now_ms(self) -> int:
         """The time of every clock, in milliseconds since the epoch."""
-        return BEGIN_MS + self.scheduler.now_us // 1000
-
-    def at_ms(self, moment_ms: int, action: Callable[..., object], *arguments: Any) -> Due:
-        """Run an action at a time of the clock."""
-        return self.scheduler.at((moment_ms - BEGIN_MS) * 1000, action, *arguments)
+        return self._host.host.now_ms()
 
     def after_ms(self, delay_ms: float, action: Callable[..., object], *arguments: Any) -> Due:
         """Run an action after a delay."""
         return self.scheduler.after(round(delay_ms * 1000), action, *arguments)
-
-    # -- requests
-
-    def submit(self, sender: Sender, command: Command, answered: Callable[[Any], object]) -> None:
-        """Send a command to the coordinator, and its answer to the sender."""
-        self.scheduler.after(self._delay_us, self._deliver, sender, command, answered)
-
-    def release_heartbeat(self, sender: Sender, answered: Callable[[], object]) -> None:
-        """Have the sender's parked heartbeat answered, as any request on its connection would."""
-        self.scheduler.after(self._delay_us, self._release, sender)
-        self.scheduler.after(2 * self._delay_us, answered)
-
-    def _deliver(self, sender: Sender, command: Command, answered: Callable[[Any], object]) -> None:
-        self._release(sender)
-        node, now_ms = self.node, self.now_ms
-
-        def ticket(result: Result) -> None:
-            self.scheduler.after(self._delay_us, answered, result)
-
-        if type(command) is Heartbeat:
-            sender.parked = node.coordinator.heartbeat(command, ticket)
-        elif type(command) is ConsumerHeartbeat:
-            sender.parked = node.coordinator.consumer_heartbeat(command, ticket)
-        else:
-            node.coordinator.submit(command, ticket)
-        node.flush(now_ms)
-        self._arm()
-
-    def _release(self, sender: Sender) -> None:
-        now_ms = self.now_ms
-        self.node.tick(now_ms)
-        parked, sender.parked = sender.parked, None
-        if parked is not None:
-            parked.release(now_ms)
-            self._arm()
-
-    def disconnect(self, sender: Sender) -> None:
-        """Close the sender's connection."""
-        parked, sender.parked = sender.parked, None
-        if parked is not None:
-            parked.drop()
 
     def mark_settled(self, number: int) -> None:
         """A member is stable, or has ended."""
@@ -283,24 +248,7 @@ class VirtualBroker:
         assert found is not None, "a topic that grows exists"
         self.node.topics.grow(found, partitions, now_ms)
         self.node.flush(now_ms)
-        self._arm()
-
-    def _arm(self) -> None:
-        """Run the node's timers when the next of them is due."""
-        deadline_ms = self.node.next_deadline_ms()
-        if deadline_ms is None:
-            return
-        when_us = (deadline_ms - BEGIN_MS) * 1000
-        if self._tick is not None and self._tick.is_pending:
-            if self._tick.when_us <= when_us:
-                return
-            self._tick.cancel()
-        self._tick = self.scheduler.at(when_us, self._run_timers)
-
-    def _run_timers(self) -> None:
-        self.node.tick(self.now_ms)
-        self.node.flush(self.now_ms)
-        self._arm()
+        self._host.watch()
 
     # -- state
 
@@ -338,13 +286,7 @@ class VirtualBroker:
             yield json.loads(record.value or b"{}")
 
 
-class Sender:
-    """One connection: at most one heartbeat of it is parked."""
-
-    parked: ParkedHeartbeat[Any, Any] | None = None
-
-
-def broker_config(facts: Facts) -> Config:
+def broker_settings(facts: Facts) -> dict[str, str]:
     """Return the settings of the copy: the coordinator's own where they mean something to us."""
     settings = {name: text for name, text in facts.settings.items() if name.startswith(_CARRIED)}
     if not facts.is_ours:
@@ -358,7 +300,8 @@ def broker_config(facts: Facts) -> Config:
         settings[f"group.consumer.min.{kind}.ms"] = "0" if kind.startswith("assign") else "1"
         settings[f"group.consumer.max.{kind}.ms"] = str(INT_MAX)
     with suppress(SettingsError):
-        return Config(settings)
+        Config(settings)
+        return settings
     taken: dict[str, str] = {}
     for name, text in settings.items():
         try:
@@ -366,7 +309,7 @@ def broker_config(facts: Facts) -> Config:
         except SettingsError:
             continue
         taken[name] = text
-    return Config(taken)
+    return taken
 
 
 def _assignors(listed: str) -> list[str]:

@@ -6,10 +6,15 @@ It is the member's own: a JoinGroup or heartbeat that the coordinator holds back
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable, Iterable
 
 from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.metadata import ClusterView
+from kohort.client.cluster.retry import is_worth_a_retry, retry
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.net.connection import Connection
+from kohort.wire.apis import Api
 
 FEATURE = "kohort.group"
 """What our brokers offer beside Kafka: 1, leaders' failures passed on; 2, lags and reasons in heartbeats."""
@@ -21,9 +26,14 @@ class CoordinatorLink:
     `complaint` is the last error that says more than its code.
     """
 
+    log = logging.getLogger("kohort.client.membership")
+
     def __init__(self, cluster: Cluster, group_id: str) -> None:
         self.cluster = cluster
         self.group_id = group_id
+        self.request_timeout_ms = cluster.request_timeout_ms
+        self.random = cluster.random
+        self.followed: set[str] = set()
         self.complaint: KafkaError | None = None
         self._connection: Connection | None = None
         self._lock = asyncio.Lock()
@@ -35,6 +45,15 @@ class CoordinatorLink:
                 coordinator = await self.cluster.coordinator(self.group_id, timeout_ms=self.cluster.request_timeout_ms)
                 self._connection = await self.cluster.pool.open_apart(coordinator)
             return self._connection
+
+    def within(self, limit_ms: int) -> asyncio.Timeout:
+        """Return a context that raises TimeoutError where its body takes longer."""
+        return asyncio.timeout(limit_ms / 1000)
+
+    def newest(self, api: Api) -> int:
+        """Return the newest version of an API that both sides of the open connection speak."""
+        assert self._connection is not None, "versions are those of an open connection"
+        return self._connection.versions.newest(api)
 
     def has_feature(self, version: int = 1) -> bool:
         """Return whether the coordinator is one of ours, as far as is known, with this version of the feature."""
@@ -59,3 +78,48 @@ class CoordinatorLink:
         if not error.code.is_retriable:
             self.complaint = error
         return error.code
+
+    # Metadata
+
+    @property
+    def view(self) -> ClusterView:
+        """The newest metadata of the cluster."""
+        return self.cluster.view
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Keep the metadata of these topics fresh too."""
+        self.followed.update(topics)
+        if self.cluster.track(topics):
+            # A follower never computes an assignment, and still has to find the leaders of what it is given.
+            self.cluster.request_refresh()
+
+    def resolve_names(self, topic_ids: frozenset[bytes]) -> None:
+        """Find the names of these topics, and of no others asked for before."""
+        self.cluster.resolve_names(topic_ids)
+
+    async def refresh(self, topics: Iterable[str], is_wanted: Callable[[], bool]) -> None:
+        """Ask for metadata now: a round may have begun because another member saw what this one has not.
+
+        A cluster that cannot be asked is no reason to end: the coordinator ends a round that takes too long.
+        """
+        if not topics:
+            return
+        self.followed.update(topics)
+        self.cluster.track(topics)
+        try:
+            await self.cluster.force_refresh()
+        except KafkaError as error:
+            if all(self.view.spec(topic) is not None for topic in topics):
+                self.log.warning("group %s: assigning with metadata of before: %s", self.group_id, error.text)
+                return
+            waits = self.cluster.waits()
+            while is_wanted():
+                try:
+                    await retry(self.cluster.force_refresh, waits=waits, timeout_ms=self.cluster.request_timeout_ms)
+                except KafkaError as again:
+                    if not is_worth_a_retry(again):
+                        raise
+                    text = "group %s: no assignment yet, the topics cannot be seen: %s"
+                    self.log.warning(text, self.group_id, again.text)
+                else:
+                    return

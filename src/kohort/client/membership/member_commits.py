@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from weakref import WeakSet
 
+from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.errors import CommitFailed, PartitionErrors
-from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver
+from kohort.client.membership.protocol_driver import ProtocolDriver
 from kohort.client.observer import Answer
-from kohort.member import Identity, inputs
+from kohort.member import ClassicMember, ConsumerMember, Identity, inputs
 from kohort.member.member_state import NO_IDENTITY
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
@@ -25,6 +26,24 @@ from kohort.model.ids import TopicPartition
 
 EPOCH_WAIT_MS = 5_000
 """How long a refused commit waits for the newest epoch; the member sends a heartbeat for it at once."""
+
+
+class ActiveDriver:
+    """The driver in force, which a switch of the protocol replaces; the inbox of its member; who waits for changes."""
+
+    def __init__(self, driver: ProtocolDriver) -> None:
+        self.driver = driver
+        self.inbox: asyncio.Queue[inputs.Input] = asyncio.Queue()
+        self.changed = BroadcastEvent()
+
+    @property
+    def member(self) -> ClassicMember | ConsumerMember:
+        """The state machine in force."""
+        return self.driver.member
+
+    def put(self, event: inputs.Input) -> None:
+        """Queue an input of the member."""
+        self.inbox.put_nowait(event)
 
 
 class Hold:

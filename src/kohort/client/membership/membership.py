@@ -20,8 +20,8 @@ from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
-from kohort.client.membership.member_commits import Hold, MemberCommits
-from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver, new_driver, new_member_id
+from kohort.client.membership.member_commits import ActiveDriver, Hold, MemberCommits
+from kohort.client.membership.protocol_driver import ProtocolDriver, new_driver, new_member_id
 from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable
 from kohort.client.membership.user_callbacks import Lags, StandbyLags, UserCallbacks
 from kohort.client.observer import client_observer

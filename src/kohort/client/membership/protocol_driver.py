@@ -7,34 +7,28 @@ the error's code. It decides nothing about the group, and has no task of its own
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
 from kohort.assign.spec import Assignor
-from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.errors import CommitFailed, RebalanceInProgress
 from kohort.client.membership import member_messages as messages
-from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
 from kohort.client.membership.leader import Leader
+from kohort.client.membership.member_link import Calls, MemberLink
 from kohort.member import ClassicMember, ConsumerMember, Identity, MemberConfig, State, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
 from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.net.api_versions import api_versions_request
-from kohort.net.connection import Connection
 from kohort.net.environment import randbytes
 from kohort.wire.apis import Api
 from kohort.wire.message import Request
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest
 from kohort.wire.primitives import MalformedMessage
-
-log = logging.getLogger("kohort.client.membership")
 
 Response = Awaitable[inputs.Input]
 ResponseT = TypeVar("ResponseT")
@@ -57,13 +51,13 @@ class ClassicDriver:
 
     def __init__(
         self,
-        link: CoordinatorLink,
+        link: MemberLink,
         config: MemberConfig,
         assignors: Sequence[Assignor],
         member_id: str = "",
         embedded: EmbeddedProtocol = CONSUMER_PROTOCOL,
     ) -> None:
-        self.member = ClassicMember(config, assignors, link.cluster.random, member_id)
+        self.member = ClassicMember(config, assignors, link.random, member_id)
         self._embedded = embedded
         self._link = link
         self._config = config
@@ -72,16 +66,17 @@ class ClassicDriver:
 
     def carry_out(self, effect: effects.Effect) -> Response | None:
         """Send a request, or compute the group's assignment."""
+        log, group_id = self._link.log, self._link.group_id
         match effect:
             case effects.Join(identity, _, reason):
-                log.info("group %s: member %s joins: %s", self._link.group_id, identity.member_id, reason)
+                log.info("group %s: member %s joins: %s", group_id, identity.member_id, reason)
                 return self._join(effect)
             case effects.Sync():
                 return self._sync(effect)
             case effects.Heartbeat():
                 return self._heartbeat(effect)
             case effects.Leave(identity, reason):
-                log.info("group %s: member %s leaves: %s", self._link.group_id, identity.member_id, reason)
+                log.info("group %s: member %s leaves: %s", group_id, identity.member_id, reason)
                 return self._leave(effect)
             case effects.Compute():
                 return self._leader.compute(effect, lambda: self._is_leading_as(effect.identity))
@@ -89,17 +84,12 @@ class ClassicDriver:
 
     def follow(self, topics: Iterable[str]) -> None:
         """Keep the metadata of these topics fresh too."""
-        if not self._embedded.has_topics:
-            return
-        topics = set(topics)
-        self._leader.followed |= topics
-        if self._link.cluster.track(topics):
-            # A follower never computes an assignment, and still has to find the leaders of what it is given.
-            self._link.cluster.request_refresh()
+        if self._embedded.has_topics:
+            self._link.follow(topics)
 
     def topic_metadata(self) -> inputs.Input:
         """Return the topics as the cluster shows them now."""
-        return messages.metadata_seen(self._link.cluster.view, self._leader.followed)
+        return messages.metadata_seen(self._link.view, self._link.followed)
 
     def commit_error(self, error: KafkaError, identity: Identity) -> KafkaError:
         """Return what to raise: `RebalanceInProgress` where the user may try again, else `CommitFailed`."""
@@ -141,7 +131,7 @@ class ClassicDriver:
 
     async def _heartbeat(self, effect: effects.Heartbeat) -> inputs.HeartbeatAnswered:
         request = messages.heartbeat_request(self._link.group_id, self._config, effect)
-        timeout_ms = messages.heartbeat_ms(self._link.cluster.request_timeout_ms, self._config)
+        timeout_ms = messages.heartbeat_ms(self._link.request_timeout_ms, self._config)
         try:
             answer = await (await self._link.open()).call(request, timeout_ms=timeout_ms)
         except KafkaError as error:
@@ -154,7 +144,7 @@ class ClassicDriver:
             self._link.drop()
         request = messages.leave_request(self._link.group_id, self._config, effect)
         try:
-            async with asyncio.timeout(messages.LEAVE_TIMEOUT_MS / 1000):
+            async with self._link.within(messages.LEAVE_TIMEOUT_MS):
                 answer = await (await self._link.open()).call(request, timeout_ms=messages.LEAVE_TIMEOUT_MS)
         except (KafkaError, TimeoutError):
             return inputs.LeaveAnswered(effect.identity, ErrorCode.REQUEST_TIMED_OUT)
@@ -165,7 +155,7 @@ class ClassicDriver:
         connection = await self._link.open()
         self._held_back += 1
         try:
-            timeout_ms = messages.held_back_ms(self._link.cluster.request_timeout_ms, self._config)
+            timeout_ms = messages.held_back_ms(self._link.request_timeout_ms, self._config)
             return await connection.call(request, timeout_ms=timeout_ms)
         finally:
             self._held_back -= 1
@@ -181,37 +171,36 @@ class ConsumerDriver:
 
     name = "consumer"
 
-    def __init__(self, link: CoordinatorLink, config: MemberConfig, member_id: str) -> None:
-        self.member = ConsumerMember(config, member_id, link.cluster.random)
+    def __init__(self, link: MemberLink, config: MemberConfig, member_id: str) -> None:
+        self.member = ConsumerMember(config, member_id, link.random)
         self._link = link
         self._config = config
-        self._cluster = link.cluster
         self._known: dict[bytes, str] = {}
         self._interval_ms = 5_000
 
     def carry_out(self, effect: effects.Effect) -> Response | None:
         """Send a heartbeat, or ask the cluster for names."""
+        log, group_id = self._link.log, self._link.group_id
         match effect:
             case ConsumerHeartbeat(member_id=member_id, cause=cause):
                 if effect.member_epoch == 0:
-                    log.info("group %s: member %s joins: %s", self._link.group_id, member_id, cause or "it is new")
+                    log.info("group %s: member %s joins: %s", group_id, member_id, cause or "it is new")
                 elif effect.is_leave:
-                    log.info("group %s: member %s leaves: %s", self._link.group_id, member_id, cause)
+                    log.info("group %s: member %s leaves: %s", group_id, member_id, cause)
                 return self._heartbeat(effect)
             case HurryHeartbeat():
                 return self._hurry()
             case NameTopics(topic_ids):
-                self._cluster.resolve_names(topic_ids)
+                self._link.resolve_names(topic_ids)
         return None
 
     def follow(self, topics: Iterable[str]) -> None:
         """Keep the metadata of these topics fresh too."""
-        if self._cluster.track(topics):
-            self._cluster.request_refresh()
+        self._link.follow(topics)
 
     def topic_metadata(self) -> inputs.Input:
         """Return the topics as the cluster shows them now."""
-        return messages.topics_seen(self._cluster.view, self._known)
+        return messages.topics_seen(self._link.view, self._known)
 
     def commit_error(self, error: KafkaError, identity: Identity) -> KafkaError:
         """Return what to raise: the epoch of the commit is over, and no newer one came that owns as much."""
@@ -226,11 +215,11 @@ class ConsumerDriver:
     async def _heartbeat(self, effect: ConsumerHeartbeat) -> ConsumerHeartbeatAnswered:
         """Send ConsumerGroupHeartbeat; a leave is given five seconds."""
         longest_ms = max(messages.SHORTEST_TIMEOUT_MS, 3 * self._interval_ms)
-        timeout_ms = min(self._cluster.request_timeout_ms, longest_ms)
+        timeout_ms = min(self._link.request_timeout_ms, longest_ms)
         if effect.is_leave:
             timeout_ms = messages.LEAVE_TIMEOUT_MS
         try:
-            async with asyncio.timeout(2 * timeout_ms / 1000):
+            async with self._link.within(2 * timeout_ms):
                 connection = await self._link.open()
                 request = self._request(effect, connection)
                 response = await connection.call(request, timeout_ms=timeout_ms)
@@ -250,14 +239,14 @@ class ConsumerDriver:
                 await (await self._link.open()).call(api_versions_request(), timeout_ms=messages.SHORTEST_TIMEOUT_MS)
         return inputs.Tick()
 
-    def _request(self, effect: ConsumerHeartbeat, connection: Connection) -> ConsumerGroupHeartbeatRequest:
+    def _request(self, effect: ConsumerHeartbeat, connection: Calls) -> ConsumerGroupHeartbeatRequest:
         """Return the message. Raises UNSUPPORTED_VERSION where the broker cannot take what it says."""
-        if effect.regex and connection.versions.newest(Api.CONSUMER_GROUP_HEARTBEAT) < messages.REGEX_VERSION:
+        if effect.regex and self._link.newest(Api.CONSUMER_GROUP_HEARTBEAT) < messages.REGEX_VERSION:
             text = f"{connection.address} resolves no expressions: name the topics, or use Kafka 4.1 or newer"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
         supports_lags = self._link.has_feature(LAGS_FEATURE)
         return messages.consumer_heartbeat_request(
-            self._link.group_id, self._config, effect, self._cluster.view, supports_lags=supports_lags
+            self._link.group_id, self._config, effect, self._link.view, supports_lags=supports_lags
         )
 
 
@@ -266,7 +255,7 @@ ProtocolDriver = ClassicDriver | ConsumerDriver
 
 def new_driver(
     protocol: str,
-    link: CoordinatorLink,
+    link: MemberLink,
     config: MemberConfig,
     assignors: Sequence[Assignor],
     member_id: str,
@@ -279,24 +268,6 @@ def new_driver(
     if protocol == "classic":
         return ClassicDriver(link, config, assignors, member_id, embedded)
     return ConsumerDriver(link, config, member_id)
-
-
-class ActiveDriver:
-    """The driver in force, which a switch of the protocol replaces; the inbox of its member; who waits for changes."""
-
-    def __init__(self, driver: ProtocolDriver) -> None:
-        self.driver = driver
-        self.inbox: asyncio.Queue[inputs.Input] = asyncio.Queue()
-        self.changed = BroadcastEvent()
-
-    @property
-    def member(self) -> ClassicMember | ConsumerMember:
-        """The state machine in force."""
-        return self.driver.member
-
-    def put(self, event: inputs.Input) -> None:
-        """Queue an input of the member."""
-        self.inbox.put_nowait(event)
 
 
 def _refused(error: KafkaError, identity: Identity) -> KafkaError:

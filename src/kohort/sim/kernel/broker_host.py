@@ -82,7 +82,7 @@ class NodeHost:
         self._is_flush_due, self._flush = False, None
         self._network.listen(self.address, self.host, self._accept)
         self._observer.node_started(self)
-        self._watch()
+        self.watch()
         return True
 
     def end(self, how: str) -> None:
@@ -133,7 +133,7 @@ class NodeHost:
             (end.pause_reading if is_on else end.resume_reading)()
 
         connection = node.connections.open(end.peer_host, send, close, throttle)
-        now_ms, watch = self.host.now_ms, self._watch
+        now_ms, watch = self.host.now_ms, self.watch
 
         def receive(chunk: bytes) -> None:
             node.connections.receive(connection, chunk, now_ms())
@@ -154,7 +154,7 @@ class NodeHost:
         """Report an event that has changed a group."""
         self._observer.group_event(self, shard, event, now_ms)
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
         """After the node was entered: see when it wants to be entered next."""
         node = self.node
         if node is None:
@@ -167,7 +167,7 @@ class NodeHost:
     def _tick(self) -> None:
         if self.node is not None:
             self.node.tick(self.host.now_ms())
-            self._watch()
+            self.watch()
 
     def _begin_flush(self) -> None:
         self._is_flush_due = False
@@ -177,7 +177,7 @@ class NodeHost:
                 self._flush = flush
                 hangs_us = max(0, self.hang_until_us - self.host.scheduler.now_us)
                 self.host.after_us(self.flush_us + hangs_us, self._end_flush, flush)
-            self._watch()
+            self.watch()
 
     def _end_flush(self, flush: Flush) -> None:
         """What a thread of the real broker does meanwhile is done at once, when it is over."""
@@ -185,7 +185,7 @@ class NodeHost:
             self._flush = None
             flush.run()
             self.node.end_flush(flush, self.host.now_ms())
-            self._watch()
+            self.watch()
 
     def fill_disk(self, spare: int | None) -> None:
         """Leave only so many bytes of space, or with None no limit."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from kohort.client.membership.member_messages import REGEX_VERSION
@@ -27,6 +28,7 @@ from kohort.sim.peers.peer_application import Application
 from kohort.sim.peers.peer_commits import PeerCommits
 from kohort.sim.peers.peer_connection import PeerConnections
 from kohort.sim.peers.peer_fetcher import PeerFetcher
+from kohort.sim.peers.peer_link import driver_of
 from kohort.sim.peers.peer_member import CLOSING, PeerMember
 from kohort.sim.peers.peer_metadata import PeerMetadata
 from kohort.wire.apis import Api
@@ -65,7 +67,8 @@ class Peer:
             layout=kind.connections,
         )
         self._metadata = PeerMetadata(self._connections, config.metadata_ms)
-        self.member = PeerMember(name, kind, config, self._connections, self._metadata, observer)
+        driver = partial(driver_of, kind, config, self._connections, self._metadata)
+        self.member = PeerMember(name, kind.label, config, self._connections, self._metadata, observer, driver)
         self._fetcher = PeerFetcher(self.member)
         self._application = Application(self.member, self._fetcher, PeerCommits(self.member))
 

@@ -10,15 +10,16 @@ from collections import deque
 from collections.abc import Callable
 
 from kohort.member import ClassicMember, ConsumerMember, Identity, effects, inputs
-from kohort.member.callback_contract import ContractBroken
-from kohort.member.contract_checker import ConsumerContractChecker, ContractChecker
 from kohort.member.member_state import NO_IDENTITY
 from kohort.model.assignment import Partitions
+from kohort.sim.checks.callback_contract import ContractBroken
+from kohort.sim.checks.contract_checker import ConsumerContractChecker, ContractChecker
+from kohort.sim.kernel.coroutines import run
 from kohort.sim.kernel.host import Alarm
 from kohort.sim.kernel.world_observer import Observer, request_of, response_of
-from kohort.sim.peers.client_kinds import Kind, PeerConfig
-from kohort.sim.peers.group_requests import ClassicRequests, ConsumerRequests, GroupRequests
+from kohort.sim.peers.client_kinds import PeerConfig
 from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.peers.peer_link import Driver
 from kohort.sim.peers.peer_metadata import PeerMetadata
 
 CLOSING = "the consumer is being closed"
@@ -36,6 +37,9 @@ class MemberUser:
     def member_changed(self) -> None:
         """The member is in another state, or has another identity."""
 
+    def input_taken(self) -> None:
+        """The member has taken an input, with those that followed from it, or has ended."""
+
     def go_on(self) -> None:
         """Continue: a request was answered, or the cluster looks different."""
 
@@ -44,21 +48,25 @@ class MemberUser:
 
 
 class PeerMember:
-    """One member. Set `user` before the first input is taken."""
+    """One member. Set `user` before the first input is taken.
+
+    `make_driver` makes the driver of its protocol, for which it is called with `take`.
+    """
 
     def __init__(
         self,
         name: str,
-        kind: Kind,
+        kind: str,
         config: PeerConfig,
         connections: PeerConnections,
         metadata: PeerMetadata,
         observer: Observer,
+        make_driver: Callable[[Callable[[inputs.Input], None]], Driver],
     ) -> None:
         self.name = name
         self.group_id = config.group_id
         self.instance_id = config.instance_id
-        self.kind = kind.label
+        self.kind = kind
         self.config = config
         self.connections = connections
         self.metadata = metadata
@@ -76,10 +84,8 @@ class PeerMember:
         """The topics that the group was sent last."""
         self._awaited: tuple[frozenset[str], int, Callable[[], None]] | None = None
         self._alarm = Alarm(self.host, self._tick)
-        requests = ConsumerRequests if kind.protocol == "consumer" else ClassicRequests
-        self._requests: GroupRequests = requests(connections, metadata, kind, config.member_config(kind), self.take)
-        self.machine: ClassicMember | ConsumerMember = self._requests.member
-        machine = self.machine
+        self._driver = make_driver(self.take)
+        machine = self.machine = self._driver.member
         self._checked = (
             ConsumerContractChecker(machine) if isinstance(machine, ConsumerMember) else ContractChecker(machine)
         )
@@ -123,6 +129,7 @@ class PeerMember:
         self._is_stepping = False
         if not self.is_over:
             self._alarm.set(self.machine.next_deadline_ms())
+        self.user.input_taken()
 
     def _step(self, event: inputs.Input) -> None:
         machine = self.machine
@@ -162,12 +169,15 @@ class PeerMember:
                 self.end("closed" if self.failure is None else f"failed: {self.failure.code.name}")
             case effects.PollMissed(is_leaving):
                 self.observer.poll_missed(self, is_leaving)
+            case effects.OnAssignment(name, assignment, generation):
+                self.machine.assignors[name].on_assignment(assignment, generation)
             case effects.RaiseInPoll() | effects.PollLate() | effects.AssignmentErrorStays():
                 pass
             case _:
                 if (request := request_of(effect)) is not None:
                     self._show_request(*request)
-                self._requests.carry_out(effect)
+                if (response := self._driver.carry_out(effect)) is not None:
+                    run(response, self.take)
 
     def _tick(self) -> None:
         deadline_ms = self.machine.next_deadline_ms()
@@ -178,7 +188,7 @@ class PeerMember:
 
     def show_topics(self) -> None:
         """Feed the newest view of the cluster's topics to the state machine."""
-        self.take(self._requests.seen())
+        self.take(self._driver.topic_metadata())
 
     def _show_request(self, request: str, detail: str) -> None:
         if request == "JoinGroup" or (

@@ -1,0 +1,170 @@
+"""The link of a simulated member to its coordinator and the cluster, and the pace of its heartbeats.
+
+The requests and responses of both protocols are those of the client that ships (`client.membership.protocol_driver`);
+here is only how they travel, and when a client of another library sends its next heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from functools import partial
+from logging import CRITICAL, Logger
+from typing import Any, TypeVar
+
+from kohort.client.cluster.metadata import ClusterView
+from kohort.client.membership.embedded_protocol import ConsumerProtocol
+from kohort.client.membership.protocol_driver import ClassicDriver, ConsumerDriver
+from kohort.member import Identity, effects, inputs
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import topic_id_text
+from kohort.sim.kernel.coroutines import outcome_of
+from kohort.sim.kernel.host import Host
+from kohort.sim.peers.client_kinds import Kind, Pace, PeerConfig
+from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.peers.peer_metadata import PeerMetadata
+from kohort.wire.message import Request
+from kohort.wire.messages import JoinGroupRequest, SyncGroupRequest
+
+ResponseT = TypeVar("ResponseT")
+Take = Callable[[inputs.Input], None]
+
+_RETRY_METADATA_US = 200_000
+
+
+class PeerLink:
+    """What `client.membership` needs of a client, in virtual time."""
+
+    log = Logger("peers", CRITICAL + 1)
+    """Nobody reads what members log in a world: its trace has more."""
+    address = "the coordinator"
+
+    def __init__(self, connections: PeerConnections, metadata: PeerMetadata, *, is_ours: bool) -> None:
+        self.group_id = connections.group_id
+        self.request_timeout_ms = connections.request_timeout_ms
+        self.random = connections.random.random
+        self.newest = connections.version
+        self.drop = connections.joins.drop
+        self.resolve_names = metadata.request_names
+        self._connections = connections
+        self._metadata = metadata
+        self._is_ours = is_ours
+
+    async def open(self) -> PeerLink:
+        """Return itself: connections are opened for what is sent on them."""
+        return self
+
+    def within(self, limit_ms: int) -> nullcontext[None]:
+        """Return a context without a limit: opening a connection has its own."""
+        return nullcontext()
+
+    async def call(self, request: Request[ResponseT], *, timeout_ms: int) -> ResponseT:
+        """Send a request and return its response. Raises `KafkaError`."""
+        connections = self._connections
+        is_of_round = isinstance(request, JoinGroupRequest | SyncGroupRequest)
+        connection = connections.joins if is_of_round else connections.group
+        code, response = await outcome_of(
+            lambda answered: connections.send(connection, request, answered, timeout_ms=timeout_ms)
+        )
+        if response is None:
+            raise KafkaError(code)
+        return response  # type: ignore[no-any-return]
+
+    def has_feature(self, version: int = 1) -> bool:
+        """Return whether the client uses what only our brokers offer."""
+        return self._is_ours
+
+    def code(self, error: KafkaError) -> ErrorCode:
+        """Return the code of an error."""
+        return error.code
+
+    @property
+    def view(self) -> ClusterView:
+        """The newest metadata."""
+        return self._metadata.view
+
+    @property
+    def followed(self) -> Iterable[str]:
+        """The topics whose metadata concerns the member."""
+        return self._metadata.followed
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Look at these topics too."""
+        self._metadata.follow(topics)
+
+    async def refresh(self, topics: Iterable[str], is_wanted: Callable[[], bool]) -> None:
+        """Look at the topics, again and again where that fails and one of them was never seen."""
+        self._metadata.follow(topics)
+        while True:
+            (is_new,) = await outcome_of(self._metadata.look)
+            if is_new or not is_wanted() or all(self.view.spec(topic) is not None for topic in topics):
+                return
+            await outcome_of(partial(self._connections.host.after_us, _RETRY_METADATA_US))
+
+
+class PacedDriver:
+    """A member of the classic protocol with the pace of another client library, applied from outside."""
+
+    def __init__(self, driver: ClassicDriver, pace: Pace, host: Host, take: Take) -> None:
+        self.member = driver.member
+        self.topic_metadata = driver.topic_metadata
+        self._driver = driver
+        self._pace = pace
+        self._host = host
+        self._take = take
+
+    def carry_out(self, effect: effects.Effect) -> Any:
+        """Send a request as the driver does, a heartbeat with the library's pace."""
+        response = self._driver.carry_out(effect)
+        if not isinstance(effect, effects.Heartbeat):
+            return response
+        if self._pace == "overlaps":
+            self._host.after_us(self.member.config.heartbeat_interval_ms * 1000, self._overlap, effect.identity)
+        return self._paced(effect.identity, response)
+
+    async def _paced(self, identity: Identity, response: Any) -> inputs.Input:
+        """Await a heartbeat that was sent as `identity`, and time the next one as the client library does."""
+        event: inputs.Input = await response
+        member, session, now_ms = self.member, self.member.session, self._host.now_ms()
+        if identity != member.identity or session.heartbeat_ms is None:
+            return event
+        match self._pace:
+            case "overlaps" if member.beat_as is None:
+                member.beat_as = identity  # it was taken for answered when the next one fell due
+            case "skips":
+                while session.heartbeat_ms <= now_ms:
+                    session.heartbeat_ms += member.config.heartbeat_interval_ms
+            case "from answer":
+                session.mark_heartbeat_sent(now_ms)
+            case _:
+                pass
+        return event
+
+    def _overlap(self, identity: Identity) -> None:
+        """The interval is over: have the member send the next heartbeat, whether or not the last one is answered."""
+        if self.member.beat_as == identity == self.member.identity:
+            self.member.beat_as = None
+            self._take(inputs.Tick())
+
+
+Driver = ClassicDriver | ConsumerDriver | PacedDriver
+
+
+def driver_of(
+    kind: Kind, config: PeerConfig, connections: PeerConnections, metadata: PeerMetadata, take: Take
+) -> Driver:
+    """Return the driver of a new member, which is passed inputs by `take`."""
+    link = PeerLink(connections, metadata, is_ours=kind.is_ours)
+    member_config = config.member_config(kind)
+    if kind.protocol == "consumer":
+        return ConsumerDriver(link, member_config, _new_member_id(connections.random.randbytes))
+    embedded = ConsumerProtocol(kind.embedded_version)
+    driver = ClassicDriver(link, member_config, kind.made_assignors(), embedded=embedded)
+    return driver if kind.pace == "waits" else PacedDriver(driver, kind.pace, connections.host, take)
+
+
+def _new_member_id(randbytes: Callable[[int], bytes]) -> str:
+    """Return an id as members of the consumer protocol generate it, from the world's random numbers."""
+    while (text := topic_id_text(randbytes(16))).startswith("-"):
+        pass
+    return text
