@@ -12,8 +12,8 @@ import pytest
 from interop.foreign_readers import duckdb, secret
 from interop.object_store import BUCKET, ObjectStore
 from interop.process import Child
+from tests.fleets import generate
 
-from kohort.fleet.generator import generate
 from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, STATE_GROUPS, Table
 from kohort.fleet.tables import Tables
 

@@ -10,12 +10,12 @@ import json
 from random import Random
 
 import pytest
+from tests.fleets.simulated_group import GROUP, SimulatedGroup, topic_token
 
 from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.fold.fold import fold
 from kohort.fleet.fold.folded_group import Group, Record
 from kohort.fleet.fold.hours import Hour
-from kohort.fleet.generator.simulated_group import GROUP, SimulatedGroup, topic_token
 from kohort.group.explain.explain import explain
 from kohort.group.explain.rebalance_report import GroupReport, Rebalance
 from kohort.log.group_records import read_text

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.fleets import generate
 from tests.unit.fleet.facts_of_a_fleet import findings_of
 
 from kohort.fleet.findings import NAMES
-from kohort.fleet.generator import Truth, generate
+from kohort.fleet.ground_truth import Truth
 
 PRECISION = RECALL = 0.95
 

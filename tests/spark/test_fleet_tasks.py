@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.fleets import generate
 from tests.integration.test_fleet_findings import rows_of
 
 from kohort.cli.fleet.fleet_session import spark_faults
 from kohort.cli.terminal.failure import CommandFailed
 from kohort.fleet import pipeline
-from kohort.fleet.generator import generate
 from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.run_tasks import LocalTasks, SparkTasks
 from kohort.fleet.schema import GROUP_HOURS, STATE_TABLES, TABLES

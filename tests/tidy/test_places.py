@@ -25,7 +25,7 @@ def offences(tree: Tree, pattern: re.Pattern[str]) -> list[str]:
     return [
         f"{path}:{number}: {match.group()}"
         for path in tree.files
-        if not path.endswith((".png", ".jpg", ".bin", ".gz")) and pattern.search(tree.text(path))
+        if not path.endswith((".png", ".jpg", ".bin", ".gz", ".zip")) and pattern.search(tree.text(path))
         for number, line in enumerate(tree.text(path).splitlines(), 1)
         for match in pattern.finditer(line)
     ]

@@ -1,7 +1,7 @@
-"""`kohort fleet run|report|findings|tables|generate|demo`.
+"""`kohort fleet run|report|findings|tables|demo`.
 
 `run` reads `__consumer_offsets` into tables, `report` writes a page, `findings` and `tables` print the tables with
-pyarrow, without Spark, `generate` writes the log of a fleet with known faults, and `demo` is all of it in one command.
+pyarrow, without Spark, and `demo` is all of it in one command, on the recorded log of a fleet with known faults.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import CONFIG_VARIABLE, add_json, number, setting, verb
 from kohort.cli.terminal.record_lines import iso_time
-from kohort.drawing.shown_text import counted
 
 if TYPE_CHECKING:
-    from kohort.fleet.generator import Score, Truth
+    from kohort.fleet.ground_truth import Score
     from kohort.fleet.inputs import Input
     from kohort.fleet.pipeline import RunSummary
     from kohort.fleet.report.fleet_report import FleetReport
@@ -60,13 +59,9 @@ TABLES = """
 kohort fleet tables --tables ./fleet
 kohort fleet tables --tables ./fleet --json
 """
-GENERATE = """
-kohort fleet generate ./log --groups 2000 --seed 7
-kohort fleet run --tables ./fleet made=./log
-"""
 DEMO = """
 kohort fleet demo
-kohort fleet demo --groups 5000 --out build/large --open
+kohort fleet demo --out build/demo --open
 """
 
 
@@ -86,18 +81,12 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     tables = verb(inner, "tables", summary, run=run_tables, examples=TABLES)
     _add_tables(tables)
     add_json(tables)
-    summary = "write the log of a fleet with known faults, as segment files of __consumer_offsets"
-    generate = verb(inner, "generate", summary, run=run_generate, examples=GENERATE)
-    generate.add_argument("directory", metavar="DIR", type=Path, help="a directory that is new or empty")
-    _add_fleet(generate)
-    add_json(generate)
-    summary = "make a fleet, read its log, find what is wrong with it, and write the report: all in one"
+    summary = "read the log of a recorded fleet, find what is wrong with it, and write the report: all in one"
     demo = verb(inner, "demo", summary, run=run_demo, examples=DEMO)
     demo.add_argument("--out", metavar="DIR", type=Path, default=Path("build/fleet"), help="default: build/fleet")
     demo.add_argument("--tables", metavar="WHERE", help="a new place for the tables (default: tables in --out)")
     _add_storage(demo)
     _add_open(demo)
-    _add_fleet(demo)
     _add_spark(demo)
     add_json(demo)
 
@@ -158,16 +147,6 @@ def _add_storage(parser: ArgumentParser) -> None:
 
 def _add_open(parser: ArgumentParser, when: str = "") -> None:
     parser.add_argument("--open", action="store_true", help=f"show the page in a browser{when}")
-
-
-def _add_fleet(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--groups", metavar="N", type=number(1, "a number of groups"), default=1000, help="how many (1000)"
-    )
-    parser.add_argument(
-        "--seed", metavar="N", type=number(0, "a seed"), default=1, help="the same seed, the same log (1)"
-    )
-    parser.add_argument("--days", metavar="N", type=number(1, "a number of days"), default=8, help="how long (8)")
 
 
 def _add_spark(parser: ArgumentParser) -> None:
@@ -393,40 +372,9 @@ def run_tables(args: argparse.Namespace) -> int:
 
 
 @guarded
-def run_generate(args: argparse.Namespace) -> int:
-    """Write the log of a fleet."""
-    truth = generated(args.directory, args)
-    if args.json:
-        output.put_json({"directory": str(args.directory), "groups": len(truth.groups), "records": truth.records})
-    else:
-        output.put(f"{args.directory}: {len(truth.groups):,} groups, {truth.records:,} records")
-        output.put(f"read it with: kohort fleet run --tables DIR made={args.directory}")
-    return 0
-
-
-def generated(directory: Path, args: argparse.Namespace) -> Truth:
-    """Write the log of a fleet, and print how long it took. Raises CommandFailed where the directory is not empty."""
-    from kohort.fleet.generator import generate
-
-    output.remark(f"making the log of {counted(args.groups, 'group')}, each a copy of a simulated scenario")
-    began = time.monotonic()
-    with output.Meter("making the log", unit="scenarios and groups") as meter:
-
-        def advanced(done: int, total: int) -> None:
-            meter.total = total
-            meter.advance(done - meter.count)
-
-        try:
-            truth = generate(directory, groups=args.groups, seed=args.seed, days=args.days, progress=advanced)
-        except ValueError as wrong:
-            raise CommandFailed(str(wrong), USAGE) from None
-    output.remark(f"made {len(truth.groups):,} groups: {time.monotonic() - began:.1f} s")
-    return truth
-
-
-@guarded
 def run_demo(args: argparse.Namespace) -> int:
-    """Make a fleet, read it, find what is wrong with it, and write the report."""
+    """Read the recorded fleet, find what is wrong with it, and write the report."""
+    from kohort.fleet.recorded_fleet import unpack
     from kohort.fleet.schema import FINDINGS
 
     require_packages()
@@ -440,7 +388,10 @@ def run_demo(args: argparse.Namespace) -> int:
         raise CommandFailed(f"{tables} holds tables of a fleet: a demo needs a place of its own", USAGE)
     args.out.mkdir(parents=True, exist_ok=True)
     writable(page)
-    truth = generated(log, args)
+    try:
+        truth = unpack(log)
+    except ValueError as wrong:
+        raise CommandFailed(str(wrong), USAGE) from None
     inputs = inputs_of([f"demo={log}"], None)
     summary = piped(args, inputs, tables)
     report = gathered_report(tables)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from kohort.assign.spec import Assignor
@@ -21,7 +21,7 @@ from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
 from kohort.client.membership.member_commits import ActiveDriver, Hold, MemberCommits
-from kohort.client.membership.protocol_driver import ProtocolDriver, new_driver, new_member_id
+from kohort.client.membership.protocol_driver import ProtocolDriver, Response, new_driver, new_member_id
 from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable
 from kohort.client.membership.user_callbacks import Lags, StandbyLags, UserCallbacks
 from kohort.client.observer import client_observer
@@ -408,12 +408,11 @@ class Membership:
 
     # Tasks
 
-    def _spawn(self, work: Awaitable[inputs.Input]) -> None:
+    def _spawn(self, work: Response) -> None:
         task = self._tasks.spawn(self._await(work, self._active.driver))
-        if isinstance(work, Coroutine):
-            task.add_done_callback(lambda _: work.close())  # it never began where the task was cancelled before
+        task.add_done_callback(lambda _: work.close())  # it never began where the task was cancelled before
 
-    async def _await(self, work: Awaitable[inputs.Input], driver: ProtocolDriver) -> None:
+    async def _await(self, work: Response, driver: ProtocolDriver) -> None:
         try:
             response = await work
         except Exception as error:

@@ -7,9 +7,9 @@ the error's code. It decides nothing about the group, and has no task of its own
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from kohort.assign.spec import Assignor
@@ -30,7 +30,7 @@ from kohort.wire.message import Request
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest
 from kohort.wire.primitives import MalformedMessage
 
-Response = Awaitable[inputs.Input]
+Response = Coroutine[Any, Any, inputs.Input]
 ResponseT = TypeVar("ResponseT")
 
 LAGS_FEATURE = 2

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
 from logging import CRITICAL, Logger
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.embedded_protocol import ConsumerProtocol
-from kohort.client.membership.protocol_driver import ClassicDriver, ConsumerDriver
+from kohort.client.membership.protocol_driver import ClassicDriver, ConsumerDriver, Response
 from kohort.member import Identity, effects, inputs
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import topic_id_text
@@ -113,18 +113,18 @@ class PacedDriver:
         self._host = host
         self._take = take
 
-    def carry_out(self, effect: effects.Effect) -> Any:
+    def carry_out(self, effect: effects.Effect) -> Response | None:
         """Send a request as the driver does, a heartbeat with the library's pace."""
         response = self._driver.carry_out(effect)
-        if not isinstance(effect, effects.Heartbeat):
+        if response is None or not isinstance(effect, effects.Heartbeat):
             return response
         if self._pace == "overlaps":
             self._host.after_us(self.member.config.heartbeat_interval_ms * 1000, self._overlap, effect.identity)
         return self._paced(effect.identity, response)
 
-    async def _paced(self, identity: Identity, response: Any) -> inputs.Input:
+    async def _paced(self, identity: Identity, response: Response) -> inputs.Input:
         """Await a heartbeat that was sent as `identity`, and time the next one as the client library does."""
-        event: inputs.Input = await response
+        event = await response
         member, session, now_ms = self.member, self.member.session, self._host.now_ms()
         if identity != member.identity or session.heartbeat_ms is None:
             return event

@@ -156,6 +156,7 @@ class PeerMember:
             self.user.member_changed()
 
     def _carry_out(self, effect: effects.Effect) -> None:
+        machine = self.machine
         match effect:
             case effects.RunCallback():
                 self.metadata.follow({partition.topic for partition in effect.partitions})
@@ -169,8 +170,8 @@ class PeerMember:
                 self.end("closed" if self.failure is None else f"failed: {self.failure.code.name}")
             case effects.PollMissed(is_leaving):
                 self.observer.poll_missed(self, is_leaving)
-            case effects.OnAssignment(name, assignment, generation):
-                self.machine.assignors[name].on_assignment(assignment, generation)
+            case effects.OnAssignment(name, assignment, generation) if isinstance(machine, ClassicMember):
+                machine.assignors[name].on_assignment(assignment, generation)
             case effects.RaiseInPoll() | effects.PollLate() | effects.AssignmentErrorStays():
                 pass
             case _:

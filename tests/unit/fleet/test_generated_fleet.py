@@ -6,12 +6,12 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from tests.fleets import generate
+from tests.fleets.scenarios import grown
+from tests.fleets.simulated_group import SimulatedGroup, topic_token
 from tests.replay.cleaned_log import loaded
 
-from kohort.fleet.generator import generate, read_truth
-from kohort.fleet.generator.ground_truth import Known, Truth
-from kohort.fleet.generator.scenarios import grown
-from kohort.fleet.generator.simulated_group import SimulatedGroup, topic_token
+from kohort.fleet.ground_truth import Known, Truth, read_truth
 from kohort.fleet.log_check.checked_files import check_partition, segments_of
 from kohort.fleet.log_check.load_check import KAFKA_17306
 from kohort.group.coordinator_settings import GroupSettings

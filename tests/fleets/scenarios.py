@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Concatenate, ParamSpec
 
-from kohort.fleet.generator.generated_commits import CommitStyle
-from kohort.fleet.generator.simulated_group import (
+from tests.fleets.generated_commits import CommitStyle
+from tests.fleets.simulated_group import (
     Edit,
     SimulatedGroup,
     instance_token,
@@ -20,6 +20,7 @@ from kohort.fleet.generator.simulated_group import (
     number_of,
     topic_token,
 )
+
 from kohort.group.events import GroupStored, HardEvent
 from kohort.model.assignment import Assignment
 from kohort.wire.consumer_protocol import decode_assignment, encode_assignment

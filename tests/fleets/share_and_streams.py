@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 from uuid import UUID
 
-from kohort.fleet.generator.simulated_group import GROUP, Piece, host_token, member_token
+from tests.fleets.simulated_group import GROUP, Piece, host_token, member_token
+
 from kohort.log.consumer_records import group_key, part_key
 from kohort.sim.kernel.host import WALL_MS
 from kohort.wire.codec import encode

@@ -13,11 +13,9 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from random import Random
 
-from kohort.broker.os_disk import OsDisk
-from kohort.fleet.generator.generated_commits import CommitStyle
-from kohort.fleet.generator.ground_truth import Known, Truth
-from kohort.fleet.generator.group_log import GeneratedGroup, Template, construct, simple, simulate
-from kohort.fleet.generator.scenarios import (
+from tests.fleets.generated_commits import CommitStyle
+from tests.fleets.group_log import GeneratedGroup, Template, construct, simple, simulate
+from tests.fleets.scenarios import (
     EXPIRING,
     REWOUND,
     UNLOADABLE,
@@ -28,7 +26,10 @@ from kohort.fleet.generator.scenarios import (
     resembling_groups,
     topics,
 )
-from kohort.fleet.generator.share_and_streams import ShareGroup, StreamsGroup
+from tests.fleets.share_and_streams import ShareGroup, StreamsGroup
+
+from kohort.broker.os_disk import OsDisk
+from kohort.fleet.ground_truth import Known, Truth
 from kohort.fleet.schema import DAY_MS
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog

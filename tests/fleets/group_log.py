@@ -17,10 +17,11 @@ from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
-from kohort.fleet.generator.generated_commits import Batch, CommitStyle, Committer, Span
-from kohort.fleet.generator.scenarios import Scenario
-from kohort.fleet.generator.share_and_streams import ConstructedGroup, Topics
-from kohort.fleet.generator.simulated_group import GROUP, Piece, SimulatedGroup
+from tests.fleets.generated_commits import Batch, CommitStyle, Committer, Span
+from tests.fleets.scenarios import Scenario
+from tests.fleets.share_and_streams import ConstructedGroup, Topics
+from tests.fleets.simulated_group import GROUP, Piece, SimulatedGroup
+
 from kohort.fleet.log_check.checked_files import step_of
 from kohort.fleet.log_check.load_check import KAFKA_17306, LogCheck
 from kohort.fleet.schema import DAY_MS, HOUR_MS
