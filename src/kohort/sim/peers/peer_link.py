@@ -36,7 +36,7 @@ class PeerLink:
     """What `client.membership` needs of a client, in virtual time."""
 
     log = Logger("peers", CRITICAL + 1)
-    """Nobody reads what members log in a world: its trace has more."""
+    """What members log in a world is dropped: its trace has more."""
     address = "the coordinator"
 
     def __init__(self, connections: PeerConnections, metadata: PeerMetadata, *, is_ours: bool) -> None:
