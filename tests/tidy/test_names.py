@@ -103,13 +103,9 @@ def test_units_come_last(tree: Tree) -> None:
 
 
 DEFINED_TWICE = {
-    "AGAIN_MS",
-    "DAY_MS",
-    "HOUR_MS",
     "POLL_MS",
     "START_TIMEOUT_MS",
     "TIMEOUT_MS",
-    "WINDOW_MS",
     "_FIRST_WAIT_MS",
     "_LARGEST_MS",
     "_WAIT_MS",

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from kohort.model.setting import DAY_MS as DAY_MS
+from kohort.model.setting import HOUR_MS as HOUR_MS
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """The days of the years 1 and 9999, between which a date is."""
 

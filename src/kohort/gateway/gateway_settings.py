@@ -20,6 +20,7 @@ from kohort.gateway.relay.read_budget import MAX_REQUEST_BYTES
 from kohort.gateway.rewriting.node_addresses import NODE_ID_MARK
 from kohort.model.setting import (
     ADDRESS,
+    DAY_MS,
     INT,
     INT_MAX,
     LIST,
@@ -102,7 +103,6 @@ def _node_ports(table: object) -> dict[int, int]:
 
 
 LEAST_SECRET_BYTES = 16
-DAY_MS = 86_400_000
 
 
 # fmt: off

@@ -16,13 +16,14 @@ from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, overload
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
 Names = tuple[str, ...]
 Value = str | int | float | bool | Names | None
 ValueT = TypeVar("ValueT")
 
 _UNITS = {"ms": "milliseconds", "bytes": "bytes", "seconds": "seconds", "minutes": "minutes", "hours": "hours"}
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS_MS = {"ms": 1, "s": 1000, "m": MINUTE_MS, "min": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _DURATION = re.compile(rf"(\d{{1,15}})\s*({'|'.join(_UNITS_MS)})?")
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _LONGEST_SHOWN = 80

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kohort.fleet.schema import DAY_MS, HOUR_MS
-from kohort.model.setting import LONG, check_fields, setting
-
-MINUTE_MS = 60_000
+from kohort.model.setting import DAY_MS, HOUR_MS, LONG, MINUTE_MS, check_fields, setting
 
 
 @dataclass(frozen=True, slots=True)

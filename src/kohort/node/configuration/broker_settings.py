@@ -11,11 +11,13 @@ from typing import Any, Literal, get_args
 from kohort.model.setting import (
     BOOLEAN,
     DOUBLE,
+    HOUR_MS,
     INT,
     INT_MAX,
     LIST,
     LONG,
     LONG_MAX,
+    MINUTE_MS,
     PASSWORD,
     STRING,
     Names,
@@ -25,7 +27,6 @@ from kohort.model.setting import (
 )
 
 DOUBLE_MAX = 1.7976931348623157e308
-HOUR_MS = 3_600_000
 KAFKA_4_3 = "kafka-4.3"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -410,5 +411,5 @@ COMPATIBLE = {name: setting.compatible for name, setting in BROKER.items() if se
 NEWEST_VERSIONS: dict[int, int] = {18: 4, 42: 2}
 """The newest version of APIs, by key, that came after Apache Kafka 4.3."""
 
-UNIT_MS = {"hours": HOUR_MS, "minutes": 60_000, "ms": 1}
+UNIT_MS = {"hours": HOUR_MS, "minutes": MINUTE_MS, "ms": 1}
 """What the last word of a broker setting's name is worth in milliseconds, where a setting comes in several units."""

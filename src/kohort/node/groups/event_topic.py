@@ -273,7 +273,7 @@ def lost_fields(group_id: str, count: int, now_ms: int) -> Fields:
     return {"at_ms": now_ms, "group": group_id, "event": "events_lost", "count": count, "cause": cause}
 
 
-WINDOW_MS = 60_000
+REFUSALS_MS = 60_000
 """How long repeated refusals of one client are gathered into one event."""
 GROUP_CLIENTS = 5
 """Of how many clients of one group refusals are written in a window."""
@@ -316,7 +316,7 @@ class RefusedJoins:
             self._beyond += 1
             return
         if not self._known:
-            self._timers.arm(_REFUSALS_TIMER, now_ms + WINDOW_MS, self._end_window)
+            self._timers.arm(_REFUSALS_TIMER, now_ms + REFUSALS_MS, self._end_window)
         why = why_refused(shard, event)
         self._known[key] = event, why, 0
         self._clients[event.group_id] = self._clients.get(event.group_id, 0) + 1
@@ -332,13 +332,13 @@ class RefusedJoins:
                 self._clients[event.group_id] = self._clients.get(event.group_id, 0) + 1
                 self._report(event, why, count)
         if self._beyond:
-            log.warning("%d more refused joins in the last %d s are not listed", self._beyond, WINDOW_MS // 1000)
+            log.warning("%d more refused joins in the last %d s are not listed", self._beyond, REFUSALS_MS // 1000)
             self._beyond = 0
         if self._known:
-            self._timers.arm(_REFUSALS_TIMER, now_ms + WINDOW_MS, self._end_window)
+            self._timers.arm(_REFUSALS_TIMER, now_ms + REFUSALS_MS, self._end_window)
 
     def _report(self, event: JoinRefused, why: Why, count: int) -> None:
-        times = f", {count} times in {WINDOW_MS // 1000} s" if count > 1 else ""
+        times = f", {count} times in {REFUSALS_MS // 1000} s" if count > 1 else ""
         request = event.request
         log.warning(
             "group %r refused client id %r (%s) with %s%s: %s",

@@ -24,7 +24,7 @@ from kohort.wire.record_batches import Marker, encode_marker
 log = logging.getLogger("kohort.node")
 
 AGAIN_MS = 1_000
-"""How long to wait before a marker is tried again that could not be written."""
+"""How long to wait before a marker is written, or something decided, again whose record could not be stored."""
 
 _MARKER_STEPS = 4
 

@@ -22,7 +22,7 @@ from kohort.node.groups.runtime import RELOAD_MS, load_later
 from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import Topic
-from kohort.node.transactions.marker_writer import MarkerWriter
+from kohort.node.transactions.marker_writer import AGAIN_MS, MarkerWriter
 from kohort.transaction.commands import (
     AddPartitions,
     Command,
@@ -92,9 +92,6 @@ class TransactionPartition(CoordinatedPartition):
 
 
 TRANSACTION_TOPIC = "__transaction_state"
-
-AGAIN_MS = 1_000
-"""How long to wait before something is decided again whose record could not be stored."""
 
 Ticket = Callable[[TransactionResult], None]
 """Takes the answer of one request, now or later."""

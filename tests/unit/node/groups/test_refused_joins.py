@@ -13,7 +13,7 @@ from tests.unit.node.groups.test_coordinator import events
 from kohort.group.explain.explain import explain
 from kohort.group.explain.explain_text import Names, refusal
 from kohort.model.subscription import Subscription
-from kohort.node.groups.event_topic import GROUP_CLIENTS, NODE_CLIENTS, WINDOW_MS
+from kohort.node.groups.event_topic import GROUP_CLIENTS, NODE_CLIENTS, REFUSALS_MS
 from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.messages import JoinGroupRequest
 
@@ -73,11 +73,11 @@ def test_repeated_refusals_of_a_client_are_one_event_a_minute_with_their_number(
     for _ in range(500):
         refuse(desk)
     assert [event["count"] for event in refusals(desk)] == [1]
-    desk.advance(WINDOW_MS)
+    desk.advance(REFUSALS_MS)
     assert [event["count"] for event in refusals(desk)] == [1, 499]
     (refused_join,) = explain(events(desk), "g", 0).refused
     assert refused_join.times == 500
-    desk.advance(2 * WINDOW_MS)
+    desk.advance(2 * REFUSALS_MS)
     assert len(refusals(desk)) == 2
     assert "refused joins" not in desk.node.timers, "a client that is refused no more is forgotten"
 
@@ -94,7 +94,7 @@ def test_clients_and_groups_that_are_made_up_do_not_flood_the_events_or_the_log(
         refuse(desk, group_id=f"group-{number}")
     assert len(refusals(desk)) == NODE_CLIENTS
     caplog.clear()
-    desk.advance(WINDOW_MS)
+    desk.advance(REFUSALS_MS)
     (line,) = [record.getMessage() for record in caplog.records if "refused" in record.getMessage()]
     beyond = 3 * GROUP_CLIENTS - GROUP_CLIENTS + 2 * NODE_CLIENTS - (NODE_CLIENTS - GROUP_CLIENTS)
     assert line == f"{beyond} more refused joins in the last 60 s are not listed"
