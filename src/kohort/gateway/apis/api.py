@@ -35,14 +35,15 @@ class GroupApi:
     """An API whose requests are commands to a group.
 
     `request` and `answer` are what is done on this connection; `observe_request` and `observe_answer` are the part of
-    it that changes the observed groups, also for what other instances of the gateway have seen.
+    it that changes the observed groups, also for what other instances of the gateway have seen. Without `request` one
+    is shared and observed, and passes.
     """
 
     request_type: type[Request[Any]]
     response_type: type[Response]
     command_of: Callable[[Any, int, RequestOrigin, str], Command]
     """Takes a message, its version, its origin and the client id."""
-    request: Callable[[Connection, Exchange, Any, int], bool]
+    request: Callable[[Connection, Exchange, Any, int], bool] | None = None
     """Takes a command, and returns whether its request passes now. If not, `Exchange.pass_on` passes it."""
     answer: Callable[[Connection, Exchange, Any, Any, Buffer, int], Buffer | None] | None = None
     """Takes a command, the message that answers it and that as a frame; returns what the client gets now, or None."""

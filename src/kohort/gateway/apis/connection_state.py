@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kohort.gateway.assigning.edge import Edge
-from kohort.gateway.holding.parked_answers import ParkedAnswers
+from kohort.gateway.assigning.edge import Edge, WaitingSync
+from kohort.gateway.holding.parked_answers import ParkedAnswer, ParkedAnswers
 from kohort.gateway.holding.parked_requests import ParkedRequests
-from kohort.gateway.holding.withheld_syncs import WithheldSyncs
+from kohort.gateway.holding.withheld_syncs import WithheldSync, WithheldSyncs
 from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, UnobservedHeartbeat
 from kohort.gateway.observing.member_locations import MemberLocations
 from kohort.gateway.observing.observed_groups import ObservedGroups
@@ -19,7 +19,7 @@ from kohort.gateway.relay.relay import Exchange
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Sync
 from kohort.model.bounded_dict import BoundedDict
 from kohort.parking.limits import EPOCH_MARGIN_MS, GATEWAY_STABLE_PARK_MS, OTHERS_MARGIN_MS
-from kohort.parking.parked_heartbeat import Follower
+from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.wire.codec import Buffer
 
 MOST_TREATMENTS = 16
@@ -48,14 +48,8 @@ class SharedTraffic(Protocol):
         """The connection of a request has ended without an answer."""
 
 
-class Waiting(Protocol):
-    """A request or an answer that waits on a connection."""
-
-    def followed(self, follower: Follower, now_ms: int, /) -> bool:
-        """A request arrived behind it: return whether it stays; else it was passed on or answered."""
-
-    def drop(self) -> None:
-        """The connection has ended."""
+Waiting = ParkedAnswer | ParkedHeartbeat[EpochHeartbeat, None] | WaitingSync | WithheldSync
+"""A request or an answer that waits on a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +81,6 @@ class Connection:
         """Whether it has carried a Fetch or a ShareFetch: then nothing waits on it."""
         self.authenticated_until_ms: int | None = None
         """When the client must have authenticated again (KIP-368), or None."""
-        self.heartbeat_ms = 0
-        """When the last heartbeat of a classic member arrived."""
         self.waiting: Waiting | None = None
         """What waits, or waited last."""
 

@@ -10,12 +10,12 @@ from typing import cast
 
 from kohort.gateway.apis.api import ConnectionApi
 from kohort.gateway.apis.connection_state import Command, Connection, Rooms
-from kohort.gateway.apis.routes import APIS, abandon_request
+from kohort.gateway.apis.routes import APIS, abandon_request, observe_request
 from kohort.gateway.holding.parked_answers import ParkedAnswer
 from kohort.gateway.policies.policies import Treatment
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
 from kohort.gateway.relay.relay import Exchange, RequestHead
-from kohort.group.commands import CommitOffsets, Heartbeat, Join
+from kohort.group.commands import CommitOffsets, Heartbeat, Join, Leave
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
@@ -43,7 +43,13 @@ class ConnectionTraffic:
         api = APIS[exchange.head.api_key]
         if command is None or isinstance(api, ConnectionApi):
             return True
-        return api.request(self._connection, exchange, command, now_ms)
+        if not isinstance(command, Leave):  # which anyone may send
+            self._connection.member_seen(command, now_ms)
+        if api.request is not None:
+            return api.request(self._connection, exchange, command, now_ms)
+        self._connection.share_request(exchange, command)
+        observe_request(self._rooms.groups, exchange.head, command, now_ms)
+        return True
 
     def _command_of(self, exchange: Exchange, now_ms: int) -> Command | None:
         """Return what a request asks of its group; None where it cannot be read, or asks nothing."""

@@ -15,12 +15,10 @@ def command_of(message: OffsetCommitRequest, _version: int, _origin: RequestOrig
     return CommitOffsets(message.group_id, message.member_id, message.group_instance_id, generation, [])
 
 
-def request(connection: Connection, exchange: Exchange, command: CommitOffsets, now_ms: int) -> bool:
+def request(connection: Connection, _exchange: Exchange, command: CommitOffsets, now_ms: int) -> bool:
     """Note the commit; it passes."""
     if (answers := connection.rooms.parked_answers) is not None:
         answers.committed(command, now_ms)
-    connection.member_seen(command, now_ms)
-    connection.share_request(exchange, command)
     return True
 
 

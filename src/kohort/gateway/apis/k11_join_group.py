@@ -19,14 +19,6 @@ def command_of(message: JoinGroupRequest, version: int, origin: RequestOrigin, c
     return join_command(message, version, client_id, origin.client_host)
 
 
-def request(connection: Connection, exchange: Exchange, command: Join, now_ms: int) -> bool:
-    """Predict the round; the request passes."""
-    connection.member_seen(command, now_ms)
-    connection.share_request(exchange, command)
-    connection.rooms.groups.join_sent(command, now_ms)
-    return True
-
-
 def answer(
     connection: Connection, exchange: Exchange, command: Join, message: JoinGroupResponse, frame: Buffer, now_ms: int
 ) -> Buffer:
@@ -65,7 +57,6 @@ API = GroupApi(
     request_type=JoinGroupRequest,
     response_type=JoinGroupResponse,
     command_of=command_of,
-    request=request,
     answer=answer,
     observe_request=ObservedGroups.join_sent,
     observe_answer=observe_answer,

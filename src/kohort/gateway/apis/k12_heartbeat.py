@@ -25,15 +25,6 @@ def command_of(message: HeartbeatRequest, _version: int, _origin: RequestOrigin,
     return Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
 
 
-def request(connection: Connection, exchange: Exchange, command: Heartbeat, now_ms: int) -> bool:
-    """Note that the member lives; the request passes."""
-    connection.heartbeat_ms = now_ms
-    connection.member_seen(command, now_ms)
-    connection.share_request(exchange, command)
-    connection.rooms.groups.heartbeat_sent(command, now_ms)
-    return True
-
-
 def answer(
     connection: Connection,
     exchange: Exchange,
@@ -69,7 +60,7 @@ def _park(
         error,
         now_ms,
         software=connection.software,
-        answered_after_ms=now_ms - connection.heartbeat_ms,
+        answered_after_ms=now_ms - exchange.arrived_ms,
         commit_hold_ms=connection.policy(command).commit_hold_ms,
     )
     connection.waiting = parked
@@ -90,7 +81,6 @@ API = GroupApi(
     request_type=HeartbeatRequest,
     response_type=HeartbeatResponse,
     command_of=command_of,
-    request=request,
     answer=answer,
     observe_request=ObservedGroups.heartbeat_sent,
     observe_answer=observe_answer,

@@ -17,13 +17,6 @@ def command_of(message: LeaveGroupRequest, version: int, _origin: RequestOrigin,
     return Leave(message.group_id, leaving_members(message, version))
 
 
-def request(connection: Connection, exchange: Exchange, command: Leave, now_ms: int) -> bool:
-    """Note who leaves; the request passes."""
-    connection.share_request(exchange, command)
-    connection.rooms.groups.leave_sent(command, now_ms)
-    return True
-
-
 def answer(
     connection: Connection, exchange: Exchange, command: Leave, message: LeaveGroupResponse, frame: Buffer, now_ms: int
 ) -> Buffer:
@@ -51,7 +44,6 @@ API = GroupApi(
     request_type=LeaveGroupRequest,
     response_type=LeaveGroupResponse,
     command_of=command_of,
-    request=request,
     answer=answer,
     observe_request=ObservedGroups.leave_sent,
     observe_answer=observe_answer,

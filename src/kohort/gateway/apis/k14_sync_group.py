@@ -21,7 +21,6 @@ def command_of(message: SyncGroupRequest, _version: int, _origin: RequestOrigin,
 
 def request(connection: Connection, exchange: Exchange, command: Sync, now_ms: int) -> bool:
     """Return whether it passes now: a leader's may wait for an assignor."""
-    connection.member_seen(command, now_ms)
     groups = connection.rooms.groups
 
     def passes(decided: Sync, remark: str, at_ms: int) -> None:

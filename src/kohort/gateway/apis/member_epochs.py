@@ -25,7 +25,6 @@ _EVICTED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH
 
 def request(connection: Connection, exchange: Exchange, heartbeat: EpochHeartbeat, now_ms: int) -> bool:
     """Return whether a heartbeat passes now; else it is parked."""
-    connection.member_seen(heartbeat, now_ms)
     connection.share_request(exchange, heartbeat)
     protocol = protocol_of(heartbeat)
     requests = connection.rooms.parked_requests.get(protocol)

@@ -47,11 +47,12 @@ class RequestHead:
 class Exchange:
     """A request that is read, and its answer. It is changed only by its relay and by what reads it."""
 
-    __slots__ = ("context", "frame", "head", "is_answered", "number", "relay")
+    __slots__ = ("arrived_ms", "context", "frame", "head", "is_answered", "number", "relay")
 
-    def __init__(self, relay: Relay, head: RequestHead, frame: bytes) -> None:
+    def __init__(self, relay: Relay, head: RequestHead, frame: bytes, arrived_ms: int) -> None:
         self.relay = relay
         self.head = head
+        self.arrived_ms = arrived_ms
         self.frame = frame
         """The request with its length; its reader may replace it before it is passed on."""
         self.context: object = None
@@ -220,7 +221,7 @@ class Relay:
         return True
 
     def _take_request(self, frame: bytes, now_ms: int) -> None:
-        exchange = Exchange(self, request_head(frame), frame)
+        exchange = Exchange(self, request_head(frame), frame, now_ms)
         self._follow(exchange, now_ms)
         self.last = exchange
         if self._reader.request(exchange, now_ms):

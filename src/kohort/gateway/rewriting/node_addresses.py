@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from itertools import chain
-from typing import Protocol
 
 from kohort.gateway.rewriting.broker_addresses import NoAddress
 
@@ -26,22 +25,10 @@ NODE_ID_MARK = "$(nodeId)"
 _HIGHEST_PORT = 65_535
 
 
-class Placement(Protocol):
-    """Gives nodes their addresses."""
-
-    def place(self, node_id: int, host: str, port: int) -> Address:
-        """Return the address for a node that was not seen before, with its own. Raises `NoAddress`."""
-        ...
-
-    def moved(self, node_id: int, host: str, port: int) -> None:
-        """A node has another address of its own: new connections go there."""
-        ...
-
-
 class NodeAddresses:
     """The nodes seen so far. `bootstrap` is the gateway's address for clients that know no node yet."""
 
-    def __init__(self, bootstrap: Address, placement: Placement) -> None:
+    def __init__(self, bootstrap: Address, placement: PortPerNode | NamePerNode) -> None:
         self._placement = placement
         self._own = {bootstrap}
         self._nodes: dict[int, tuple[Address, Address]] = {}
@@ -94,13 +81,13 @@ class PortPerNode:
         """By node, its port."""
 
     def place(self, node_id: int, host: str, port: int) -> Address:
-        """Open a port for a node (`Placement`)."""
+        """Return the address for a node that was not seen before: a port is opened. Raises `NoAddress`."""
         own = self._opened_fixed(node_id, host, port) if node_id in self._fixed else self._opened(node_id, host, port)
         self._open[node_id] = own
         return self._host, own
 
     def moved(self, node_id: int, host: str, port: int) -> None:
-        """Lead a node's port elsewhere (`Placement`)."""
+        """A node has another address of its own: its port leads there."""
         self._listen(self._open[node_id], node_id, host, port)
 
     def _opened_fixed(self, node_id: int, host: str, port: int) -> int:
@@ -148,12 +135,12 @@ class NamePerNode:
         self._learned = learned
 
     def place(self, node_id: int, host: str, port: int) -> Address:
-        """Return a node's name and the port of all (`Placement`)."""
+        """Return a node's name and the port of all."""
         self._learned(node_id, host, port)
         return f"{self._before}{node_id}{self._after}", self._port
 
     def moved(self, node_id: int, host: str, port: int) -> None:
-        """Learn a node's new address (`Placement`)."""
+        """A node has another address of its own."""
         self._learned(node_id, host, port)
 
     def node_of(self, server_name: str) -> int | None:

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import Protocol
 
 from kohort.assign.server.adapter import TargetRefused, assign_by_name
 from kohort.assign.server.spec import ServerAssignor
@@ -22,6 +21,7 @@ from kohort.client import Cluster
 from kohort.client.cluster.metadata import ClusterView
 from kohort.gateway.assigning.assignor_runner import Done, Intended
 from kohort.gateway.gateway_settings import AssignorRow
+from kohort.gateway.server.load_assignors import LoadAssignor
 from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError
 from kohort.model.setting import SettingsError
@@ -34,20 +34,12 @@ DEFAULT = "uniform"
 """The assignor of a cooperative group that has drained members and no assignor of its own."""
 
 
-class InformedAssignor(Protocol):
-    """An assignor that needs more than the members and topics, such as lags, which it looks up before each round."""
-
-    async def prepared(self, group_id: str, spec: GroupSpec, /) -> ServerAssignor:
-        """Return the assignor of one round of a group; raise what there is to say where that is not possible."""
-        ...
-
-
 class RunFailed(ValueError):
     """An assignor did not assign; the text says why."""
 
 
 class GroupAssignors:
-    """Runs the assignors (`AssignorRunner`). `informed` are those of the gateway's own that look something up, by name.
+    """Runs the assignors (`AssignorRunner`). `informed` are those of the gateway's own that look loads up, by name.
 
     `ended` is called after each run, since it may have armed or disarmed timers. Raises SettingsError.
     """
@@ -58,7 +50,7 @@ class GroupAssignors:
         cluster: Cluster,
         now_ms: Callable[[], int],
         ended: Callable[[], None],
-        informed: Mapping[str, InformedAssignor] | None = None,
+        informed: Mapping[str, LoadAssignor] | None = None,
     ) -> None:
         self._rows = tuple(rows)
         self._cluster = cluster

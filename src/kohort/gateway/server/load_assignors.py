@@ -13,7 +13,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from kohort.assign.by_load import TOLERANCE, Loads, by_load, share_out
 from kohort.assign.server.adapter import AdaptedAssignor
@@ -62,28 +61,16 @@ LEAST_RATE_MS = 1_000
 """Two measurements that are closer give no rate."""
 
 
-class Measure(Protocol):
-    """Measures the loads of partitions for a group."""
-
-    @property
-    def idle(self) -> float:
-        """Return what every partition counts besides its load."""
-        ...
-
-    async def loads(self, group_id: str, partitions: Iterable[TopicPartition], now_ms: int, /) -> Loads:
-        """Return the load of each partition. Raises KafkaError."""
-        ...
-
-
 class LagMeasure:
     """Records that a group has not consumed; all of a partition where it has committed nothing."""
 
     def __init__(self, admin: Admin) -> None:
         self.idle = IDLE_LAG
+        """What every partition counts besides its load."""
         self._admin = admin
 
     async def loads(self, group_id: str, partitions: Iterable[TopicPartition], now_ms: int) -> Loads:
-        """Return the lag of each partition."""
+        """Return the lag of each partition. Raises KafkaError."""
         del now_ms
         wanted = list(partitions)
         ends = await _offsets(self._admin, wanted, "latest")
@@ -105,7 +92,7 @@ class RateMeasure:
         """The time, the end offset and the rate at the last measurement, the oldest first."""
 
     async def loads(self, group_id: str, partitions: Iterable[TopicPartition], now_ms: int) -> Loads:
-        """Return the rate of each partition; 0 at the first measurement."""
+        """Return the rate of each partition; 0 at the first measurement. Raises KafkaError."""
         del group_id
         rates: dict[TopicPartition, float] = {}
         for each, end in (await _offsets(self._admin, list(partitions), "latest")).items():
@@ -141,9 +128,9 @@ class _Moved:
 
 
 class LoadAssignor:
-    """One of the two, as the gateway runs it (`InformedAssignor`)."""
+    """One of the two, as the gateway runs it."""
 
-    def __init__(self, name: str, measure: Measure, now_ms: Callable[[], int]) -> None:
+    def __init__(self, name: str, measure: LagMeasure | RateMeasure, now_ms: Callable[[], int]) -> None:
         self.name = name
         self._measure = measure
         self._now_ms = now_ms
@@ -185,7 +172,7 @@ class LoadAssignor:
 
 def by_load_assignors(admin: Admin, now_ms: Callable[[], int]) -> dict[str, LoadAssignor]:
     """Return both assignors by name."""
-    measures: dict[str, Measure] = {BY_LAG: LagMeasure(admin), BY_THROUGHPUT: RateMeasure(admin)}
+    measures: dict[str, LagMeasure | RateMeasure] = {BY_LAG: LagMeasure(admin), BY_THROUGHPUT: RateMeasure(admin)}
     return {name: LoadAssignor(name, measure, now_ms) for name, measure in measures.items()}
 
 
