@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from kohort.gateway.apis.connection_state import Command, Connection
 from kohort.gateway.observing.observed_groups import ObservedGroups
@@ -14,20 +14,17 @@ from kohort.wire.codec import Buffer
 from kohort.wire.message import Request, Response
 
 
-class RequestOrigin(Protocol):
-    """The connection of a request, here or at another instance of the gateway."""
+@dataclass(frozen=True, slots=True)
+class OriginElsewhere:
+    """The connection of a request that another instance of the gateway has shared."""
 
-    @property
-    def client_host(self) -> str:
-        """The client's address, without the port."""
+    client_host: str
+    software: str
+    margin_ms: int = 0
 
-    @property
-    def software(self) -> str:
-        """The client's software as ApiVersions names it (KIP-511), or empty."""
 
-    @property
-    def margin_ms(self) -> int:
-        """How long before its next heartbeat is due the client must have the last answer."""
+RequestOrigin = Connection | OriginElsewhere
+"""The client's address, its software, and how long before its next heartbeat it must have the last answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

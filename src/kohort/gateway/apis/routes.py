@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kohort.gateway.apis import (
     k08_offset_commit,
@@ -17,7 +16,7 @@ from kohort.gateway.apis import (
     k76_share_group_heartbeat,
     k88_streams_group_heartbeat,
 )
-from kohort.gateway.apis.api import ConnectionApi, GroupApi
+from kohort.gateway.apis.api import ConnectionApi, GroupApi, OriginElsewhere
 from kohort.gateway.apis.connection_state import Command
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
@@ -47,15 +46,6 @@ APIS: Mapping[int, GroupApi | ConnectionApi] = {
 """All that are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ElsewhereOrigin:
-    """The connection of a request that another instance of the gateway has shared (`RequestOrigin`)."""
-
-    client_host: str
-    software: str
-    margin_ms: int = 0
-
-
 def read_command(frame: Buffer, client_host: str, software: str) -> tuple[RequestHead, Command]:
     """Return what a request asks of its group. Raises MalformedMessage, also for a request that asks nothing of one."""
     if len(frame) < REQUEST_HEAD_BYTES:
@@ -67,7 +57,7 @@ def read_command(frame: Buffer, client_host: str, software: str) -> tuple[Reques
     body = memoryview(frame)[LENGTH_BYTES:]
     header, position = decode_request_header(body)
     message, _ = decode(api.request_type, head.api_version, body, position)
-    origin = _ElsewhereOrigin(client_host, software)
+    origin = OriginElsewhere(client_host, software)
     return head, api.command_of(message, head.api_version, origin, header.client_id or "")
 
 
