@@ -37,17 +37,3 @@ class AssignorRunner(Protocol):
         owner at most.
         """
         ...
-
-
-class NoAssignors:
-    """Replaces nothing."""
-
-    def assignor_of(self, group_id: str, /) -> str | None:
-        """Return None."""
-        del group_id
-        return None
-
-    def assign(self, group_id: str, members: GroupSpec, topics: frozenset[str], done: Done, /) -> None:
-        """Refuse."""
-        del members, topics
-        done(f"this gateway runs no assignor, so none for {group_id}", 0)

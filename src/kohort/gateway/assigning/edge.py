@@ -27,7 +27,7 @@ from kohort.gateway.assigning.assignments import (
     without_drained,
     written,
 )
-from kohort.gateway.assigning.assignor_runner import AssignorRunner, Intended, NoAssignors
+from kohort.gateway.assigning.assignor_runner import AssignorRunner, Intended
 from kohort.gateway.assigning.led_rounds import LedRound, LedRounds
 from kohort.gateway.assigning.orders import Orders, begins_round
 from kohort.gateway.observing.observed_groups import ObservedGroups
@@ -128,7 +128,7 @@ class Edge:
         self.orders = Orders()
         self.counters = EdgeCounters()
         self._groups = groups
-        self._runner: AssignorRunner = runner or NoAssignors()
+        self._runner = runner
         self._assignor_ms = assignor_ms
         self._interrupted = interrupted
         """Called with a group of which a parked heartbeat may now be answered."""
@@ -178,7 +178,7 @@ class Edge:
         """A JoinGroup is answered; a leader's names the members that it assigns to."""
         if result.error or result.leader != result.member_id:
             return
-        if self._runner.assignor_of(group_id) is None and group_id not in self.orders.drained_names:
+        if self._assignor_of(group_id) is None and group_id not in self.orders.drained_names:
             return
         if result.skip_assignment:
             self._left(group_id, Result.REFUSED, "its leader came back and keeps the assignment (KIP-814)")
@@ -192,7 +192,7 @@ class Edge:
         """
         group_id = command.group_id
         drained = self.orders.drained(self._groups.group(group_id))
-        assignor = self._runner.assignor_of(group_id)
+        assignor = self._assignor_of(group_id)
         if not command.assignments or (assignor is None and not drained):
             return None
         waiting = WaitingSync(self, exchange, command, passes)
@@ -229,8 +229,14 @@ class Edge:
 
         self.timers.arm(waiting, now_ms + self._assignor_ms, waiting.end)
         topics = frozenset(topic for member in spec.members.values() for topic in member.subscription.topics)
-        self._runner.assign(group_id, settled(spec, protocol, drained), topics, done)
+        if self._runner is not None:
+            self._runner.assign(group_id, settled(spec, protocol, drained), topics, done)
+        else:
+            done(f"this gateway runs no assignor, so none for {group_id}", now_ms)
         return waiting
+
+    def _assignor_of(self, group_id: str) -> str | None:
+        return None if self._runner is None else self._runner.assignor_of(group_id)
 
     def abandon_assignor(self, waiting: WaitingSync, now_ms: int) -> None:
         """Pass the leader's own assignments."""
@@ -268,7 +274,7 @@ class Edge:
 
     def _failed(self, waiting: WaitingSync, why: str, now_ms: int) -> None:
         group_id = waiting.command.group_id
-        why = f"the assignor {self._runner.assignor_of(group_id) or 'uniform'}: {why}"
+        why = f"the assignor {self._assignor_of(group_id) or 'uniform'}: {why}"
         self._left(group_id, Result.FAILED, why)
         waiting.passed(f"the leader's own: {why}"[:MAX_REASON_LENGTH], now_ms)
 
