@@ -77,8 +77,8 @@ class _Sender(Generic[HeartbeatT, AnswerT]):
     """When it was last sent news."""
     arrived_ms: int = 0
     """When its last heartbeat arrived."""
-    owes_since_ms: int = -1
-    """When it was sent an assignment that it has not acknowledged, else -1."""
+    owes_since_ms: int | None = None
+    """When it was sent an assignment that it has not acknowledged."""
     requested_ms: int = 0
     """The interval that its last answer requested."""
     was_quiet: bool = False
@@ -125,12 +125,12 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
         sender = self._senders.get(key) or self._add(key, now_ms)
         gap_ms, sender.arrived_ms = now_ms - sender.arrived_ms, now_ms
         if heartbeat.owned is not None:
-            sender.owes_since_ms = -1
+            sender.owes_since_ms = None
         if gap_ms < FAST_EPOCH_MS and sender.was_quiet:
             return None
         if sender.parked is not None:
             sender.parked.release(now_ms)  # what a client sends twice is answered twice
-        if not self._park_ms or (sender.owes_since_ms >= 0 and now_ms - sender.owes_since_ms < ACK_MS):
+        if not self._park_ms or (sender.owes_since_ms is not None and now_ms - sender.owes_since_ms < ACK_MS):
             return None
         wait_ms = self._wait_ms(sender, heartbeat.margin_ms, now_ms)
         if heartbeat.margin_ms:
@@ -145,7 +145,7 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
         """A member sent what it owns, and so acknowledged its assignment."""
         sender = self._senders.get((group_id, member_id))
         if sender is not None:
-            sender.owes_since_ms = -1
+            sender.owes_since_ms = None
 
     def answering(self, group_id: str, result: ConsumerAnswer, margin_ms: int, now_ms: int) -> None:
         """Note an answer that is about to be sent, and write the interval of the next heartbeat into it."""
@@ -158,15 +158,15 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
             sender.news_ms = now_ms
             if result.assignment is not None:
                 sender.owes_since_ms = now_ms
-        is_owing = sender.owes_since_ms >= 0
+        owing_ms = None if sender.owes_since_ms is None else now_ms - sender.owes_since_ms
         if self._park_ms and margin_ms:
             is_waiting = result.is_settling and now_ms - sender.news_ms < WAITING_MS
             next_ms = min(RECENT_WAIT_MS, self._park_ms) if is_waiting else self._wait_ms(sender, margin_ms, now_ms)
             next_ms += margin_ms
         elif self._park_ms:
-            next_ms = OWED_MS if is_owing and now_ms - sender.owes_since_ms >= OWED_MS else NEXT_MS
+            next_ms = OWED_MS if owing_ms is not None and owing_ms >= OWED_MS else NEXT_MS
         else:
-            is_busy = self._settling_ms > 0 and (is_owing or result.is_settling)
+            is_busy = self._settling_ms > 0 and (owing_ms is not None or result.is_settling)
             next_ms = self._settling_ms if is_busy else result.heartbeat_interval_ms
         if next_ms < result.heartbeat_interval_ms:
             result.heartbeat_interval_ms = next_ms
