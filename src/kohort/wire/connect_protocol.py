@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kohort.wire.codec import Buffer
-from kohort.wire.embedded_reader import EmbeddedReader
+from kohort.wire.codec import Buffer, decode
+from kohort.wire.messages import ConnectAssignmentInfo, ConnectWorkerState
 
 CONNECTOR = -1
 """Stands among a connector's task numbers for the connector itself."""
-
-_TASKS_LEAST, _TASK_LEAST = 6, 4
-"""Bytes that a connector with its tasks, and a task, take at least."""
 
 Tasks = tuple[tuple[str, int], ...]
 """Connectors' names, each with the number of a task or `CONNECTOR`."""
@@ -62,30 +59,28 @@ class ConnectWorker:
         return tuple(sorted(kept | set(given.assigned)))
 
 
-def _tasks(reader: EmbeddedReader) -> Tasks:
-    found: list[tuple[str, int]] = []
-    for _ in range(reader.count(_TASKS_LEAST)):
-        connector = reader.text()
-        found += [(connector, reader.int32()) for _ in range(reader.count(_TASK_LEAST))]
-    return tuple(found)
-
-
 def decode_connect_worker(blob: Buffer) -> ConnectWorker:
     """Read a worker's metadata of any version. Raises `MalformedMessage`."""
-    reader = EmbeddedReader(blob, "Connect")
-    version, url, offset = reader.int16(), reader.text(), reader.int64()
-    allocation = reader.blob() if version else b""
-    return ConnectWorker(version, url, offset, decode_connect_assignment(allocation).assigned)
+    found, _ = decode(ConnectWorkerState, _layout(blob), blob)
+    allocation = decode_connect_assignment(found.allocation or b"").assigned
+    return ConnectWorker(found.version, found.url, found.config_offset, allocation)
 
 
 def decode_connect_assignment(blob: Buffer) -> ConnectAssignment:
     """Read an assignment of any version. Raises `MalformedMessage`."""
     if not len(blob):
         return ConnectAssignment()
-    reader = EmbeddedReader(blob, "Connect")
-    version, error = reader.int16(), reader.int16()
-    leader, url, offset = reader.text(), reader.text(), reader.int64()
-    assigned = _tasks(reader)
-    if version < 1:
-        return ConnectAssignment(version, error, leader, url, offset, assigned)
-    return ConnectAssignment(version, error, leader, url, offset, assigned, _tasks(reader), reader.int32())
+    found, _ = decode(ConnectAssignmentInfo, _layout(blob), blob)
+    assigned, revoked = (
+        tuple((each.connector, number) for each in connectors or () for number in each.tasks or ())
+        for connectors in (found.assigned, found.revoked)
+    )
+    return ConnectAssignment(
+        found.version, found.error, found.leader, found.leader_url, found.config_offset, assigned, revoked,
+        found.delay_ms,
+    )  # fmt: skip
+
+
+def _layout(blob: Buffer) -> int:
+    """Return the version to read a blob as: newer ones only add to the newest layout that is known."""
+    return max(0, min(int.from_bytes(blob[:2], "big", signed=True), ConnectAssignmentInfo.VERSIONS.highest))

@@ -254,6 +254,114 @@ class ConsumerProtocolAssignment(Message):
     assigned_partitions: list[AssignedPartition] = ...
     user_data: bytes | None = None
 
+class SubscriptionInfoData(Message):
+    class PrevTask(Value):
+        topic_group_id: int = 0
+        partition: int = 0
+
+    class StandbyTask(Value):
+        topic_group_id: int = 0
+        partition: int = 0
+
+    class TaskOffsetSum(Value):
+        class PartitionToOffsetSum(Value):
+            partition: int = 0
+            offset_sum: int = 0
+
+        topic_group_id: int = 0
+        partition: int = 0  # from 10
+        offset_sum: int = 0  # from 10
+        named_topology: str | None = ""  # from 10
+        partition_to_offset_sum: list[PartitionToOffsetSum] = ...  # 7 to 9
+
+    class ClientTag(Value):
+        key: bytes = b""
+        value: bytes = b""
+
+    version: int = 0
+    latest_supported_version: int = -1  # from 3
+    process_id: bytes = ...
+    prev_tasks: list[PrevTask] = ...  # 1 to 6
+    standby_tasks: list[StandbyTask] = ...  # 1 to 6
+    user_end_point: bytes = b""  # from 2
+    task_offset_sums: list[TaskOffsetSum] = ...  # from 7
+    unique_field: int = 0  # from 8
+    error_code: int = 0  # from 9
+    client_tags: list[ClientTag] = ...  # from 11
+
+class AssignmentInfo(Message):
+    class ActiveTask(Value):
+        topic_group_id: int = 0
+        partition: int = 0
+        named_topology: list[int] = ...  # from 10
+
+    class StandbyTask(Value):
+        class TopicPartition(Value):
+            topic: str = ""
+            partition: int = 0
+
+        topic_group_id: int = 0
+        partition: int = 0
+        named_topology: list[int] = ...  # from 10
+        partitions: list[TopicPartition] = ...
+
+    class TopicNumber(Value):
+        number: int = 0
+        topic: str = ""
+
+    class Host(Value):
+        class HostPartition(Value):
+            topic: str = ""  # 2 to 4
+            topic_number: int = 0  # from 5
+            partition: int = 0
+
+        name: str = ""
+        port: int = 0
+        partitions: list[HostPartition] = ...
+
+    class StandbyHost(Value):
+        class StandbyHostPartition(Value):
+            topic_number: int = 0
+            partition: int = 0
+
+        name: str = ""
+        port: int = 0
+        partitions: list[StandbyHostPartition] = ...
+
+    version: int = 0
+    latest_supported_version: int = -1  # from 3
+    active_tasks: list[ActiveTask] = ...
+    standby_tasks: list[StandbyTask] = ...
+    topic_numbers: list[TopicNumber] = ...  # from 5
+    hosts: list[Host] = ...  # from 2
+    standby_hosts: list[StandbyHost] = ...  # from 6
+    error_code: int = 0  # from 4
+    next_rebalance_ms: int = 9223372036854775807  # from 7
+
+class ConnectWorkerState(Message):
+    version: int = 0
+    url: str = ""
+    config_offset: int = 0
+    allocation: bytes | None = None  # from 1
+
+class ConnectAssignmentInfo(Message):
+    class Assigned(Value):
+        connector: str = ""
+        tasks: list[int] | None = ...
+
+    class Revoked(Value):
+        connector: str = ""
+        tasks: list[int] | None = ...
+
+    version: int = 0
+    error: int = 0
+    leader: str = ""
+    leader_url: str = ""
+    config_offset: int = -1
+    assigned: list[Assigned] | None = ...
+    revoked: list[Revoked] | None = ...  # from 1
+    delay_ms: int = 0  # from 1
+
 class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
     key: str = ""  # 0 to 3
     key_type: int = 0  # from 1

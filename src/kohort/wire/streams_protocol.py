@@ -7,34 +7,24 @@ It stands in the user data of the `consumer` protocol, under the assignor `strea
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import pack
+from uuid import UUID
 
-from kohort.wire.codec import Buffer
-from kohort.wire.embedded_reader import EmbeddedReader
+from kohort.wire.codec import Buffer, decode
+from kohort.wire.messages import AssignmentInfo, SubscriptionInfoData
 from kohort.wire.primitives import MalformedMessage
 
 STREAMS_ASSIGNOR = "stream"
 """The assignor's name in groups of Kafka Streams."""
 
 NEWEST = 11
+_WITH_FLAT_SUMS = 10
 RUNNING = -2
 """The offset sum of a task that is active and runs on the member."""
 UNKNOWN = -3
 """The offset sum of a task of which nothing is known."""
 
-NO_REBALANCE = 2**63 - 1
-
-_WITH_LATEST_VERSION = 3
-_WITH_ENDPOINT = 2
-_WITH_OFFSET_SUMS = 7
-_WITH_UNIQUE_FIELD = 8
-_WITH_ERROR = 9
-_WITH_FLAT_SUMS = 10
-_WITH_TAGS = 11
-_ASSIGNMENT_WITH_HOSTS = 2
-_ASSIGNMENT_WITH_ERROR = 4
-_ASSIGNMENT_WITH_TOPIC_NUMBERS = 5
-_ASSIGNMENT_WITH_STANDBY_HOSTS = 6
-_ASSIGNMENT_WITH_NEXT_REBALANCE = 7
+_NO_REBALANCE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,11 +36,8 @@ class StreamsTask:
     topology: str = ""
 
     def __str__(self) -> str:
-        return (
-            f"{self.topology}__{self.subtopology}_{self.partition}"
-            if self.topology
-            else (f"{self.subtopology}_{self.partition}")
-        )
+        name = f"{self.subtopology}_{self.partition}"
+        return f"{self.topology}__{name}" if self.topology else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,108 +84,56 @@ class StreamsAssignment:
 
 def decode_streams_subscription(user_data: Buffer) -> StreamsSubscription:
     """Read the user data of a subscription. Raises `MalformedMessage`."""
-    reader = EmbeddedReader(user_data, "Kafka Streams")
-    version = _version(reader)
-    latest = reader.int32() if version >= _WITH_LATEST_VERSION else -1
+    version, latest = _versions(user_data)
     if version > NEWEST:
         return StreamsSubscription(version, latest)
-    process_id = _uuid(reader.bytes_of(16))
-    active: tuple[StreamsTask, ...] = ()
-    standby: tuple[StreamsTask, ...] = ()
-    if version < _WITH_OFFSET_SUMS:
-        active, standby = _tasks(reader, version), _tasks(reader, version)
-    endpoint = _text(reader.blob()) if version >= _WITH_ENDPOINT else ""
-    sums = _offset_sums(reader, version) if version >= _WITH_OFFSET_SUMS else ()
-    if version >= _WITH_UNIQUE_FIELD:
-        reader.int8()
-    error = reader.int32() if version >= _WITH_ERROR else 0
-    tags: tuple[tuple[str, str], ...] = ()
-    if version >= _WITH_TAGS:
-        tags = tuple((_text(reader.blob()), _text(reader.blob())) for _ in range(reader.count(8)))
-    return StreamsSubscription(version, latest, process_id, active, standby, sums, endpoint, error, tags)
+    found, _ = decode(SubscriptionInfoData, version, user_data)
+    sums: list[tuple[StreamsTask, int]] = []
+    for each in found.task_offset_sums:
+        if version < _WITH_FLAT_SUMS:
+            sums += [(StreamsTask(each.topic_group_id, of.partition), of.offset_sum)
+                     for of in each.partition_to_offset_sum]  # fmt: skip
+        else:
+            task = StreamsTask(each.topic_group_id, each.partition, each.named_topology or "")
+            sums.append((task, each.offset_sum))
+    return StreamsSubscription(
+        version,
+        found.latest_supported_version,
+        str(UUID(bytes=found.process_id)),
+        tuple(StreamsTask(task.topic_group_id, task.partition) for task in found.prev_tasks),
+        tuple(StreamsTask(task.topic_group_id, task.partition) for task in found.standby_tasks),
+        tuple(sums),
+        _text(found.user_end_point),
+        found.error_code,
+        tuple((_text(tag.key), _text(tag.value)) for tag in found.client_tags),
+    )
 
 
 def decode_streams_assignment(user_data: Buffer) -> StreamsAssignment:
     """Read the user data of an assignment. Raises `MalformedMessage`."""
-    reader = EmbeddedReader(user_data, "Kafka Streams")
-    version = _version(reader)
-    supported = reader.int32() if version >= _WITH_LATEST_VERSION else -1
+    version, supported = _versions(user_data)
     if version > NEWEST:
         return StreamsAssignment(version, supported)
-    active = _tasks(reader, version)
-    standby = tuple(_standby(reader, version) for _ in range(reader.count(12)))
-    _skip_hosts(reader, version)
-    error = reader.int32() if version >= _ASSIGNMENT_WITH_ERROR else 0
-    next_ms: int | None = None
-    if version >= _ASSIGNMENT_WITH_NEXT_REBALANCE and (at := reader.int64()) != NO_REBALANCE:
-        next_ms = at
-    return StreamsAssignment(version, supported, active, standby, error, next_ms)
+    found, _ = decode(AssignmentInfo, version, user_data)
+    active, standby = (
+        tuple(StreamsTask(task.topic_group_id, task.partition, _wide_text(task.named_topology)) for task in tasks)
+        for tasks in (found.active_tasks, found.standby_tasks)
+    )
+    next_ms = None if found.next_rebalance_ms == _NO_REBALANCE else found.next_rebalance_ms
+    return StreamsAssignment(version, found.latest_supported_version, active, standby, found.error_code, next_ms)
 
 
-def _version(reader: EmbeddedReader) -> int:
-    version = reader.int32()
-    if version < 1:
-        raise MalformedMessage(f"a message of Kafka Streams has version {version}")
-    return version
-
-
-def _uuid(found: bytes) -> str:
-    digits = found.hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+def _versions(user_data: Buffer) -> tuple[int, int]:
+    """Return the version of a message, and the newest one that its writer knows. Raises `MalformedMessage`."""
+    version, latest = (int.from_bytes(user_data[at : at + 4], "big", signed=True) for at in (0, 4))
+    if version < 1 or (version > NEWEST and len(user_data) < 8):
+        raise MalformedMessage(f"a message of Kafka Streams of {len(user_data)} bytes has version {version}")
+    return version, latest
 
 
 def _text(found: bytes) -> str:
     return found.decode(errors="replace")
 
 
-def _task(reader: EmbeddedReader, version: int) -> StreamsTask:
-    subtopology, partition = reader.int32(), reader.int32()
-    return StreamsTask(subtopology, partition, reader.wide_text() if version >= _WITH_FLAT_SUMS else "")
-
-
-def _tasks(reader: EmbeddedReader, version: int) -> tuple[StreamsTask, ...]:
-    return tuple(_task(reader, version) for _ in range(reader.count(8)))
-
-
-def _offset_sums(reader: EmbeddedReader, version: int) -> tuple[tuple[StreamsTask, int], ...]:
-    found: list[tuple[StreamsTask, int]] = []
-    for _ in range(reader.count(8)):
-        subtopology = reader.int32()
-        if version < _WITH_FLAT_SUMS:
-            for _ in range(reader.count(12)):
-                task = StreamsTask(subtopology, reader.int32())
-                found.append((task, reader.int64()))
-            continue
-        partition, offset = reader.int32(), reader.int64()
-        length = reader.int16()  # -1 is null
-        found.append((StreamsTask(subtopology, partition, _text(reader.bytes_of(max(length, 0)))), offset))
-    return tuple(found)
-
-
-def _standby(reader: EmbeddedReader, version: int) -> StreamsTask:
-    task = _task(reader, version)
-    for _ in range(reader.count(6)):
-        reader.text()
-        reader.int32()
-    return task
-
-
-def _skip_hosts(reader: EmbeddedReader, version: int) -> None:
-    """Read past the partitions of each host, which only queries of state stores need."""
-    if version < _ASSIGNMENT_WITH_HOSTS:
-        return
-    is_numbered = version >= _ASSIGNMENT_WITH_TOPIC_NUMBERS
-    if is_numbered:
-        for _ in range(reader.count(6)):
-            reader.int32()
-            reader.text()
-    for _ in range(2 if version >= _ASSIGNMENT_WITH_STANDBY_HOSTS else 1):
-        for _ in range(reader.count(10)):
-            reader.text()
-            reader.int32()
-            for _ in range(reader.count(6)):
-                if is_numbered:
-                    reader.int32()
-                else:
-                    reader.text()
-                reader.int32()
+def _wide_text(units: list[int]) -> str:
+    return pack(f">{len(units)}H", *units).decode("utf-16-be", "replace")
