@@ -107,7 +107,6 @@ DEFINED_TWICE = {
     "START_TIMEOUT_MS",
     "TIMEOUT_MS",
     "_FIRST_WAIT_MS",
-    "_LARGEST_MS",
     "_WAIT_MS",
 }
 """Times that have one name and two meanings, for now. A name leaves the list with its second definition."""

@@ -162,9 +162,26 @@ def decode_rows(
 ) -> list[Row]:
     """Decode `count` records, which must fill `payload`; they all bear `append_time_ms` where there is one.
 
-    Raises CorruptBatch, and IndexError when the bytes end too early.
+    Raises CorruptBatch.
     """
     rows: list[Row] = []
+    try:
+        _fill(rows, payload, count, base_offset, base_timestamp, append_time_ms)
+    except (CorruptBatch, IndexError) as error:
+        fault = error.text if isinstance(error, CorruptBatch) else "it ends beyond the batch"
+        number = min(len(rows), max(count - 1, 0))
+        raise CorruptBatch(f"record {number} of the batch at offset {base_offset} is broken: {fault}") from None
+    return rows
+
+
+def _fill(
+    rows: list[Row],
+    payload: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time_ms: int | None,
+) -> None:
     push, read = rows.append, read_unsigned
     at, end = 0, len(payload)
     for _ in range(count):
@@ -177,7 +194,7 @@ def decode_rows(
             size, at = read(payload, at)
         record_end = at + (size >> 1)
         if size & 1 or size < 12 or record_end > end:
-            raise CorruptBatch(f"batch at offset {base_offset}: a record of no possible size")
+            raise CorruptBatch("its length reaches outside the batch")
         at += 1  # the record's attributes are unused
         if (delta := payload[at]) < 0x80:
             at += 1
@@ -213,15 +230,14 @@ def decode_rows(
             value = payload[at : (at := at + (size >> 1))]
         headers: tuple[tuple[str, bytes | None], ...] = ()
         if payload[at]:
-            headers, at = _read_headers(payload, at, record_end)
+            headers, at = read_headers(payload, at, record_end)
         else:
             at += 1
         if at != record_end:
-            raise CorruptBatch(f"batch at offset {base_offset}: a record's fields do not fill it")
+            raise CorruptBatch("its fields do not fill its length")
         push((offset, timestamp, key, value, headers))
     if at != end:
-        raise CorruptBatch(f"batch at offset {base_offset}: {end - at} bytes after the last record")
-    return rows
+        raise CorruptBatch("bytes are left over after the last record")
 
 
 def read_unsigned(payload: bytes, position: int) -> tuple[int, int]:
@@ -244,7 +260,8 @@ def read_varint(payload: bytes, position: int) -> tuple[int, int]:
     return value >> 1 ^ -(value & 1), position
 
 
-def _read_headers(payload: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def read_headers(payload: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    """Read a record's headers, and return the position after them. Raises as `read_unsigned` does."""
     count, position = read_varint(payload, position)
     if not 0 <= count <= end - position:
         raise CorruptBatch(f"{count} headers in {end - position} bytes")
@@ -531,10 +548,7 @@ def _unpacked(header: BatchHeader, batch: Buffer, limit: int) -> tuple[bytes, in
 
 def _decode_rows(header: BatchHeader, batch: Buffer, limit: int) -> list[Row]:
     payload, append_time_ms = _unpacked(header, batch, limit)
-    try:
-        return decode_rows(payload, header[12], header[0], header[7], append_time_ms)
-    except IndexError:
-        raise CorruptBatch(f"batch at offset {header.base_offset}: a record ends beyond the batch") from None
+    return decode_rows(payload, header[12], header[0], header[7], append_time_ms)
 
 
 # --------------------------------------------------------------------------------------------------- control records

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import pack
-from uuid import UUID
 
 from kohort.wire.codec import Buffer, decode
 from kohort.wire.messages import AssignmentInfo, SubscriptionInfoData
@@ -99,7 +98,7 @@ def decode_streams_subscription(user_data: Buffer) -> StreamsSubscription:
     return StreamsSubscription(
         version,
         found.latest_supported_version,
-        str(UUID(bytes=found.process_id)),
+        _uuid(found.process_id),
         tuple(StreamsTask(task.topic_group_id, task.partition) for task in found.prev_tasks),
         tuple(StreamsTask(task.topic_group_id, task.partition) for task in found.standby_tasks),
         tuple(sums),
@@ -129,6 +128,11 @@ def _versions(user_data: Buffer) -> tuple[int, int]:
     if version < 1 or (version > NEWEST and len(user_data) < 8):
         raise MalformedMessage(f"a message of Kafka Streams of {len(user_data)} bytes has version {version}")
     return version, latest
+
+
+def _uuid(found: bytes) -> str:
+    digits = found.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def _text(found: bytes) -> str:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 class Decoder(Protocol):
-    """What turns spans of records into columns: `decode_plain.decode` and `decode_numba.decode`."""
+    """What turns spans of records into columns: `plain_decoder.decode` and `numba_decoder.decode`."""
 
     def __call__(
         self, source: memoryview, spans: array[int], first_offset: int, stop_offset: int, *, headers: bool
     ) -> list[Any]:
-        """Return offset, timestamp, key, value, timestamp type and maybe headers. Raises BrokenRecord."""
+        """Return offset, timestamp, key, value, timestamp type and maybe headers. Raises BrokenRecord, CorruptBatch."""
 
 
 class ArrowOptions(TypedDict, total=False):

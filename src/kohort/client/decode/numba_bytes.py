@@ -1,4 +1,4 @@
-"""Building blocks of code compiled by numba: the decorator with a cache, bare pointers to bytes, varints.
+"""Building blocks of code compiled by numba: the decorator with a cache, bare pointers to bytes, varints, records.
 
 Bytes are reached through bare pointers, because numba counts references whenever an array is handed on, which costs
 more than a record. Nothing checks bounds: every caller compares with an end.
@@ -85,9 +85,46 @@ def varint(source: Any, at: int, end: int) -> tuple[int, int]:
         byte = np.int64(source[at])
         value |= (byte & 127) << shift
         if byte < 128:
+            if shift == 63 and byte > 1:
+                return 0, -1
             return ((value >> 1) & _63_BITS) ^ -(value & 1), at + 1
         shift += 7
     return 0, -1
+
+
+@compiled(inline="always")
+def record_frame(source: Any, at: int, end: int, last_delta: int) -> tuple[int, int, int, int, int, int, int, int]:
+    """Read the record that begins at a position, up to its headers, and check it against its bounds.
+
+    Returns timestamp delta, offset delta, key length and start, value length and start, the record's end, and the
+    number of its fault in `record_spans.FAULTS`, or 0.
+    """
+    # No parameter is assigned to: inlined, that could change the caller's variable.
+    length, begin = varint(source, at, end)
+    if begin < 0:
+        return 0, 0, 0, 0, 0, 0, 0, 2
+    if length < 1 or length > end - begin:
+        return 0, 0, 0, 0, 0, 0, 0, 1
+    stop = begin + length
+    timestamp_delta, offset_at = varint(source, begin + 1, stop)
+    if offset_at < 0:
+        return 0, 0, 0, 0, 0, 0, 0, 2
+    offset_delta, length_at = varint(source, offset_at, stop)
+    if length_at < 0:
+        return 0, 0, 0, 0, 0, 0, 0, 2
+    if offset_delta < 0 or offset_delta > last_delta:
+        return 0, 0, 0, 0, 0, 0, 0, 3
+    key_length, key_at = varint(source, length_at, stop)
+    if key_at < 0:
+        return 0, 0, 0, 0, 0, 0, 0, 2
+    if key_length > stop - key_at:
+        return 0, 0, 0, 0, 0, 0, 0, 4
+    value_length, value_at = varint(source, key_at + max(key_length, 0), stop)
+    if value_at < 0:
+        return 0, 0, 0, 0, 0, 0, 0, 2
+    if value_length > stop - value_at:
+        return 0, 0, 0, 0, 0, 0, 0, 5
+    return timestamp_delta, offset_delta, key_length, key_at, value_length, value_at, stop, 0
 
 
 @compiled()

@@ -14,12 +14,12 @@ import numpy
 import pyarrow as pa
 
 from kohort.client.decode.column_memory import ALIGNED, Memory
-from kohort.client.decode.numba_bytes import bytes_at, compiled, ends_at, varint
-from kohort.client.decode.plain_decoder import HEADERS, TIMESTAMP, headers_column
+from kohort.client.decode.numba_bytes import bytes_at, compiled, ends_at, record_frame, varint
+from kohort.client.decode.plain_decoder import HEADERS, LARGEST_MS, TIMESTAMP, headers_column
 from kohort.client.decode.record_spans import NO_APPEND_TIME, SPAN_FIELDS, BrokenRecord
+from kohort.wire.record_batches import read_headers
 
 np: Any = numpy
-_LARGEST_MS = (1 << 63) // 1000 - 1
 _memory = Memory()
 
 
@@ -44,50 +44,15 @@ def _skip_headers(source: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled(inline="always")
-def _bytes(source: Any, at: int, end: int) -> tuple[int, int]:
-    """Return a nullable byte string's length, and where it starts: -1 for a broken varint, -2 when it is cut off."""
-    length, at = varint(source, at, end)
-    if at >= 0 and length > end - at:
-        return 0, -2
-    return length, at
-
-
-@compiled(inline="always")
-def _record(source: Any, at: int, span_end: int, last_delta: int) -> tuple[int, int, int, int, int, int, int, int, int]:
-    """Check one record against its bounds.
-
-    Returns timestamp delta, offset delta, key length and start, value length and start, headers' start, the record's
-    end, and the number of its fault or 0.
-    """
-    length, at = varint(source, at, span_end)
-    if at < 0:
-        return 0, 0, 0, 0, 0, 0, 0, 0, 2
-    if length < 1 or length > span_end - at:
-        return 0, 0, 0, 0, 0, 0, 0, 0, 1
-    end = at + length
-    timestamp_delta, at = varint(source, at + 1, end)
-    if at < 0:
-        return 0, 0, 0, 0, 0, 0, 0, 0, 2
-    offset_delta, at = varint(source, at, end)
-    if at < 0:
-        return 0, 0, 0, 0, 0, 0, 0, 0, 2
-    if offset_delta < 0 or offset_delta > last_delta:
-        return 0, 0, 0, 0, 0, 0, 0, 0, 3
-    key_length, key_at = _bytes(source, at, end)
-    if key_at < 0:
-        return 0, 0, 0, 0, 0, 0, 0, 0, 2 if key_at == -1 else 4
-    value_length, value_at = _bytes(source, key_at + max(key_length, 0), end)
-    if value_at < 0:
-        return 0, 0, 0, 0, 0, 0, 0, 0, 2 if value_at == -1 else 5
-    headers_at = value_at + max(value_length, 0)
-    fault = 0
-    if headers_at < end and source[headers_at] == 0:
-        at = headers_at + 1
+def _fault_of_headers(source: Any, at: int, end: int) -> int:
+    """Check that a record's headers, which begin at a position, fill the rest of it; return the fault or 0."""
+    if at < end and source[at] == 0:
+        at += 1
     else:
-        at, fault = _skip_headers(source, headers_at, end)
-    if fault == 0 and at != end:
-        fault = 7
-    return timestamp_delta, offset_delta, key_length, key_at, value_length, value_at, headers_at, end, fault
+        at, fault = _skip_headers(source, at, end)
+        if fault:
+            return fault
+    return 0 if at == end else 7
 
 
 @compiled(inline="always")
@@ -120,9 +85,13 @@ def _decode(
         at, span_end, count, base_offset = spans[index, 0], spans[index, 1], spans[index, 2], spans[index, 3]
         last_delta, base_timestamp, append_time = spans[index, 4], spans[index, 5], spans[index, 6]
         for record in range(count):
-            timestamp, delta, key_length, key_at, value_length, value_at, record_headers, at, fault = _record(
+            timestamp, delta, key_length, key_at, value_length, value_at, end, fault = record_frame(
                 source, at, span_end, last_delta
             )
+            record_headers = value_at + max(value_length, 0)
+            if fault == 0:
+                fault = _fault_of_headers(source, record_headers, end)
+            at = end
             if fault:
                 return row, 0, 0, index, record, fault
             offset = base_offset + delta
@@ -132,7 +101,7 @@ def _decode(
             if append_time != NO_APPEND_TIME:
                 timestamp = append_time
             offsets[row] = offset
-            timestamps[row] = max(-_LARGEST_MS, min(_LARGEST_MS, timestamp)) * 1000
+            timestamps[row] = max(-LARGEST_MS, min(LARGEST_MS, timestamp)) * 1000
             types[row] = append_time != NO_APPEND_TIME
             if headers_at.shape[0]:
                 headers_at[row] = record_headers
@@ -264,7 +233,8 @@ def _headers_column(source: memoryview, positions: Any) -> pa.Array:
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:  # a key that is no UTF-8: others show it with replacements, and so does this
-        return headers_column(source, positions.tolist())
+        content = bytes(source)
+        return headers_column(read_headers(content, at, len(content))[0] for at in positions.tolist())
     value_ends, value_bytes, value_valid = map(pa.py_buffer, values)
     contents = pa.Array.from_buffers(pa.binary(), headers, [value_valid if nulls else None, value_ends, value_bytes])
     pairs = pa.StructArray.from_arrays([names, contents], fields=list(HEADERS.value_type))

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy
 
-from kohort.client.decode.numba_bytes import bytes_at, compiled, varint
+from kohort.client.decode.numba_bytes import bytes_at, compiled, record_frame
+from kohort.client.decode.record_spans import NO_APPEND_TIME
 
 np: Any = numpy
 
@@ -22,7 +23,6 @@ producer id, producer epoch, attributes, and where the batch begins."""
 
 START, END, COUNT, BASE, DELTA, BASE_MS, APPEND_MS, PRODUCER, EPOCH, ATTRIBUTES, AT = range(BATCH_FIELDS)
 
-NO_APPEND_TIME: Final = -(1 << 63)
 HEADER: Final = 61
 _CRC_FROM: Final = 21
 _OVERHEAD: Final = 12
@@ -230,19 +230,10 @@ def is_zero(source_at: int, at: int, end: int) -> bool:
 
 
 @compiled()
-def marker_kind(source: Any, at: int, end: int) -> int:
+def marker_kind(source: Any, at: int, end: int, last_delta: int) -> int:
     """Return the type of the control record at a position: 0 is ABORT, 1 is COMMIT, -1 is anything else."""
-    _, at = varint(source, at, end)
-    if at < 0 or at >= end:
-        return -1
-    _, at = varint(source, at + 1, end)
-    if at < 0:
-        return -1
-    _, at = varint(source, at, end)
-    if at < 0:
-        return -1
-    length, at = varint(source, at, end)
-    if at < 0 or length < 4 or length > end - at:
+    _, _, length, at, _, _, _, fault = record_frame(source, at, end, last_delta)
+    if fault or length < 4:
         return -1
     kind = i16_at(source, at + 2)
     return kind if kind == 0 or kind == 1 else -1
@@ -264,7 +255,7 @@ def markers(source_at: int, at: int, end: int, found: Any) -> tuple[int, int, in
         following = at + _OVERHEAD + i32_at(source, at + 8)
         attributes = i16_at(source, at + 21)
         if attributes & CONTROL and attributes & CODEC == 0 and i32_at(source, at + 57) > 0:
-            kind = marker_kind(source, at + HEADER, following)
+            kind = marker_kind(source, at + HEADER, following, i32_at(source, at + 23))
             if kind >= 0:
                 found[row, 0] = i64_at(source, at + 43)
                 found[row, 1] = i64_at(source, at)

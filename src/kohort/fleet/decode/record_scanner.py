@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import numpy
 
-from kohort.client.decode.numba_bytes import bytes_at, compiled, ends_at, numbers_at, varint
+from kohort.client.decode import record_spans
+from kohort.client.decode.numba_bytes import bytes_at, compiled, ends_at, numbers_at, record_frame
+from kohort.client.decode.record_spans import NO_APPEND_TIME
 from kohort.fleet.decode.batch_scanner import (
     APPEND_MS,
     ATTRIBUTES,
@@ -22,7 +24,6 @@ from kohort.fleet.decode.batch_scanner import (
     DELTA,
     END,
     EPOCH,
-    NO_APPEND_TIME,
     START,
     i16_at,
     i32_at,
@@ -48,10 +49,7 @@ FAULT_FIELDS: Final = 5
 """The index of a batch, the record's offset or -1, the fault, and where the bytes in question begin and end."""
 
 FAULTS: Final = {
-    1: "a record's length reaches outside the batch",
-    2: "a record's fields do not fit its length",
-    3: "a record's offset lies outside the batch",
-    4: "bytes are left over after the last record",
+    **record_spans.FAULTS,
     11: "its key has no record type",
     12: "the key ends in the middle of a name",
     13: "the key ends before its partition",
@@ -291,30 +289,6 @@ def _row(source: Any, key: Any, value: Any, into: Any, row: int) -> int:
 
 
 @compiled()
-def _frame(source: Any, at: int, end: int, last_delta: int) -> tuple[int, int, int, int, int, int, int, int]:
-    """Read a record's frame: timestamp delta, offset delta, key's and value's place and length, its end, a fault."""
-    length, at = varint(source, at, end)
-    if at < 0 or length < 1 or length > end - at:
-        return 0, 0, 0, 0, 0, 0, 0, 1
-    stop = at + length
-    ms, at = varint(source, at + 1, stop)
-    if at < 0:
-        return 0, 0, 0, 0, 0, 0, 0, 2
-    delta, at = varint(source, at, stop)
-    if at < 0:
-        return 0, 0, 0, 0, 0, 0, 0, 2
-    if delta < 0 or delta > last_delta:
-        return 0, 0, 0, 0, 0, 0, 0, 3
-    key_length, key_at = varint(source, at, stop)
-    if key_at < 0 or key_length > stop - key_at:
-        return 0, 0, 0, 0, 0, 0, 0, 2
-    value_length, value_at = varint(source, key_at + max(key_length, 0), stop)
-    if value_at < 0 or value_length > stop - value_at:
-        return 0, 0, 0, 0, 0, 0, 0, 2
-    return ms, delta, key_at, key_length, value_at, value_length, stop, 0
-
-
-@compiled()
 def _decode(source_at: int, batches: Any, wanted: Any, addresses: Any, shape: Any) -> tuple[int, int]:
     """Decode as `decode` does, with addresses of all arrays."""
     first_offset, stop_offset = wanted
@@ -331,7 +305,7 @@ def _decode(source_at: int, batches: Any, wanted: Any, addresses: Any, shape: An
         append_ms, transactional = batches[index, APPEND_MS], attributes & TRANSACTIONAL_BIT != 0
         while done < batches[index, COUNT]:
             begun = at
-            ms, delta, key_at, key_length, value_at, value_length, stop, fault = _frame(
+            ms, delta, key_length, key_at, value_length, value_at, stop, fault = record_frame(
                 source, at, end, batches[index, DELTA]
             )
             if fault:
@@ -354,7 +328,7 @@ def _decode(source_at: int, batches: Any, wanted: Any, addresses: Any, shape: An
             numbers[BATCH * rows + row] = index
             row += 1
         if fault == 0 and at != end:
-            fault = 4
+            fault = 8
         if fault:
             _add_fault(faults, faulty, (index, np.int64(-1), fault, at, end))
             faulty += 1

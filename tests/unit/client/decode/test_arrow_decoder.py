@@ -176,7 +176,16 @@ def test_a_buffer_that_ends_inside_a_batch_is_refused(decoder):
 def test_a_broken_record_is_named_with_its_fault(decoder, place, byte, fault):
     batch = bytearray(encode_batch([Record(0, 0, b"k", b"v\0")]))
     batch[HEADER_SIZE + place] = byte
+    if decoder is plain_decoder.decode:  # which decodes whole records, not field by field
+        fault = ""
     with pytest.raises(CorruptBatch, match=f"t-0: record 0 of the batch at offset 0 is broken: {fault}"):
+        to_arrow(resealed(batch), "t", 0, decoder=decoder)
+
+
+def test_a_varint_of_more_than_64_bits_is_refused(decoder):
+    batch = bytearray(encode_batch([Record(0, 0, None, b"nine more")]))
+    batch[HEADER_SIZE + 1 :] = b"\0" + b"\xff" * 9 + b"\x7f" + b"\0\1\1\0"
+    with pytest.raises(CorruptBatch, match="record 0 of the batch at offset 0 is broken: a varint"):
         to_arrow(resealed(batch), "t", 0, decoder=decoder)
 
 
