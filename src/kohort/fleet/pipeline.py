@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.fleet import gold
-from kohort.fleet.bronze.bronze_reader import settle
-from kohort.fleet.bronze.bronze_writer import (
+from kohort.fleet.bronze_reader import settle
+from kohort.fleet.bronze_writer import (
     InputRows,
     Positions,
     StoredBronze,

@@ -21,7 +21,7 @@ from kohort.fleet.fold.fold import COMMITS, FIRST_COMMIT, REWOUND, Folded, fold,
 from kohort.fleet.fold.folded_group import Group, Interval, Record
 from kohort.fleet.fold.group_json import group_from_json, group_to_json
 from kohort.fleet.fold.hours import Hour, Snapshot
-from kohort.fleet.log_check.load_check import LogCheck
+from kohort.fleet.load_check import LogCheck
 from kohort.fleet.queries import query_over
 from kohort.fleet.schema import (
     DAY_MS,

@@ -154,8 +154,7 @@ def _scan(
             corrupt += len(doubtful)
             doubtful.clear()
             segment.note(header, position)
-            is_marker = header.is_control and header.record_count > 0
-            visit(header, read_marker(view[position:following]) if is_marker else None)
+            visit(header, read_marker(view[position:following]) if header.is_control else None)
             end, end_offset = following, header.last_offset + 1
         else:
             doubtful.append((header, position))

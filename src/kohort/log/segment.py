@@ -446,8 +446,7 @@ class Segment:
         """Yield the header of each batch, and what it says if it ends a transaction. Raises CorruptBatch."""
         position = 0
         for header in self.headers(0):
-            is_marker = header.is_control and header.record_count > 0
-            yield header, read_marker(self.log.read(position, header.size)) if is_marker else None
+            yield header, read_marker(self.log.read(position, header.size)) if header.is_control else None
             position += header.size
 
     def read_first_timestamp(self) -> int | None:

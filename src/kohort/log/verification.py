@@ -315,7 +315,7 @@ class _LogCheck:
             self._epochs.append((epoch, header.base_offset))
         if header.producer_id >= 0:
             with suppress(CorruptBatch):
-                marker = read_marker(batch) if header.is_control and header.record_count > 0 else None
+                marker = read_marker(batch) if header.is_control else None
                 if (ended := self._producers.update(header, marker=marker)) is not None:
                     aborted.append(ended)
 

@@ -571,7 +571,7 @@ class Marker(NamedTuple):
 
 def read_marker(batch: Buffer) -> Marker | None:
     """Return what a control batch says of its transaction, None for another control record. Raises CorruptBatch."""
-    records = decode_batch(batch)
+    records = decode_batch(batch) if read_header(batch).record_count > 0 else []
     kind = control_type(records[0]) if records else None
     if kind is None:
         return None

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from kohort.fleet.checked_files import segments_of, step_of
 from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf
 from kohort.fleet.findings.find_all import facts_from
@@ -19,7 +20,6 @@ from kohort.fleet.findings.thresholds import DEFAULTS, HOUR_MS, Thresholds
 from kohort.fleet.fold.fold import COMMITS, FIRST_COMMIT, REWOUND, fold
 from kohort.fleet.fold.folded_group import Group
 from kohort.fleet.fold.folded_group import Record as Folded
-from kohort.fleet.log_check.checked_files import segments_of, step_of
 from kohort.fleet.silver import FoldResults
 from kohort.group.events import OffsetCommitted
 from kohort.log.offsets_topic import Replay

@@ -11,9 +11,9 @@ from tests.fleets.scenarios import grown
 from tests.fleets.simulated_group import SimulatedGroup, topic_token
 from tests.replay.cleaned_log import loaded
 
+from kohort.fleet.checked_files import check_partition, segments_of
 from kohort.fleet.ground_truth import Known, Truth, read_truth
-from kohort.fleet.log_check.checked_files import check_partition, segments_of
-from kohort.fleet.log_check.load_check import KAFKA_17306
+from kohort.fleet.load_check import KAFKA_17306
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import ConsumerGroupStored, GroupStored, OffsetCommitted
 from kohort.log.group_replay import records_of

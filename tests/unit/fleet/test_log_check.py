@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kohort.cli import main
-from kohort.fleet.log_check.checked_files import NothingToCheck, check_partition, segments_of
-from kohort.fleet.log_check.load_check import (
+from kohort.fleet.checked_files import NothingToCheck, check_partition, segments_of
+from kohort.fleet.load_check import (
     DEMANDS,
     KAFKA_17306,
     KAFKA_19862,

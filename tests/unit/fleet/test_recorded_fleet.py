@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kohort.fleet.checked_files import segments_of
 from kohort.fleet.findings import NAMES
-from kohort.fleet.log_check.checked_files import segments_of
 from kohort.fleet.recorded_fleet import unpack
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kohort.fleet.bronze.record_tally import Tally, count
+from kohort.fleet.bronze_writer import Tally, count
 from kohort.fleet.schema import RECORDS
 
 

@@ -169,7 +169,7 @@ def page_or_json(text: str) -> Path:
 def run_run(args: argparse.Namespace) -> int:
     """Read what is new into the tables."""
     tables = opened(args, must_hold=False)
-    from kohort.fleet.bronze.bronze_reader import has_news
+    from kohort.fleet.bronze_reader import has_news
     from kohort.fleet.pipeline import RunSummary
 
     inputs = inputs_of(args.inputs, args.properties)

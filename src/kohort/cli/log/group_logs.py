@@ -20,8 +20,8 @@ from kohort.cli.terminal.options import add_json, verb
 from kohort.cli.terminal.record_lines import iso_time
 
 if TYPE_CHECKING:
-    from kohort.fleet.log_check.checked_files import Checked
-    from kohort.fleet.log_check.load_check import Violation
+    from kohort.fleet.checked_files import Checked
+    from kohort.fleet.load_check import Violation
 
 Version = tuple[int, int, int]
 EXAMPLES = """
@@ -61,7 +61,7 @@ def version(text: str) -> Version:
 
 def segments_in(paths: list[Path]) -> dict[tuple[int, Path], list[Path]]:
     """Return the segment files at some paths, by partition. Raises CommandFailed."""
-    from kohort.fleet.log_check.checked_files import NothingToCheck, segments_of
+    from kohort.fleet.checked_files import NothingToCheck, segments_of
 
     try:
         return segments_of(paths)
@@ -73,7 +73,7 @@ def segments_in(paths: list[Path]) -> dict[tuple[int, Path], list[Path]]:
 
 def run_check(args: argparse.Namespace) -> int:
     """Check, and return the exit status."""
-    from kohort.fleet.log_check.checked_files import check_partition
+    from kohort.fleet.checked_files import check_partition
 
     segments = segments_in(args.paths)
     try:

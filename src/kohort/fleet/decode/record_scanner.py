@@ -31,12 +31,13 @@ from kohort.fleet.decode.batch_scanner import (
 )
 from kohort.fleet.decode.batch_scanner import PRODUCER as PRODUCER_OF_BATCH
 from kohort.fleet.decode.batch_scanner import TRANSACTIONAL as TRANSACTIONAL_BIT
+from kohort.fleet.load_check import NEWEST_TYPE, WITH_MEMBER
 
 np: Any = numpy
 
-LARGEST_TYPE: Final = 23
 _UNUSED = (9, 18)
 _NEWEST_COMMIT: Final = 4
+_MEMBER_BITS: Final = sum(1 << kind for kind in WITH_MEMBER)
 
 TEXTS: Final = ("group", "member", "topic", "commit_metadata", "topic_id")
 GROUP, MEMBER, TOPIC, METADATA, TOPIC_ID = range(5)
@@ -218,14 +219,6 @@ def _commit(source: Any, at: int, end: int, into: Any, row: int) -> int:
 
 
 @compiled()
-def _has_member(kind: int) -> bool:
-    return (
-        kind == 5 or kind == 7 or kind == 8 or kind == 10 or kind == 13 or kind == 14 or kind == 16
-        or kind == 19 or kind == 21 or kind == 22
-    )  # fmt: skip
-
-
-@compiled()
 def _name(source: Any, at: int, end: int, into: Any, row: int, which: int) -> int:
     """Read a name with its length into a text column; return the position behind it, or -1."""
     if end - at < 2:
@@ -245,12 +238,12 @@ def _key(source: Any, at: int, end: int, into: Any, row: int) -> int:
         return 11
     kind = i16_at(source, at)
     numbers[TYPE * rows + row] = kind
-    if kind < 0 or kind > LARGEST_TYPE or kind == _UNUSED[0] or kind == _UNUSED[1]:
+    if kind < 0 or kind > NEWEST_TYPE or kind == _UNUSED[0] or kind == _UNUSED[1]:
         return 0
     at = _name(source, at + 2, end, into, row, GROUP)
     if at < 0:
         return 12
-    if kind > 1 and not _has_member(kind):
+    if kind > 1 and _MEMBER_BITS >> kind & 1 == 0:
         return 0
     at = _name(source, at, end, into, row, TOPIC if kind <= 1 else MEMBER)
     if at < 0:

@@ -14,7 +14,7 @@ from kohort.fleet.fold.classic_fold import CLASSIC, fold_group_metadata
 from kohort.fleet.fold.epoch_fold import EPOCH_FOLDS, enter, flush_departed
 from kohort.fleet.fold.folded_group import Group, Interval, Record, SilverEvent
 from kohort.fleet.fold.hours import Hour
-from kohort.fleet.log_check.load_check import KAFKA_17306, Step
+from kohort.fleet.load_check import KAFKA_17306, Step
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT
 from kohort.log.group_records import GROUP_METADATA
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kohort.fleet.fold.hours import JUMP_MS, Hours, Snapshot
-from kohort.fleet.log_check.load_check import LogCheck, Violation
+from kohort.fleet.load_check import LogCheck, Violation
 from kohort.fleet.schema import HOUR_MS
 from kohort.group.explain.partition_ownership import Ownership
 from kohort.model.ids import TopicPartition

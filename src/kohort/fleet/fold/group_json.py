@@ -13,7 +13,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from kohort.fleet.fold.folded_group import Group, Member, Partitions, Rebalancing, Violations
-from kohort.fleet.log_check.load_check import LogCheck
+from kohort.fleet.load_check import LogCheck
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
 
-from kohort.fleet.log_check.load_check import LogCheck, Step, Violation
+from kohort.fleet.load_check import NEWEST_TYPE, WITH_MEMBER, LogCheck, Step, Violation
 from kohort.group.events import MemberAssignmentStored
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT, READERS
 from kohort.log.group_records import read_text
@@ -145,11 +145,6 @@ def _replay(record: Record, check: LogCheck, checked: Checked, seen: set[bytes])
     checked.violations.extend(check.take(step))
 
 
-_SHORT = Struct(">h")
-_WITH_MEMBER = frozenset({5, 7, 8, 10, 13, 14, 16, 19, 21, 22})
-NEWEST_TYPE = 23
-
-
 def step_of(offset: int, at_ms: int, key: bytes, value: bytes | None) -> Step:
     """Return a record as a step. Raises MalformedMessage."""
     if len(key) < 2:
@@ -158,7 +153,7 @@ def step_of(offset: int, at_ms: int, key: bytes, value: bytes | None) -> Step:
     if not 0 <= record_type <= NEWEST_TYPE:
         return Step(offset, at_ms, record_type, "", is_tombstone=value is None)
     group, position = read_text(key, 2)
-    member = read_text(key, position)[0] if record_type in _WITH_MEMBER else ""
+    member = read_text(key, position)[0] if record_type in WITH_MEMBER else ""
     if record_type != MEMBER_ASSIGNMENT or value is None:
         return Step(offset, at_ms, record_type, group, member, value is None)
     event = READERS[MEMBER_ASSIGNMENT](key, value)

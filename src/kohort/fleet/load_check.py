@@ -12,6 +12,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+NEWEST_TYPE = 23
+"""The largest record type of `__consumer_offsets`."""
+
+WITH_MEMBER = frozenset({5, 7, 8, 10, 13, 14, 16, 19, 21, 22})
+"""Record types whose key has a second text after the group: a member, or the expression of type 16."""
+
 
 class Type(StrEnum):
     """The type of a group according to its records. A simple one only has offsets."""

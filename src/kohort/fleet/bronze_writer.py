@@ -6,6 +6,7 @@ and writes them; the other rows, which are few, go to the driver. A row that is 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.fleet.bronze.bronze_reader import Part, read, read_beside, topics
-from kohort.fleet.bronze.record_tally import Tally, count
+from kohort.fleet.bronze_reader import Part, read, read_beside, topics
+from kohort.fleet.decode.value_json import kinds
 from kohort.fleet.inputs.input_splits import Kind
 from kohort.fleet.queries import query_over, quoted
 from kohort.fleet.run_tasks import Tasks
@@ -32,6 +33,10 @@ Positions = Mapping[str, Mapping[int, int]]
 
 SIDE_TABLES: Final[Mapping[Kind, Table]] = {"metrics": METRICS, "broker_log": STATE_CHANGES}
 """By kind of input, the table of its rows, which are no records."""
+
+_LISTS: Final = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
+_TYPES_WITH_TOPICS: Final = (4, 15)
+"""Record types whose values contain topic ids with their names."""
 
 
 class InputRows(NamedTuple):
@@ -89,6 +94,49 @@ def write_bronze(tasks: Tasks, run: Run, read: InputRows) -> StoredBronze:
 
 
 @dataclass(slots=True)
+class Tally:
+    """Counts over bronze `records`."""
+
+    counts: dict[tuple[str, int, int | None], tuple[int, int, int]] = field(default_factory=dict)
+    """By source, partition and record type: records, tombstones among them, and the last offset."""
+    has_open: bool = False
+    """Whether some commits belong to a transaction whose marker was not read."""
+    topics: dict[tuple[str, str, str], int | None] = field(default_factory=dict)
+    """By source, topic id and name: the number of partitions according to a record."""
+
+    def add_count(self, key: tuple[str, int, int | None], records: int, tombstones: int, last: int) -> None:
+        """Add records of one type in one partition."""
+        known = self.counts.get(key, (0, 0, -1))
+        self.counts[key] = known[0] + records, known[1] + tombstones, max(known[2], last)
+
+    def add_topic(self, key: tuple[str, str, str], partitions: int | None) -> None:
+        """Add a topic; the largest number of partitions of it counts."""
+        known = [each for each in (self.topics.get(key), partitions) if each is not None]
+        self.topics[key] = max(known, default=None)
+
+    def add(self, other: Tally) -> None:
+        """Add the counts over other files."""
+        for key, counts in other.counts.items():
+            self.add_count(key, *counts)
+        self.has_open |= other.has_open
+        for name, partitions in other.topics.items():
+            self.add_topic(name, partitions)
+
+    def count_rows(self) -> list[dict[str, Any]]:
+        """Return rows of bronze `counts`."""
+        return [
+            dict(zip(COUNTS.names, (*key, _kind(key[2]), *found), strict=True)) for key, found in self.counts.items()
+        ]
+
+    def topic_rows(self) -> list[dict[str, Any]]:
+        """Return rows of bronze `topics`."""
+        return [
+            {"source": source, "topic_id": topic_id, "topic": topic, "partitions": partitions}
+            for (source, topic_id, topic), partitions in self.topics.items()
+        ]
+
+
+@dataclass(slots=True)
 class Stored:
     """What tasks have stored, and the few rows that are not records."""
 
@@ -119,6 +167,35 @@ def store(plan: DeltaPlan, run: int, part: Part) -> Stored:
                 records.add(rows.append_column("run", pa.repeat(pa.scalar(run, pa.int64()), rows.num_rows)))
         stored.files = records.close()
     return stored
+
+
+def count(rows: pa.Table, found: Tally) -> None:
+    """Add rows of bronze `records` to a tally."""
+    by_type = rows.group_by(["source", "partition", "record_type"]).aggregate(
+        [("offset", "count"), ("tombstone", "sum"), ("offset", "max")]
+    )
+    for row in by_type.to_pylist():
+        key = row["source"], row["partition"], row["record_type"]
+        found.add_count(key, row["offset_count"], row["tombstone_sum"] or 0, row["offset_max"])
+    found.has_open |= bool(pc.any(pc.equal(rows["transaction"], "open")).as_py())
+    named = rows.filter(pc.is_valid(rows["topic_id"]))
+    for row in named.group_by(["source", "topic_id", "topic"]).aggregate([]).to_pylist():
+        found.add_topic((row["source"], row["topic_id"], row["topic"]), None)
+    if any(each in _TYPES_WITH_TOPICS for each in by_type["record_type"].to_pylist()):
+        wanted = pc.is_in(rows["record_type"], pa.array(_TYPES_WITH_TOPICS, pa.int32()))
+        for row in rows.filter(wanted).select(["source", "fields"]).to_pylist():
+            _name_topics(row["source"], row["fields"], found)
+
+
+def _name_topics(source: str, fields: str | None, found: Tally) -> None:
+    value: Mapping[str, Any] = json.loads(fields) if fields else {}
+    for each in (each for name in _LISTS for each in value.get(name) or ()):
+        if each.get("topicId") and each.get("topicName"):
+            found.add_topic((source, each["topicId"], each["topicName"]), each.get("numPartitions"))
+
+
+def _kind(record_type: int | None) -> str:
+    return "TransactionMarker" if record_type is None else kinds().get(record_type, "unknown")
 
 
 def _put_into_quarantine(rows: Iterable[Mapping[str, Any]], run: Run) -> int:
