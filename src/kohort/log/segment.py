@@ -384,7 +384,7 @@ class Segment:
             timestamp, relative = time_index.last
             largest = (timestamp, self.base_offset + relative) if timestamp >= 0 else (-1, -1)
             with suppress(CorruptBatch):
-                for header in self.headers(position):
+                for header, _ in self.headers(position):
                     if header.max_timestamp > largest[0]:
                         largest = header.max_timestamp, header.last_offset
             self._max_timestamp = largest
@@ -392,11 +392,9 @@ class Segment:
     def rebuild_indexes(self) -> None:
         """Make both indexes from the log."""
         self.forget_indexes()
-        position = 0
         with suppress(CorruptBatch):  # reading that far raises it again
-            for header in self.headers(0):
+            for header, position in self.headers():
                 self.note(header, position)
-                position += header.size
 
     def forget_indexes(self) -> None:
         """Empty both indexes and remove their files, before every batch is passed to `note`."""
@@ -428,8 +426,8 @@ class Segment:
         """Whether a batch has offsets that fit into this segment and its indexes; no CRC covers the base offset."""
         return self.base_offset <= header.base_offset and header.last_offset - self.base_offset <= LARGEST_RELATIVE
 
-    def headers(self, position: int) -> Iterator[BatchHeader]:
-        """Yield the headers of the batches from `position` on. Raises CorruptBatch where there is none."""
+    def headers(self, position: int = 0) -> Iterator[tuple[BatchHeader, int]]:
+        """Yield the header of each batch from `position` on, and where it lies. Raises CorruptBatch without one."""
         size = self.size
         while position < size:
             header = read_header(self.log.read(position, HEADER_SIZE))
@@ -439,15 +437,13 @@ class Segment:
                 raise CorruptBatch(
                     f"offset {header.base_offset} at {position} of {self._stem}.log is not of this segment"
                 )
-            yield header
+            yield header, position
             position += header.size
 
     def batches(self) -> Iterator[tuple[BatchHeader, Marker | None]]:
         """Yield the header of each batch, and what it says if it ends a transaction. Raises CorruptBatch."""
-        position = 0
-        for header in self.headers(0):
+        for header, position in self.headers():
             yield header, read_marker(self.log.read(position, header.size)) if header.is_control else None
-            position += header.size
 
     def read_first_timestamp(self) -> int | None:
         """Return the largest timestamp of the first batch; None in an empty segment."""

@@ -229,14 +229,13 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start: int, e
             continue
         from_offset = max(segment.time_index.offset_before(timestamp), start - segment.base_offset, 0)
         position = segment.offset_index.position_before(from_offset)
-        for header in segment.headers(position):
+        for header, at in segment.headers(position):
             yield 1
             if header.max_timestamp >= timestamp and header.last_offset >= start:
                 offsets = range(start, end)
-                found = yield from _find(segment, header, position, offsets, lambda time_ms: time_ms >= timestamp)
+                found = yield from _find(segment, header, at, offsets, lambda time_ms: time_ms >= timestamp)
                 if found is not None:
                     return TimestampedOffset(found[1], found[0], header.partition_leader_epoch)
-            position += header.size
     return None
 
 
@@ -255,12 +254,11 @@ def largest(segments: Sequence[Segment], start: int, end: int) -> Search:
 
 def _largest_in(segment: Segment, offsets: range) -> Generator[int, None, int]:
     """Return the largest timestamp of a segment's records among `offsets`; -1 where none is left."""
-    batches, position = list[tuple[BatchHeader, int]](), 0
-    for header in segment.headers(0):
+    batches = list[tuple[BatchHeader, int]]()
+    for header, position in segment.headers():
         yield 1
         if header.last_offset >= offsets.start and header.base_offset < offsets.stop:
             batches.append((header, position))
-        position += header.size
     largest_ms = -1
 
     def is_larger(time_ms: int) -> bool:
