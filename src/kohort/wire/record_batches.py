@@ -24,6 +24,7 @@ from kohort.wire.compression import (
     decompress,
 )
 from kohort.wire.crc32c import crc32c
+from kohort.wire.primitives import varint
 
 HEADER_SIZE = 61
 """Bytes of a batch before its first record."""
@@ -96,13 +97,7 @@ class EncodedRecords:
 
 def _zigzag_varint(value: int) -> bytes:
     """Encode a signed integer of up to 64 bits as Protocol Buffers' zigzag varint."""
-    value = value << 1 if value >= 0 else (-value << 1) - 1
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)
+    return varint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 _SMALL_VARINTS = tuple(_zigzag_varint(value) for value in range(2048))
@@ -534,8 +529,7 @@ def _decode(header: BatchHeader, batch: Buffer, limit: int) -> list[Record]:
     return [_new_tuple(Record, row) for row in _decode_rows(header, batch, limit)]
 
 
-def _unpacked(header: BatchHeader, batch: Buffer, limit: int) -> tuple[bytes, int | None]:
-    """Return a batch's records as bytes without compression, and the time that all of them bear, if they do."""
+def _decode_rows(header: BatchHeader, batch: Buffer, limit: int) -> list[Row]:
     payload = bytes(memoryview(batch)[HEADER_SIZE:])
     attributes = header[5]
     if attributes & _COMPRESSION:
@@ -543,11 +537,7 @@ def _unpacked(header: BatchHeader, batch: Buffer, limit: int) -> tuple[bytes, in
             payload = decompress(header.compression, payload, limit)
         except CorruptCompression as error:
             raise CorruptBatch(f"batch at offset {header.base_offset}: {error}") from None
-    return payload, header[8] if attributes & _LOG_APPEND_TIME else None
-
-
-def _decode_rows(header: BatchHeader, batch: Buffer, limit: int) -> list[Row]:
-    payload, append_time_ms = _unpacked(header, batch, limit)
+    append_time_ms = header[8] if attributes & _LOG_APPEND_TIME else None
     return decode_rows(payload, header[12], header[0], header[7], append_time_ms)
 
 
