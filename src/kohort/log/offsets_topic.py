@@ -38,7 +38,6 @@ from kohort.log.group_records import (
 )
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.codec import Buffer
-from kohort.wire.crc32c import crc32c
 from kohort.wire.primitives import MalformedMessage, UnencodableMessage
 from kohort.wire.record_batches import (
     BatchHeader,
@@ -47,6 +46,7 @@ from kohort.wire.record_batches import (
     Record,
     Row,
     control_type,
+    framed,
     read_header,
     signed_varint,
     sound_rows,
@@ -63,13 +63,7 @@ class CorruptOffsetsRecord(Exception):
 
 # -- writing
 
-_batch_head = Struct(">qiibI").pack
-_batch_tail = Struct(">hiqqqhii").pack
-_TAIL_SIZE = Struct(">hiqqqhii").size
 _TRANSACTIONAL = 0x10
-_AFTER_LENGTH = 4 + 1 + 4 + _TAIL_SIZE
-"""Bytes of a batch between its length field and its records."""
-
 
 _WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
     OffsetCommitted: lambda event: (offset_key(event.group_id, event.topic, event.partition), offset_value(event)),
@@ -103,8 +97,7 @@ def encode_events(events: Sequence[HardEvent], now_ms: int) -> bytes:
     except (struct.error, UnencodableMessage, UnicodeEncodeError) as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a name or text fits no record: {error}") from error
     count = len(events)
-    rest = _batch_tail(attributes, count - 1, now_ms, now_ms, producer_id, epoch, -1, count) + b"".join(parts)
-    return _batch_head(0, len(rest) + _AFTER_LENGTH - _TAIL_SIZE, -1, 2, crc32c(rest)) + rest
+    return framed(b"".join(parts), (attributes, count - 1, now_ms, now_ms, producer_id, epoch, -1, count))
 
 
 def record_of(event: HardEvent) -> tuple[bytes, bytes | None]:

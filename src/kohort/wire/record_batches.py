@@ -35,6 +35,8 @@ MAX_UNPACKED_BYTES = 128 << 20
 NO_TIMESTAMP = -1
 
 _HEADER = Struct(">qiibIhiqqqhii")
+_HEAD, _TAIL = Struct(">qiibI"), Struct(">hiqqqhii")
+"""The header up to its CRC, and what the CRC covers of it."""
 _CRC = Struct(">I")
 _LOG_OVERHEAD = 12  # base offset and length, which the length does not count
 _SMALLEST_LENGTH = HEADER_SIZE - _LOG_OVERHEAD
@@ -443,11 +445,9 @@ def encode_batch(
     attributes = compression | (transactional and _TRANSACTIONAL) | (control and _CONTROL)
     if log_append_time_ms is not None:
         attributes, max_timestamp = attributes | _LOG_APPEND_TIME, log_append_time_ms
-    return _batch(
-        payload,
-        (base_offset, _SMALLEST_LENGTH + len(payload), leader_epoch, _MAGIC, 0, attributes, last_offset_delta,
-         base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count),
-    )  # fmt: skip
+    fields = (attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence,
+              count)  # fmt: skip
+    return framed(payload, fields, base_offset, leader_epoch)
 
 
 def frame_records(
@@ -463,20 +463,20 @@ def frame_records(
     payload = compress(compression, records.payload) if compression else records.payload
     count, now = records.count, records.timestamp_ms
     attributes = compression | (transactional and _TRANSACTIONAL)
-    header = (0, _SMALLEST_LENGTH + len(payload), -1, _MAGIC, 0, attributes, count - 1,
-              now, now, producer_id, producer_epoch, base_sequence, count)  # fmt: skip
+    fields = attributes, count - 1, now, now, producer_id, producer_epoch, base_sequence, count
     if compression or any(records.batch[:HEADER_SIZE]):  # a second header: the first one may be on its way
-        return _batch(payload, header)
-    _HEADER.pack_into(records.batch, 0, *header)
+        return framed(payload, fields)
+    _HEADER.pack_into(records.batch, 0, 0, _SMALLEST_LENGTH + len(payload), -1, _MAGIC, 0, *fields)
     _CRC.pack_into(records.batch, 17, crc32c(records.batch[_CRC_FROM:]))
     return records.batch
 
 
-def _batch(payload: Buffer, header: tuple[int, ...]) -> bytes:
-    """Return a batch with its CRC."""
-    head = bytearray(_HEADER.pack(*header))
-    _CRC.pack_into(head, 17, crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:])))
-    return bytes(head) + payload
+def framed(payload: Buffer, fields: tuple[int, ...], base_offset: int = 0, leader_epoch: int = -1) -> bytes:
+    """Return a batch of records that are bytes already; `fields` are those of its header from the attributes on."""
+    tail = _TAIL.pack(*fields)
+    crc = crc32c(payload, crc32c(tail))
+    head = _HEAD.pack(base_offset, _SMALLEST_LENGTH + len(payload), leader_epoch, _MAGIC, crc)
+    return b"".join((head, tail, payload))
 
 
 def retain_records(header: BatchHeader, records: Sequence[Record], delete_horizon_ms: int | None = None) -> bytes:
@@ -494,11 +494,8 @@ def retain_records(header: BatchHeader, records: Sequence[Record], delete_horizo
         attributes |= header.compression | (_DELETE_HORIZON if delete_horizon_ms is not None else 0)
         if header.compression:
             payload = compress(header.compression, payload)
-    return _batch(
-        payload,
-        (header.base_offset, _SMALLEST_LENGTH + len(payload), header.partition_leader_epoch, _MAGIC, 0, attributes,
-         header.last_offset_delta, base_timestamp, max_timestamp, *header[9:12], len(records)),
-    )  # fmt: skip
+    fields = attributes, header.last_offset_delta, base_timestamp, max_timestamp, *header[9:12], len(records)
+    return framed(payload, fields, header.base_offset, header.partition_leader_epoch)
 
 
 def decode_batch(batch: Buffer, *, limit: int = MAX_UNPACKED_BYTES) -> list[Record]:
