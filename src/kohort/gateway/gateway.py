@@ -104,8 +104,8 @@ class Gateway:
         if self._answers is not None:
             signals.event_applied.take(self._answers.event_applied)
             signals.event_applied.take(self._requests[GroupProtocol.CONSUMER].event_applied)
-            signals.member_joined.take(self._answers.joined)
-            signals.member_synced.take(self._answers.synced)
+            signals.member_joined.take(self._answers.parking.joined)
+            signals.member_synced.take(self._answers.parking.begin)
             signals.sync_released.take(syncs.release)
             signals.round_announced.take(self._answers.announce)
             signals.group_changed.take(self._answers.group_changed)

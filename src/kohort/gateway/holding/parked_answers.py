@@ -110,12 +110,12 @@ class ParkedAnswers:
         self._signals = signals
         self._complete: set[str] = set()
         """Groups with an announced round whose members are all behind this gateway."""
-        self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
+        self.parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
             self._timers, self._decide, _ALIVE, _unnoted, reach_changed=signals.reach_changed
         )
 
     def __len__(self) -> int:
-        return len(self._parking)
+        return len(self.parking)
 
     def park(
         self,
@@ -143,7 +143,7 @@ class ParkedAnswers:
         result = self._decide(heartbeat, now_ms)
         if error is not ErrorCode.NONE and (result.error is not error or heartbeat.group_id not in self._complete):
             return None
-        answer.parked = self._parking.park(
+        answer.parked = self.parking.park(
             heartbeat,
             result,
             answer.end,
@@ -177,28 +177,20 @@ class ParkedAnswers:
     def committed(self, command: CommitOffsets, now_ms: int) -> None:
         """A member sends a commit; in a round it may do so since it revokes partitions."""
         is_in_round = self._repeats.is_gathering(command.group_id)
-        self._parking.committed(command.member_id, now_ms, is_in_round=is_in_round)
-
-    def synced(self, member_id: str, now_ms: int) -> None:
-        """A member got its assignment."""
-        self._parking.begin(member_id, now_ms)
-
-    def joined(self, group_id: str, member_id: str) -> None:
-        """A member's JoinGroup was sent."""
-        self._parking.joined(group_id, member_id)
+        self.parking.committed(command.member_id, now_ms, is_in_round=is_in_round)
 
     def event_applied(self, shard: Shard, event: Event, now_ms: int) -> None:
         """An event has changed a group: members may have left, or were evicted."""
         del shard, now_ms
         if isinstance(event, MemberRemoved):
-            self._parking.forget(event.group_id, event.member_id)
+            self.parking.forget(event.group_id, event.member_id)
         elif isinstance(event, StaticMemberReplaced):
-            self._parking.forget(event.group_id, event.old_member_id)
+            self.parking.forget(event.group_id, event.old_member_id)
 
     def announce(self, announce: Announce, now_ms: int) -> None:
         """A round has begun of which members learn together."""
         self._clock.advance(now_ms)
-        self._parking.announce(announce.group_id, announce.awaited, announce.stopping, announce.latest_ms, now_ms)
+        self.parking.announce(announce.group_id, announce.awaited, announce.stopping, announce.latest_ms, now_ms)
         self._signals.round_awaited(announce.group_id, now_ms)
         group = self._groups.group(announce.group_id)
         if group is not None and all(self._groups.last_requests.is_here(group, each) for each in announce.awaited):
@@ -211,7 +203,7 @@ class ParkedAnswers:
         A coordinator evicts those that send nothing, and no answer shows it while the others wait here.
         """
         self._clock.advance(now_ms)
-        group, unreached = self._groups.group(group_id), self._parking.unreached(group_id)
+        group, unreached = self._groups.group(group_id), self.parking.unreached(group_id)
         if group is None or not unreached:
             return
         ends_ms = {each: self._groups.last_requests.session_end_ms(group, each, now_ms) for each in group.members}
@@ -219,7 +211,7 @@ class ParkedAnswers:
         if later_ms := [end_ms for end_ms in ends_ms.values() if end_ms > now_ms]:
             self._timers.arm((self, group_id), min(later_ms), partial(self._await_sessions, group_id))
         for member_id in expired:
-            self._parking.joined(group_id, member_id)
+            self.parking.joined(group_id, member_id)
         if expired:
             self.group_changed(group_id, now_ms)
 
@@ -227,24 +219,24 @@ class ParkedAnswers:
 
     def is_announcing(self, group_id: str) -> bool:
         """Whether members of a group have yet to learn of a round together."""
-        return self._parking.is_announcing(group_id)
+        return self.parking.is_announcing(group_id)
 
     def reached_elsewhere(self, group_id: str, members: Iterable[str], now_ms: int) -> None:
         """Heartbeats of members are parked by another instance, while a round is announced."""
         self._clock.advance(now_ms)
-        self._parking.reached_elsewhere(group_id, members, now_ms)
+        self.parking.reached_elsewhere(group_id, members, now_ms)
 
     def lost_elsewhere(self, group_id: str, members: Iterable[str]) -> None:
         """Heartbeats of members are no longer parked by another instance."""
         group = self._groups.group(group_id)
         if group is not None:
             awaited = group.members.keys() - group.awaiting_join
-            self._parking.lost_elsewhere(group_id, [each for each in members if each in awaited])
+            self.parking.lost_elsewhere(group_id, [each for each in members if each in awaited])
 
     def release_group(self, group_id: str, now_ms: int) -> None:
         """Send all answers of a group that are parked: its members can no longer learn of a round together."""
         self._clock.advance(now_ms)
-        self._parking.release_group(group_id, now_ms)
+        self.parking.release_group(group_id, now_ms)
 
     def group_changed(self, group_id: str, now_ms: int) -> None:
         """Answer the heartbeats for which there is an update now."""
@@ -252,7 +244,7 @@ class ParkedAnswers:
         is_gathering = self._repeats.is_gathering(group_id)
         if not is_gathering:
             self._complete.discard(group_id)
-        self._parking.group_changed(group_id, now_ms, is_gathering=is_gathering)
+        self.parking.group_changed(group_id, now_ms, is_gathering=is_gathering)
 
 
 def _unnoted(_group_id: str, _waited_ms: int, _now_ms: int) -> None:

@@ -335,7 +335,7 @@ class ObservedConsumerGroups:
 
     def classic_synced(self, command: Sync, error: ErrorCode, assignment: bytes, now_ms: int) -> None:
         """A classic member's SyncGroup is answered with what it may own."""
-        member = self._classic_answered(command, error, now_ms)
+        member = self.classic_answered(command, error, now_ms)
         granted = self._shard.settings.assignment_of(assignment) if assignment else None
         group = self.group(command.group_id)
         if group is not None and member is not None and error is ErrorCode.NONE:
@@ -344,11 +344,7 @@ class ObservedConsumerGroups:
             shown = ConsumerHeartbeatResult(ErrorCode.NONE, member_epoch=command.generation, assignment=ids)
             self._reconciled(group, member, None, shown, now_ms)
 
-    def classic_heartbeat_answered(self, command: Heartbeat, error: ErrorCode, now_ms: int) -> None:
-        """A classic member's heartbeat is answered."""
-        self._classic_answered(command, error, now_ms)
-
-    def _classic_answered(self, command: Sync | Heartbeat, error: ErrorCode, now_ms: int) -> ConsumerMember | None:
+    def classic_answered(self, command: Sync | Heartbeat, error: ErrorCode, now_ms: int) -> ConsumerMember | None:
         """Return a classic member whose request is answered; one that its coordinator does not know is removed."""
         group = self.group(command.group_id)
         member = None if group is None else group.members.get(command.member_id)

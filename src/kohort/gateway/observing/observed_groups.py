@@ -428,7 +428,7 @@ class ObservedGroups:
         if error is ErrorCode.NONE and generation is not None:
             self.look_ups.heartbeat_answered(group_id, generation)
         if group is None or member_id not in group.members:
-            self.consumer.classic_heartbeat_answered(command, error, now_ms)
+            self.consumer.classic_answered(command, error, now_ms)
             known = self.shard.groups.get(group_id)
             if error is not ErrorCode.NONE:
                 return

@@ -276,18 +276,18 @@ class Instances:
 
     def _share_request(self, exchange: Exchange, command: Command, client_host: str, software: str) -> None:
         self._last_number = exchange.number = self._last_number + 1
-        generation = self._generation_of(command.group_id)
+        generation = self._groups.generation_of(command.group_id)
         self._send(SharedRequest(exchange.number, generation, client_host, software, exchange.frame))
 
     def reach_changed(self, group_id: str, members: Collection[str], is_reached: bool) -> None:
         """While an eager round is announced: members' heartbeats are parked here, or no longer."""
         if members and self._peers:
-            self._send(Reached(group_id, self._generation_of(group_id), is_reached, tuple(members)))
+            self._send(Reached(group_id, self._groups.generation_of(group_id), is_reached, tuple(members)))
 
     def round_awaited(self, group_id: str, now_ms: int) -> None:
         """A round is announced here: members that peers have reached before count."""
         generation, members = self._early.pop(group_id, (None, None))
-        if members and self._parked_answers is not None and generation == self._generation_of(group_id):
+        if members and self._parked_answers is not None and generation == self._groups.generation_of(group_id):
             self._parked_answers.reached_elsewhere(group_id, members, now_ms)
 
     def assignments_changed(self, group_id: str, now_ms: int) -> None:
@@ -419,9 +419,6 @@ class Instances:
         ]
         for start in range(0, len(groups), MOST_MEMBERS):
             yield encode_message(LiveMembers(tuple(groups[start : start + MOST_MEMBERS])))
-
-    def _generation_of(self, group_id: str) -> int | None:
-        return self._groups.generation_of(group_id)
 
 
 def _is_steady(command: Command) -> bool:

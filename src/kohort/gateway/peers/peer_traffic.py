@@ -38,12 +38,12 @@ class PeerTraffic:
     def request(self, shared: SharedRequest, now_ms: int) -> Command:
         """Take a request. Raises MalformedMessage."""
         head, command = read_command(shared.frame, shared.client_host, shared.software)
-        self._end(shared.number, now_ms)
+        self.ended(shared.number, now_ms)
         size = len(shared.frame) + ENTRY_BYTES
         self._open[shared.number] = head, command, size
         self._bytes += size
         while self._bytes > MOST_BYTES:
-            self._end(next(iter(self._open)), now_ms)
+            self.ended(next(iter(self._open)), now_ms)
         if isinstance(command, EpochHeartbeat):
             requests = self._parked_requests.get(protocol_of(command))
             if requests is not None:
@@ -71,9 +71,6 @@ class PeerTraffic:
 
     def ended(self, number: int, now_ms: int) -> None:
         """A request gets no answer."""
-        self._end(number, now_ms)
-
-    def _end(self, number: int, now_ms: int) -> None:
         head, command, size = self._open.pop(number, (None, None, 0))
         self._bytes -= size
         if head is not None:
@@ -82,4 +79,4 @@ class PeerTraffic:
     def close(self, now_ms: int) -> None:
         """The link has ended: what is unanswered counts as ended."""
         while self._open:
-            self._end(next(iter(self._open)), now_ms)
+            self.ended(next(iter(self._open)), now_ms)
