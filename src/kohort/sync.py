@@ -44,7 +44,7 @@ class _Blocking(Generic[ClientT]):
     stop: Callable[..., None]
 
     def __enter__(self) -> Self:
-        with self._runner.kept():
+        with self._runner.released_on_failure():
             self.start()
         return self
 

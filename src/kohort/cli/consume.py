@@ -178,7 +178,7 @@ class Reader:
         are read on for as long as they have records; then `CorruptBatch` is raised.
         """
         with output.Meter("consuming", total=self.limit) as meter:
-            while self.count != self.limit and not self.is_silent():
+            while self.count != self.limit and not self.is_timed_out():
                 room = POLL_RECORDS if self.limit is None else min(self.limit - self.count, POLL_RECORDS)
                 try:
                     batches = await self.consumer.poll(self.patience_ms(), room)
@@ -207,7 +207,7 @@ class Reader:
         left_s = self.last_record_s + self.timeout_s - time.monotonic()
         return max(1, min(POLL_MS, round(left_s * 1000)))
 
-    def is_silent(self) -> bool:
+    def is_timed_out(self) -> bool:
         """Whether no record has arrived within the timeout. Joining a group does not count, for up to JOIN_S."""
         now = time.monotonic()
         if not self.consumer.assignment() and now - self.started < JOIN_S:

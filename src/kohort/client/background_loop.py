@@ -140,9 +140,9 @@ class Runner:
                 function()
             except Exception as raised:
                 error = raised
-            loop.call_soon_threadsafe(settle, error)
+            loop.call_soon_threadsafe(resolve, error)
 
-        def settle(error: BaseException | None) -> None:
+        def resolve(error: BaseException | None) -> None:
             if done.done():
                 return
             if error is None:
@@ -167,7 +167,7 @@ class Runner:
             self._release()
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def released_on_failure(self) -> Iterator[None]:
         """Release the thread if the block raises."""
         try:
             yield

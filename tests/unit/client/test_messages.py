@@ -12,10 +12,10 @@ from kohort.client.membership.embedded_protocol import ConsumerProtocol
 from kohort.client.membership.member_messages import (
     consumer_heartbeat_request,
     heartbeat_ms,
-    held_back_ms,
     join_answered,
     join_request,
     metadata_seen,
+    rebalance_answer_timeout_ms,
     topics_seen,
 )
 from kohort.member import Identity, MemberConfig, effects
@@ -64,8 +64,8 @@ def test_a_response_with_an_unreadable_blob_is_malformed() -> None:
 
 
 def test_what_may_be_held_back_is_waited_for_as_long_as_a_rebalance_takes() -> None:
-    assert held_back_ms(30_000, CONFIG) == 65_000
-    assert held_back_ms(90_000, CONFIG) == 90_000
+    assert rebalance_answer_timeout_ms(30_000, CONFIG) == 65_000
+    assert rebalance_answer_timeout_ms(90_000, CONFIG) == 90_000
     assert heartbeat_ms(30_000, CONFIG) == 10_000
 
 

@@ -180,7 +180,7 @@ class Admin:
         response = await self._controller(CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms))
         for result in response.topics:
             raise_refusal(result.error_code, f"topic {name!r} was not created", result.error_message)
-        await self._settled(name, lambda found: bool(found.partitions) and _has_leaders(found))
+        await self._wait_until_applied(name, lambda found: bool(found.partitions) and _has_leaders(found))
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and its records, and wait until it is gone. Raises `UnknownTopic`."""
@@ -190,7 +190,7 @@ class Admin:
         )
         for result in (await self._controller(request)).responses:
             _raise_topic_refusal(result.error_code, name, "was not deleted", result.error_message)
-        await self._settled(name, lambda found: found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        await self._wait_until_applied(name, lambda found: found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def create_partitions(self, name: str, count: int) -> None:
         """Grow a topic to `count` partitions in all. Raises `UnknownTopic`, INVALID_PARTITIONS."""
@@ -202,7 +202,7 @@ class Admin:
         )
         for result in (await self._controller(request)).results:
             _raise_topic_refusal(result.error_code, name, "was not grown", result.error_message)
-        await self._settled(name, lambda found: len(found.partitions) >= count and _has_leaders(found))
+        await self._wait_until_applied(name, lambda found: len(found.partitions) >= count and _has_leaders(found))
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, str | int]
@@ -464,13 +464,13 @@ class Admin:
 
         return await retry(attempt, waits=self._cluster.waits(), timeout_ms=self._timeout_ms)
 
-    async def _settled(self, name: str, is_settled: Callable[[TopicView], bool]) -> None:
+    async def _wait_until_applied(self, name: str, is_applied: Callable[[TopicView], bool]) -> None:
         """Wait, for a while, until the metadata shows the change: it spreads a moment after the response."""
         waits = self._cluster.waits(initial_ms=5)
         deadline_s = asyncio.get_running_loop().time() + self._timeout_ms / 1000
         gone = TopicView(name, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         while asyncio.get_running_loop().time() < deadline_s:
-            if is_settled((await self._topics([name])).get(name, gone)):
+            if is_applied((await self._topics([name])).get(name, gone)):
                 return
             await asyncio.sleep(waits.next_s())
 

@@ -90,12 +90,12 @@ class Cluster:
         self._topic_ids: dict[str, bytes] = {}
         self._tracked: set[str] = set()
         self._is_tracking_all = False
-        self._nameless: frozenset[bytes] = frozenset()
+        self._unresolved_ids: frozenset[bytes] = frozenset()
         self._coordinators: dict[tuple[CoordinatorType, str], Broker] = {}
         self._watchers: list[Callable[[ClusterView], None]] = []
         self._refreshing: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._refresh_loop: asyncio.Task[None] | None = None
         self._is_closed = False
 
     async def __aenter__(self) -> Cluster:
@@ -112,7 +112,7 @@ class Cluster:
         """
         if self._is_closed:
             raise RuntimeError("this client was stopped, and cannot be started again: make a new one")
-        if self._keeper is None:
+        if self._refresh_loop is None:
             try:
                 await retry(self._reach, waits=self.waits(), timeout_ms=self._start_timeout_ms)
             except BaseException:
@@ -121,7 +121,7 @@ class Cluster:
                     self._refreshing = None
                 self.pool.drop()
                 raise
-            self._keeper = asyncio.create_task(self._keep_fresh(), name="kohort metadata")
+            self._refresh_loop = asyncio.create_task(self._refresh_repeatedly(), name="kohort metadata")
 
     async def _reach(self) -> None:
         """Fetch the metadata; a broker that breaks the connection instead of answering cannot be reached either."""
@@ -136,11 +136,11 @@ class Cluster:
     async def close(self) -> None:
         """End the background task and every connection."""
         self._is_closed = True
-        tasks = [task for task in (self._keeper, self._refreshing) if task is not None]
+        tasks = [task for task in (self._refresh_loop, self._refreshing) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._keeper = None
+        self._refresh_loop = None
         self.pool.close()
 
     # Metadata
@@ -166,7 +166,7 @@ class Cluster:
 
     def resolve_names(self, topic_ids: frozenset[bytes]) -> None:
         """Find the names of these topics, and of no others asked for before; those that are found are tracked."""
-        self._nameless = topic_ids
+        self._unresolved_ids = topic_ids
         if topic_ids:
             self.request_refresh()
 
@@ -377,22 +377,22 @@ class Cluster:
     async def _find_names(self) -> None:
         """Request topics by id: a request that names any id is answered for ids alone (KIP-516)."""
         names = {topic.topic_id: topic.name for topic in self.view.topics.values()}
-        missing = sorted(self._nameless - names.keys())
+        missing = sorted(self._unresolved_ids - names.keys())
         if missing:
             request = MetadataRequest(topics=[MetadataRequest.Topic(topic_id=each, name=None) for each in missing])
             self.view = read_names(await self.call_any(request), self.view)
             names = {topic.topic_id: topic.name for topic in self.view.topics.values()}
-        self._tracked |= {names[topic_id] for topic_id in self._nameless & names.keys()}
-        self._nameless -= names.keys()
+        self._tracked |= {names[topic_id] for topic_id in self._unresolved_ids & names.keys()}
+        self._unresolved_ids -= names.keys()
 
-    async def _keep_fresh(self) -> None:
+    async def _refresh_repeatedly(self) -> None:
         waits = self.waits()
         warned: set[str] = set()  # what was logged since metadata was refreshed last
         while True:
             try:
                 # A topic that does not exist yet, or whose leader is being elected, will: look again soon.
                 is_complete = all(topic.error is ErrorCode.NONE for topic in self.view.topics.values())
-                is_complete = is_complete and not self._nameless
+                is_complete = is_complete and not self._unresolved_ids
                 async with asyncio.timeout(self._metadata_max_age_s if is_complete else _INCOMPLETE_S):
                     await self._wanted.wait()
             except TimeoutError:

@@ -16,7 +16,7 @@ from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.errors import CommitFailed
 from kohort.client.group_metadata import GroupMetadata
-from kohort.client.membership.member_commits import Hold
+from kohort.client.membership.member_commits import OwnershipWatch
 from kohort.client.membership.membership import Membership
 from kohort.client.membership.protocol_driver import new_member_id
 from kohort.client.membership.user_callbacks import Lags
@@ -51,10 +51,12 @@ class NonMember:
         """Raise RuntimeError."""
         raise RuntimeError("this consumer is in no group that could rebalance: give a group_id and subscribe")
 
-    def hold(self, _partitions: Iterable[TopicPartition]) -> None:
+    def watch_ownership(self, _partitions: Iterable[TopicPartition]) -> None:
         """Return None: partitions that the program assigns go to no other."""
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, since: Hold | None = None) -> None:
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, since: OwnershipWatch | None = None
+    ) -> None:
         """Commit offsets as no member. Raises as `commit_offsets`."""
         del since
         await commit_offsets(self._cluster, self.require_id(), offsets)

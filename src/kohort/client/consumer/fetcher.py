@@ -33,7 +33,7 @@ _PREFERENCE_S = 300.0
 _FULL_WAIT_MS = 50
 _BACKOFF_S = 0.1
 
-Found = FetchResponse.Response.Partition
+FetchedPartition = FetchResponse.Response.Partition
 
 
 class Fetcher:
@@ -154,28 +154,28 @@ class Fetcher:
             for entry in topic_response.partitions:
                 known = requested.get(TopicPartition(topic_name, entry.partition_index))
                 if known is not None and known[0].moves == known[1] and known[0].fetch_offset == known[2]:
-                    self._take(known[0], known[2], entry)
+                    self._buffer_response(known[0], known[2], entry)
 
-    def _take(self, state: PartitionState, offset: int, found: Found) -> None:
-        code = error_for(found.error_code)
+    def _buffer_response(self, state: PartitionState, offset: int, fetched: FetchedPartition) -> None:
+        code = error_for(fetched.error_code)
         if code is not ErrorCode.NONE:
-            self._take_error(state, offset, code)
+            self._apply_error(state, offset, code)
             return
-        if found.preferred_read_replica >= 0:
-            state.preferred = (found.preferred_read_replica, asyncio.get_running_loop().time() + _PREFERENCE_S)
+        if fetched.preferred_read_replica >= 0:
+            state.preferred = (fetched.preferred_read_replica, asyncio.get_running_loop().time() + _PREFERENCE_S)
             return
         is_committed = self._config.isolation == READ_COMMITTED
-        state.end = found.last_stable_offset if is_committed else found.high_watermark
-        if found.records is None or not len(found.records):
+        state.end = fetched.last_stable_offset if is_committed else fetched.high_watermark
+        if fetched.records is None or not len(fetched.records):
             return
         aborted = None
         if is_committed:
-            aborted = [(entry.producer_id, entry.first_offset) for entry in found.aborted_transactions or ()]
+            aborted = [(entry.producer_id, entry.first_offset) for entry in fetched.aborted_transactions or ()]
         visible = visible_batches(
-            memoryview(found.records),
+            memoryview(fetched.records),
             offset,
             aborted,
-            stop=found.high_watermark if found.high_watermark >= 0 else None,
+            stop=fetched.high_watermark if fetched.high_watermark >= 0 else None,
             check_crcs=self._config.check_crcs,
         )
         if visible.next_offset > offset:
@@ -185,7 +185,7 @@ class Fetcher:
                     visible.raw,
                     first_offset=offset,
                     next_offset=visible.next_offset,
-                    high_watermark=found.high_watermark,
+                    high_watermark=fetched.high_watermark,
                     whole=visible.whole,
                     check_crcs=self._config.check_crcs,
                     deserializers=self._deserializers,
@@ -194,9 +194,9 @@ class Fetcher:
             self._changed.notify()
         else:
             why = "no record batch of the response is whole" if visible.fault is None else visible.fault.text
-            self._take_corrupt(state, offset, why)
+            self._retry_or_stop(state, offset, why)
 
-    def _take_corrupt(self, state: PartitionState, offset: int, why: str) -> None:
+    def _retry_or_stop(self, state: PartitionState, offset: int, why: str) -> None:
         """The broker has nothing readable at this offset: another try may help (a replica, a repair), many do not."""
         state.corrupt_responses += 1
         if state.corrupt_responses < CORRUPT_RESPONSES:
@@ -206,7 +206,7 @@ class Fetcher:
         state.stop_at(offset, unreadable(state.partition, offset, None, why))
         self._changed.notify()
 
-    def _take_error(self, state: PartitionState, offset: int, code: ErrorCode) -> None:
+    def _apply_error(self, state: PartitionState, offset: int, code: ErrorCode) -> None:
         state.preferred = (-1, 0.0)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if self._config.reset_timestamp is not None:
@@ -221,7 +221,7 @@ class Fetcher:
                 )
                 state.error = KafkaError(code, text)
         elif code is ErrorCode.CORRUPT_MESSAGE:
-            self._take_corrupt(state, offset, f"its broker answers {code.name}, {code.text}")
+            self._retry_or_stop(state, offset, f"its broker answers {code.name}, {code.text}")
             return
         elif code.is_retriable:
             state.not_before_s = asyncio.get_running_loop().time() + _BACKOFF_S

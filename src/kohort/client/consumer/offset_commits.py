@@ -18,7 +18,7 @@ from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress
-from kohort.client.membership.member_commits import Hold
+from kohort.client.membership.member_commits import OwnershipWatch
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError
@@ -70,7 +70,7 @@ class OffsetCommits:
         """Begin to commit as `commit` does; `on_complete(offsets, error)` is called with the outcome."""
         wanted = self._partitions.positions() if offsets is None else committable(offsets)
         self._group.require_id()
-        self._begun.spawn(self._commit_soon(wanted, self._group.current.hold(wanted), on_complete))
+        self._begun.spawn(self._commit_soon(wanted, self._group.current.watch_ownership(wanted), on_complete))
 
     async def drained(self) -> None:
         """Wait for what `begin` has begun so far."""
@@ -139,16 +139,18 @@ class OffsetCommits:
     # The inside
 
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        hold = self._group.current.hold(offsets)
+        watch = self._group.current.watch_ownership(offsets)
         await self.drained()
-        await self._commit_next(offsets, hold)
+        await self._commit_next(offsets, watch)
 
-    async def _commit_next(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], hold: Hold | None) -> None:
+    async def _commit_next(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], watch: OwnershipWatch | None
+    ) -> None:
         self._group.require_id()
         async with self._order:
             began_s = asyncio.get_running_loop().time()
             try:
-                await self._group.current.commit(offsets, since=hold)
+                await self._group.current.commit(offsets, since=watch)
             except (CommitFailed, PartitionErrors):
                 self._measure(offsets, began_s)
                 raise
@@ -162,12 +164,12 @@ class OffsetCommits:
     async def _commit_soon(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        hold: Hold | None,
+        watch: OwnershipWatch | None,
         on_complete: OnComplete | None,
     ) -> None:
         failure: KafkaError | None = None
         try:
-            await self._commit_next(offsets, hold)
+            await self._commit_next(offsets, watch)
         except KafkaError as error:
             failure = error
         if on_complete is not None:

@@ -192,7 +192,7 @@ class PartitionTable:
         for partition in partitions:
             self._states.pop(partition, None)
 
-    def keep(self, partitions: Collection[TopicPartition]) -> None:
+    def retain(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions and no others; those that are read already go on where they are."""
         self.remove([each for each in self._states if each not in partitions])
         if new := [each for each in partitions if each not in self._states]:

@@ -126,7 +126,7 @@ class RangeReader:
             try:
                 connection = ahead or self._ask(now)
                 ahead = None
-                records, next_offset = self._take(connection, now)
+                records, next_offset = self._receive_batches(connection, now)
             except KafkaError as error:
                 ahead = None
                 if not self._skipped(error, now):
@@ -179,7 +179,7 @@ class RangeReader:
         )
         return connection
 
-    def _take(self, connection: BlockingConnection, wanted: _Range) -> tuple[memoryview | None, int]:
+    def _receive_batches(self, connection: BlockingConnection, wanted: _Range) -> tuple[memoryview | None, int]:
         """Receive a Fetch's response; return its whole batches, if any, and the offset after them."""
         response: FetchResponse = connection.receive()
         if response.error_code:
@@ -187,7 +187,7 @@ class RangeReader:
         found = response.responses[0].partitions[0]
         code = error_for(found.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and wanted.replica < 0:
-            raise _OutOfRange(wanted, *self._held(connection, wanted.partition))
+            raise _OutOfRange(wanted, *self._offset_range(connection, wanted.partition))
         if code is not ErrorCode.NONE:
             # A replica that is behind does not know the offset yet; the leader does.
             is_behind = code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -222,7 +222,7 @@ class RangeReader:
         self._progressed()
         return True
 
-    def _held(self, connection: BlockingConnection, partition: TopicPartition) -> tuple[int, int]:
+    def _offset_range(self, connection: BlockingConnection, partition: TopicPartition) -> tuple[int, int]:
         """Return the first offset that the leader holds and the next one it will give out."""
         ends = []
         for timestamp in (EARLIEST, LATEST):

@@ -90,7 +90,7 @@ class SubscriptionFollower:
 
     def read_assigned(self) -> None:
         """Read the assigned partitions, and no others."""
-        self._partitions.keep(self.assigned)
+        self._partitions.retain(self.assigned)
         self._cluster.track({partition.topic for partition in self.assigned})
         self._cluster.request_refresh()
         self._partitions.position_wanted.set()
@@ -109,7 +109,7 @@ class SubscriptionFollower:
                 for number in (view.topics[topic].partitions if topic in view.topics else ())
             }
             # A partition that is missing in the metadata is read on: only a topic that is not subscribed to goes.
-            self._partitions.keep(there | {each for each in self._partitions.partitions if each.topic in self.topics})
+            self._partitions.retain(there | {each for each in self._partitions.partitions if each.topic in self.topics})
         elif self._group.membership is not None and self.topics != before:
             self._group.subscribe(self.subscription, self._callbacks, self._commits.before_join)
 

@@ -46,46 +46,46 @@ class ActiveDriver:
         self.inbox.put_nowait(event)
 
 
-class Hold:
+class OwnershipWatch:
     """Some partitions that were owned when it was made, and those of them that still are, without interruption.
 
     It is kept up to date until the last reference to it is gone.
     """
 
     def __init__(self, owned: Partitions) -> None:
-        self.owned = self.kept = owned
+        self.owned = self.uninterrupted = owned
 
     @property
     def lost(self) -> Partitions:
         """What was not owned all the time, whether it is now or not."""
-        return self.owned - self.kept
+        return self.owned - self.uninterrupted
 
 
 class MemberCommits:
     """The commits of one member, in whichever protocol it is active."""
 
     def __init__(self, cluster: Cluster, group_id: str, instance_id: str | None, active: ActiveDriver) -> None:
-        self._holds: WeakSet[Hold] = WeakSet()
+        self._watches: WeakSet[OwnershipWatch] = WeakSet()
         self._cluster = cluster
         self._group_id = group_id
         self._instance_id = instance_id
         self._active = active
 
-    def hold(self, partitions: Iterable[TopicPartition]) -> Hold:
+    def watch_ownership(self, partitions: Iterable[TopicPartition]) -> OwnershipWatch:
         """Begin to record those of some partitions that are owned now."""
-        hold = Hold(self._active.member.owned.intersection(partitions))
-        self._holds.add(hold)
-        return hold
+        watch = OwnershipWatch(self._active.member.owned.intersection(partitions))
+        self._watches.add(watch)
+        return watch
 
-    def update_holds(self) -> None:
-        """Drop from every hold what is no longer owned."""
-        for hold in self._holds:
-            hold.kept &= self._active.member.owned
+    def update_ownership(self) -> None:
+        """Drop from every watch what is no longer owned."""
+        for watch in self._watches:
+            watch.uninterrupted &= self._active.member.owned
 
     async def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        hold: Hold,
+        watch: OwnershipWatch,
         report: Callable[[Mapping[TopicPartition, int]], Answer],
     ) -> None:
         """Commit with the member's generation or epoch. Raises as `Membership.commit` does.
@@ -97,8 +97,8 @@ class MemberCommits:
             identity = driver.member.identity
             if not identity.is_valid:
                 raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, identity)
-            if hold.lost:
-                names = ", ".join(map(str, sorted(hold.lost)))
+            if watch.lost:
+                names = ", ".join(map(str, sorted(watch.lost)))
                 text = f"{names} went to others while the commit waited: offsets of before would take them back"
                 raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, identity, text)
             try:
@@ -108,7 +108,7 @@ class MemberCommits:
                     raise
                 self._active.put(inputs.CommitAnswered(identity, error.code))
                 is_stale = error.code is ErrorCode.STALE_MEMBER_EPOCH
-                if is_stale and await self._has_newer_epoch(identity) and offsets.keys() <= hold.kept:
+                if is_stale and await self._has_newer_epoch(identity) and offsets.keys() <= watch.uninterrupted:
                     continue
                 raise driver.commit_error(error, identity) from None
             return

@@ -37,7 +37,7 @@ LEAVE_TIMEOUT_MS = 5_000
 _JOIN_MARGIN_MS = 5_000
 
 
-def held_back_ms(request_timeout_ms: int, config: MemberConfig) -> int:
+def rebalance_answer_timeout_ms(request_timeout_ms: int, config: MemberConfig) -> int:
     """Return how long to wait for what the coordinator may answer only when other members have come."""
     return max(request_timeout_ms, config.rebalance_timeout_ms + _JOIN_MARGIN_MS)
 

@@ -20,7 +20,7 @@ from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
-from kohort.client.membership.member_commits import ActiveDriver, Hold, MemberCommits
+from kohort.client.membership.member_commits import ActiveDriver, MemberCommits, OwnershipWatch
 from kohort.client.membership.protocol_driver import ProtocolDriver, Response, new_driver, new_member_id
 from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable
 from kohort.client.membership.user_callbacks import Lags, StandbyLags, UserCallbacks
@@ -127,7 +127,7 @@ class Membership:
         assert self._loop_task is None, "a membership starts once"
         driver = self._active.driver
         driver.follow(self._subscription.topics)
-        self._unwatch = self._cluster.watch(self._take_view)
+        self._unwatch = self._cluster.watch(self._queue_metadata)
         self._active.put(driver.topic_metadata())
         self._active.put(self._subscription)
         self._loop_task = self._tasks.spawn(self._run())
@@ -204,18 +204,20 @@ class Membership:
 
     # Offsets of the group, as this member
 
-    def hold(self, partitions: Iterable[TopicPartition]) -> Hold:
+    def watch_ownership(self, partitions: Iterable[TopicPartition]) -> OwnershipWatch:
         """Record from now on whether this member owns partitions without interruption."""
-        return self._commits.hold(partitions)
+        return self._commits.watch_ownership(partitions)
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, since: Hold | None = None) -> None:
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, since: OwnershipWatch | None = None
+    ) -> None:
         """Commit offsets with the member's generation or epoch; it must have owned the partitions since `since`.
 
         Raises `CommitFailed` where the group no longer takes them from this member (`RebalanceInProgress` where it may
         later), `PartitionErrors`, or the `KafkaError` of a coordinator that could not be reached.
         """
         report = partial(self.observer.commit_sent, self)
-        await self._commits.commit(offsets, since or self.hold(offsets), report)
+        await self._commits.commit(offsets, since or self.watch_ownership(offsets), report)
 
     def commit_refused(self, identity: Identity, code: ErrorCode) -> None:
         """The group refused offsets that a transaction committed as this member: it joins again if it has to."""
@@ -307,7 +309,7 @@ class Membership:
         requested = member.step(event, now_ms)
         self._metrics.observe(event, requested, before, member.state, now_ms)
         self.observer.input_processed(self, event, requested)
-        self._commits.update_holds()
+        self._commits.update_ownership()
         for effect in requested:
             self._carry_out(effect)
         if (action := self._switch.advance(member, is_closing=self._closing is not None)) is not None:
@@ -426,7 +428,7 @@ class Membership:
         self.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a defect stopped the member: {error!r}")
         self._notify()
 
-    def _take_view(self, view: ClusterView) -> None:
+    def _queue_metadata(self, view: ClusterView) -> None:
         del view
         self._active.put(self._active.driver.topic_metadata())
 

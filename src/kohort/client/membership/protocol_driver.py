@@ -62,7 +62,7 @@ class ClassicDriver:
         self._link = link
         self._config = config
         self._leader = Leader(link, assignors)
-        self._held_back = 0
+        self._awaiting_others = 0
 
     def carry_out(self, effect: effects.Effect) -> Response | None:
         """Send a request, or compute the group's assignment."""
@@ -117,7 +117,7 @@ class ClassicDriver:
         """Send JoinGroup; the answer may take as long as the group's rebalance."""
         request = messages.join_request(self._link.group_id, self._config, effect, self._embedded)
         try:
-            return messages.join_answered(effect, await self._call_held_back(request), self._embedded)
+            return messages.join_answered(effect, await self._call_until_others_come(request), self._embedded)
         except (KafkaError, MalformedMessage) as error:
             return inputs.JoinAnswered(effect.identity, self._code(error))
 
@@ -125,7 +125,7 @@ class ClassicDriver:
         """Send SyncGroup; the answer waits for the leader's assignment."""
         request = messages.sync_request(self._link.group_id, self._config, effect, self._embedded)
         try:
-            return messages.sync_answered(effect, await self._call_held_back(request), self._embedded)
+            return messages.sync_answered(effect, await self._call_until_others_come(request), self._embedded)
         except (KafkaError, MalformedMessage) as error:
             return inputs.SyncAnswered(effect.identity, self._code(error))
 
@@ -140,7 +140,7 @@ class ClassicDriver:
 
     async def _leave(self, effect: effects.Leave) -> inputs.LeaveAnswered:
         """Send LeaveGroup. Where a JoinGroup is still held back, on a new connection: brokers answer in order."""
-        if self._held_back:
+        if self._awaiting_others:
             self._link.drop()
         request = messages.leave_request(self._link.group_id, self._config, effect)
         try:
@@ -150,15 +150,15 @@ class ClassicDriver:
             return inputs.LeaveAnswered(effect.identity, ErrorCode.REQUEST_TIMED_OUT)
         return inputs.LeaveAnswered(effect.identity, error_for(answer.error_code))
 
-    async def _call_held_back(self, request: Request[ResponseT]) -> ResponseT:
+    async def _call_until_others_come(self, request: Request[ResponseT]) -> ResponseT:
         """Call what the coordinator may answer only when other members have come."""
         connection = await self._link.open()
-        self._held_back += 1
+        self._awaiting_others += 1
         try:
-            timeout_ms = messages.held_back_ms(self._link.request_timeout_ms, self._config)
+            timeout_ms = messages.rebalance_answer_timeout_ms(self._link.request_timeout_ms, self._config)
             return await connection.call(request, timeout_ms=timeout_ms)
         finally:
-            self._held_back -= 1
+            self._awaiting_others -= 1
 
     def _code(self, error: KafkaError | MalformedMessage) -> ErrorCode:
         if not isinstance(error, KafkaError):

@@ -92,7 +92,7 @@ class GroupMember:
         self._config = config
         self._cluster = config.cluster()
         self._metadata = Metadata(config.metadata)
-        self._taken: Any = None
+        self._assigned: Any = None
         self._protocol_name = ""
         is_cooperative = check_protocols(protocols)
         by_name = {each.name: each for each in protocols}
@@ -107,15 +107,15 @@ class GroupMember:
                 heartbeat_interval_ms=config.heartbeat_interval_ms,
                 instance_id=config.group_instance_id,
             ),
-            assignors=[OwnAssignor(each, self._take) for each in protocols],
-            listener=_Listener(self._own, config, lambda: self._taken),
+            assignors=[OwnAssignor(each, self._set_assignment) for each in protocols],
+            listener=_Listener(self._own, config, lambda: self._assigned),
             embedded=self._own,
         )
         self._is_started = False
 
-    def _take(self, name: str, assigned: Any, generation: int) -> None:
+    def _set_assignment(self, name: str, assigned: Any, generation: int) -> None:
         del generation
-        self._protocol_name, self._taken = name, assigned
+        self._protocol_name, self._assigned = name, assigned
 
     async def __aenter__(self) -> GroupMember:
         await self.start()
@@ -174,7 +174,7 @@ class GroupMember:
         owned = self._membership.assignment
         if self._own.is_cooperative:
             return names_of(owned)
-        return self._taken if owned else None
+        return self._assigned if owned else None
 
     @property
     def generation(self) -> int:

@@ -120,15 +120,15 @@ def share_evenly(names: Iterable[str]) -> Callable[[Sequence[MemberMetadata[Any]
         # Who owns the most keeps one more than the least, so that the fewest names move.
         order = sorted(members, key=lambda member: (-len(member.owned & free), member.member_id))
         quotas = {member.member_id: least + (place < more) for place, member in enumerate(order)}
-        taken: dict[str, list[str]] = {}
+        assigned: dict[str, list[str]] = {}
         for member in order:
-            kept = sorted(member.owned & free)[: quotas[member.member_id]]
-            taken[member.member_id] = kept
-            free -= set(kept)
+            owned = sorted(member.owned & free)[: quotas[member.member_id]]
+            assigned[member.member_id] = owned
+            free -= set(owned)
         left = iter(sorted(free))
         for member in order:
-            held = taken[member.member_id]
-            held += islice(left, quotas[member.member_id] - len(held))
-        return {member_id: frozenset(held) for member_id, held in taken.items()}
+            given = assigned[member.member_id]
+            given += islice(left, quotas[member.member_id] - len(given))
+        return {member_id: frozenset(given) for member_id, given in assigned.items()}
 
     return assign

@@ -27,7 +27,7 @@ WHOLE = TopicPartition("the whole assignment", 0)
 _VALUE = b"v"
 """Stands before an eager member's value, since the user data of an assignment has meanings of its own."""
 
-Taken = Callable[[str, Any, int], None]
+AssignmentCallback = Callable[[str, Any, int], None]
 """Takes the protocol's name, an assignment and its generation."""
 
 
@@ -36,7 +36,7 @@ def names_of(partitions: Iterable[TopicPartition]) -> frozenset[str]:
     return frozenset(partition.topic for partition in partitions)
 
 
-def _held(names: Iterable[str]) -> Partitions:
+def _partitions_of(names: Iterable[str]) -> Partitions:
     return frozenset(TopicPartition(name, 0) for name in names)
 
 
@@ -80,9 +80,9 @@ class OwnProtocol:
 class OwnAssignor:
     """One protocol of a program's as an assignor: its function for the leader, and what the member was assigned."""
 
-    def __init__(self, protocol: GroupProtocol, taken: Taken) -> None:
+    def __init__(self, protocol: GroupProtocol, set_assignment: AssignmentCallback) -> None:
         self._protocol = protocol
-        self._taken = taken
+        self._set_assignment = set_assignment
 
     @property
     def name(self) -> str:
@@ -113,8 +113,8 @@ class OwnAssignor:
             for member_id, each in sorted(spec.members.items())
         ]
         assigned = self._protocol.assign(members)
-        if strangers := sorted(assigned.keys() - spec.members.keys()):
-            raise ValueError(f"{self.name} assigns to {strangers[0]!r}, which is no member of the group")
+        if unknown := sorted(assigned.keys() - spec.members.keys()):
+            raise ValueError(f"{self.name} assigns to {unknown[0]!r}, which is no member of the group")
         if isinstance(self._protocol, CooperativeProtocol):
             return two_step(spec, _shared_out(self.name, spec.members, assigned))
         codec = self._protocol.assignment_codec
@@ -132,10 +132,10 @@ class OwnAssignor:
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
         """Hand the assignment on. Raises what the codec raises."""
         if isinstance(self._protocol, CooperativeProtocol):
-            self._taken(self.name, names_of(assignment.partitions), generation)
+            self._set_assignment(self.name, names_of(assignment.partitions), generation)
         else:
             value = self._protocol.assignment_codec.decode((assignment.user_data or _VALUE)[len(_VALUE) :])
-            self._taken(self.name, value, generation)
+            self._set_assignment(self.name, value, generation)
 
 
 def _shared_out(name: str, members: Collection[str], assigned: Mapping[str, Collection[str]]) -> dict[str, Assignment]:
@@ -148,7 +148,7 @@ def _shared_out(name: str, members: Collection[str], assigned: Mapping[str, Coll
                 raise of_type(f"what {name} assigns to {member_id}", each, "a name, of type str")
             if owners.setdefault(each, member_id) != member_id:
                 raise ValueError(f"{name} assigns {each!r} to {owners[each]} and to {member_id}")
-    return {member_id: Assignment(_held(assigned.get(member_id, ()))) for member_id in members}
+    return {member_id: Assignment(_partitions_of(assigned.get(member_id, ()))) for member_id in members}
 
 
 def check_protocols(protocols: Sequence[GroupProtocol]) -> bool:

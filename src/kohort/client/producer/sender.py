@@ -323,7 +323,7 @@ class Sender:
                 self._waits.pop(batch.partition, None)
                 self._finish(batch, None, base_offset, append_time_ms)
             else:
-                self._take_failure(partition, batch, failure)
+                self._retry_or_fail(partition, batch, failure)
 
     async def _produce(self, connection: Connection, batches: list[OutgoingBatch]) -> _Results:
         """Send one Produce request and return what became of its batches."""
@@ -365,7 +365,7 @@ class Sender:
             )
         return batch.encoded
 
-    def _take_failure(self, partition: OutgoingPartition, batch: OutgoingBatch, error: KafkaError) -> None:
+    def _retry_or_fail(self, partition: OutgoingPartition, batch: OutgoingBatch, error: KafkaError) -> None:
         is_first = partition.in_flight[0] is batch
         if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             # It was written by an attempt whose response got lost; the broker no longer knows where.

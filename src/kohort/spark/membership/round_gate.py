@@ -18,7 +18,7 @@ from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, UnknownTopic
 from kohort.client.group_metadata import GroupMetadata
-from kohort.client.membership.member_commits import Hold
+from kohort.client.membership.member_commits import OwnershipWatch
 from kohort.client.rebalance_listener import RebalanceListener, finished
 from kohort.member import Identity
 from kohort.model.assignment import Partitions
@@ -48,7 +48,7 @@ class OpenRound:
 
     round: Round
     partitions: Partitions
-    hold: Hold
+    watch: OwnershipWatch
     deleted: Partitions = frozenset()
 
 
@@ -259,7 +259,7 @@ class RoundGate:
         deadline_s = asyncio.get_running_loop().time() + self.settings.rebalance_timeout_ms / 1000
         while True:
             # A member that joined again may own the same partitions: they had another owner in between.
-            kept = (opened.partitions & opened.hold.kept & self.owned.partitions) - opened.deleted
+            kept = (opened.partitions & opened.watch.uninterrupted & self.owned.partitions) - opened.deleted
             offsets = {each: offset for each, offset in done.next_offsets.items() if each in kept}
             try:
                 await member.commit({each: OffsetAndMetadata(offset, mark.text) for each, offset in offsets.items()})
@@ -294,7 +294,7 @@ class RoundGate:
             self.starting.policy.recreated(recreated)
             text = f"{', '.join(map(str, sorted(recreated)))}: the topic was deleted and created again"
             raise CommitFailed(ErrorCode.UNKNOWN_TOPIC_ID, member.identity, text)
-        if lost := opened.partitions - (opened.hold.kept & self.owned.partitions):
+        if lost := opened.partitions - (opened.watch.uninterrupted & self.owned.partitions):
             raise _taken(lost, member.identity)
         identity = GroupMetadata(
             self.settings.group_id, member.generation, member.member_id, self.settings.group_instance_id
@@ -360,7 +360,7 @@ class RoundGate:
         topics = {each.topic for each in partitions}
         topic_ids = {topic: each for topic, each in self.owned.topic_ids.items() if topic in topics}
         begun = Round(self._rounds, self.member.generation, ranges, topic_ids)
-        self.barrier.open = OpenRound(begun, partitions, self.member.hold(partitions))
+        self.barrier.open = OpenRound(begun, partitions, self.member.watch_ownership(partitions))
         self._rounds += 1
         return begun
 

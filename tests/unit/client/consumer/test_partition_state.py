@@ -73,9 +73,9 @@ def test_partitions_that_stay_are_read_on_where_they_are_and_new_ones_need_a_pos
     table.add([T0, T1])
     kept = table[T1]
     table.position_wanted.clear()
-    table.keep({T1})
+    table.retain({T1})
     assert (table.partitions, table.position_wanted.is_set()) == ({T1}, False)
-    table.keep({T1, T2})
+    table.retain({T1, T2})
     assert (next(iter(table)), table.partitions, table.position_wanted.is_set()) == (kept, {T1, T2}, True)
     with pytest.raises(KeyError, match="not assigned"):
         table[T0]

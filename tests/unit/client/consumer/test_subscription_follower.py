@@ -46,7 +46,7 @@ def test_a_topic_that_does_not_exist_is_warned_of_again_and_again(caplog: pytest
 def test_an_assigned_partition_that_does_not_exist_is_warned_of_too(caplog: pytest.LogCaptureFixture) -> None:
     nothing: Any = None
     partitions = PartitionTable()
-    partitions.keep({TopicPartition("t", 0), TopicPartition("t", 7), TopicPartition("nope", 0)})
+    partitions.retain({TopicPartition("t", 0), TopicPartition("t", 7), TopicPartition("nope", 0)})
     config = ConsumerConfig(bootstrap_servers="127.0.0.1:1")
     follower = SubscriptionFollower(TopicSubscription(), nothing, config, partitions, nothing, nothing, nothing)
     there = TopicView("t", partitions={0: PartitionView(0, 1, 0, (1,), (1,))})

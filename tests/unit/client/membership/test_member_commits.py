@@ -22,14 +22,14 @@ def test_what_is_revoked_and_comes_back_was_not_owned_without_interruption() -> 
     membership = Membership(Cluster("127.0.0.1:1"), "g", Subscribed(("t",)), assignors=(RangeAssignor(),))
     member, commits = membership._active.member, membership._commits
     member.owned = frozenset({T0, T1})
-    hold = membership.hold([T0, T1, T2])
+    watch = membership.watch_ownership([T0, T1, T2])
     member.owned = frozenset({T0})
-    commits.update_holds()
+    commits.update_ownership()
     member.owned = frozenset({T0, T1})
-    commits.update_holds()
-    assert (hold.kept, hold.lost) == ({T0}, {T1})
-    del hold
-    assert not commits._holds, "a hold ends with the last reference to it"
+    commits.update_ownership()
+    assert (watch.uninterrupted, watch.lost) == ({T0}, {T1})
+    del watch
+    assert not commits._watches, "a watch ends with the last reference to it"
 
 
 def test_a_commit_asked_for_before_a_rebalance_that_took_its_partition_is_refused_here() -> None:
@@ -38,7 +38,7 @@ def test_a_commit_asked_for_before_a_rebalance_that_took_its_partition_is_refuse
 
     def step(event: inputs.Input) -> None:
         member.step(event, 0)
-        membership._commits.update_holds()
+        membership._commits.update_ownership()
 
     def assign(generation: int) -> None:
         step(inputs.JoinAnswered(member.identity, ErrorCode.NONE, generation, "m", "leader", "range"))
@@ -48,12 +48,12 @@ def test_a_commit_asked_for_before_a_rebalance_that_took_its_partition_is_refuse
     async def scenario() -> None:
         step(inputs.Subscribed(("t",)))
         assign(1)
-        hold = membership.hold([T0])
+        watch = membership.watch_ownership([T0])
         step(inputs.RejoinRequested("why"))
         step(inputs.CallbackFinished(Callback.REVOKED))
         assign(2)
         assert membership.assignment == {T0}
         with pytest.raises(CommitFailed, match="t-0 went to others while the commit waited"):
-            await membership.commit({T0: OffsetAndMetadata(5)}, since=hold)
+            await membership.commit({T0: OffsetAndMetadata(5)}, since=watch)
 
     asyncio.run(scenario())

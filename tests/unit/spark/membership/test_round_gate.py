@@ -10,7 +10,7 @@ import pytest
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.errors import RebalanceInProgress
-from kohort.client.membership.member_commits import Hold
+from kohort.client.membership.member_commits import OwnershipWatch
 from kohort.member import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
@@ -101,7 +101,7 @@ def test_a_commit_that_waits_for_a_rebalance_is_retried_when_the_revocation_wait
         gate = gate_of(MemberSettings("127.0.0.1:1", "g", ("flights",)))
         await gate.barrier.on_partitions_assigned(frozenset({HERS}))
         begun = Round(0, 1, (OffsetRange(HERS, 0, 5),))
-        gate.barrier.open = OpenRound(begun, frozenset({HERS}), Hold(frozenset({HERS})))
+        gate.barrier.open = OpenRound(begun, frozenset({HERS}), OwnershipWatch(frozenset({HERS})))
         revocations: list[asyncio.Task[None]] = []
         commits = []
 
