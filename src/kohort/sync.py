@@ -1,6 +1,6 @@
 """Consumer, Producer and Admin for programs without an event loop: the same names, settings and methods, blocking.
 
-All clients of a process share one background thread with one loop, so heartbeats go on while the program works. The
+All clients of a process share one background thread with one loop, so heartbeats are sent while the program works. The
 plain methods of a rebalance listener run on the program's own thread, while it waits in a method of its consumer.
 """
 

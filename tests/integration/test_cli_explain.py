@@ -165,7 +165,7 @@ def test_events_saved_as_json_lines_are_explained_as_well(tmp_path: Path, kohort
 
 def test_a_directory_without_events_is_refused(tmp_path: Path, kohort: Commands) -> None:
     empty = kohort("explain", "any", "--data-dir", str(tmp_path))
-    assert (empty.status, "holds no group events" in empty.err) == (2, True)
+    assert (empty.status, "has no group events" in empty.err) == (2, True)
     missing = kohort("explain", "any", "--data-dir", str(tmp_path / "nowhere"))
     assert (missing.status, "there is no directory" in missing.err) == (2, True)
 

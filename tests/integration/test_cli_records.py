@@ -212,7 +212,7 @@ def test_consume_starts_at_an_offset_or_a_time_of_chosen_partitions(kohort: Comm
     assert read("--offset", "latest") == []
     assert read("--timestamp", "1970-01-01T00:00:04Z") == ["0-3", "0-4", "1-3", "1-4"]
     far = kohort("consume", "placed", "--partition", "0", "--offset", "99", "--timeout-ms", "300")
-    assert (far.out, far.err) == ("", "kohort: placed-0 holds offsets 0 to 4: starting at 5, not 99\n")
+    assert (far.out, far.err) == ("", "kohort: placed-0 has offsets 0 to 4: starting at 5, not 99\n")
     for wrong in (("--partition", "2"), ("--offset", "0", "--group", "g"), ("--offset", "0", "--from-beginning")):
         assert kohort("consume", "placed", *wrong).status == 2
 

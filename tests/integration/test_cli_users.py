@@ -47,7 +47,7 @@ def test_what_cannot_be_done_to_users_is_a_sentence(commands: Commands, tmp_path
     assert "did you mean 'ann'" in commands("users", "list", "anne").err
     assert "did you mean 'ann'" in commands("users", "remove", "anna").err
     assert "no password by SCRAM-SHA-256" in commands("users", "remove", "ann", "--mechanism", "SCRAM-SHA-256").err
-    assert "stdin holds no password" in commands("users", "set", "bob", stdin=b"\n").err
+    assert "stdin contains no password" in commands("users", "set", "bob", stdin=b"\n").err
     assert "cannot be read" in commands("users", "set", "bob", "--password-file", str(tmp_path / "missing")).err
     few, many = (commands("users", "set", "bob", "--iterations", each, stdin=b"x") for each in ("4095", "16385"))
     assert "expected a whole number from 4096 on" in few.err

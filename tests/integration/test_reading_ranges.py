@@ -135,7 +135,7 @@ def test_a_leader_that_moved_is_looked_up_and_asked_again(code: ErrorCode) -> No
 
 def test_offsets_that_retention_took_fail_with_the_range_that_is_left() -> None:
     leader = Leader(refused(ErrorCode.OFFSET_OUT_OF_RANGE), first=12)
-    with pytest.raises(KafkaError, match="offset 5 of t-0 is out of range, the broker holds 12 to 100") as lost:
+    with pytest.raises(KafkaError, match="offset 5 of t-0 is out of range, the broker has 12 to 100") as lost:
         leader.read(5, 25)
     assert lost.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -53,7 +53,7 @@ NO_RECORDS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"headers": {"trace": 7}}, TypeError, "the value of header 'trace' is bytes or None, not int"),
     ({"headers": [(b"trace", b"7")]}, TypeError, "a header's name=b'trace' is a bytes: expected a str"),
     ({"headers": [("\ud800", b"7")]}, ValueError, "which UTF-8 cannot carry"),
-    ({"headers": "ab"}, TypeError, "headers holds 'a': expected pairs"),
+    ({"headers": "ab"}, TypeError, "headers contains 'a': expected pairs"),
     ({"headers": [["trace", b"7"]]}, TypeError, "expected pairs of a str and bytes"),
     ({"headers": 7}, TypeError, "headers=7 is an int: expected pairs"),
     ({"timestamp_ms": time.time()}, TypeError, "is a float: expected a whole number of milliseconds"),

@@ -111,7 +111,7 @@ def test_lost_offsets_fail_the_query_unless_they_may_be_left_out(spark: SparkSes
     stops = json.dumps({topic.name: {str(number): 40 for number in range(3)}})
     topic.delete_records(7)
     options = {"startingOffsets": beyond, "endingOffsets": json.dumps({topic.name: {"0": 10, "1": 6, "2": 9}})}
-    one_advice = r"out of range, the broker holds 7 to 10: [^;]*; failOnDataLoss=false"
+    one_advice = r"out of range, the broker has 7 to 10: [^;]*; failOnDataLoss=false"
     with pytest.raises(PySparkException, match=one_advice):
         read(spark, topic, **options).collect()
     found = read(spark, topic, failOnDataLoss="false", **options)

@@ -129,7 +129,7 @@ async def starts(args: argparse.Namespace, admin: Admin) -> dict[TopicPartition,
         chosen[each] = max(first[each], min(at, end[each]))
         if wanted >= 0 and chosen[each] != at:
             available = f"offsets {first[each]} to {end[each] - 1}" if first[each] < end[each] else "no records"
-            output.remark(f"{each} holds {available}: starting at {chosen[each]}, not {at}")
+            output.remark(f"{each} has {available}: starting at {chosen[each]}, not {at}")
     return chosen
 
 
@@ -155,11 +155,11 @@ async def follow(args: argparse.Namespace, write: Writer) -> int:
                 consumer.seek(partition, start)
         # A signal, or a reader that closed the pipe: the consumer commits what was written, and leaves its group.
         with contextlib.suppress(asyncio.CancelledError):
-            await Reader(consumer, write, args.max, args.timeout_ms).run()
+            await RecordPrinter(consumer, write, args.max, args.timeout_ms).run()
     return 0
 
 
-class Reader:
+class RecordPrinter:
     """One run of `consume`: the records written so far, and the time of the last one."""
 
     def __init__(self, consumer: Consumer, write: Writer, limit: int | None, timeout_ms: int | None) -> None:

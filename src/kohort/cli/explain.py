@@ -76,7 +76,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     where.add_argument(
         "--data-dir", metavar="DIR", type=Path, help="read a broker's data directory instead of a cluster"
     )
-    where.add_argument("--events", metavar="FILE", type=Path, help=f"read lines of JSON, as {EVENT_TOPIC} holds them")
+    where.add_argument("--events", metavar="FILE", type=Path, help=f"read lines of JSON, as in {EVENT_TOPIC}")
     add_json(parser, "one JSON document; with --follow one for each rebalance, a line each")
     add_cluster(parser)
 
@@ -95,7 +95,7 @@ def since_ms(text: str) -> int:
 
 
 def begun(args: argparse.Namespace) -> Explanation:
-    """Return an explanation that keeps no more than the options need."""
+    """Return an explanation that buffers no more than the options need."""
     last = None if args.since is not None else LAST if args.last is None else args.last
     return Explanation(args.group, last=last, keeps_events=args.verbose)
 
@@ -130,7 +130,7 @@ async def explain_live(args: argparse.Namespace) -> int:
     async with event_consumer(args.bootstrap_server, args.security) as consumer:
         if args.follow:
             with suppress(asyncio.CancelledError):
-                await Follower(args).follow(consumer)
+                await EventFollower(args).follow(consumer)
             return 0
         group_filter, explanation = GroupFilter(args.group), begun(args)
         with output.Meter("reading group events", unit="events") as meter:
@@ -154,7 +154,7 @@ async def require_events(args: argparse.Namespace, admin: Admin) -> None:
     )
 
 
-class Follower:
+class EventFollower:
     """One run of `--follow`: what has been printed, and whether a running rebalance was reported."""
 
     def __init__(self, args: argparse.Namespace) -> None:

@@ -342,7 +342,7 @@ class Rule(Enum):
     SHIFT = "--shift-by"
 
 
-class Move(NamedTuple):
+class OffsetMove(NamedTuple):
     """One partition's step of a plan. `committed` is None where nothing was; `bounded` is true at a log's end."""
 
     partition: TopicPartition
@@ -361,7 +361,7 @@ def plan(
     latest: Offsets,
     committed: Offsets,
     at_time: Mapping[TopicPartition, int | None],
-) -> list[Move]:
+) -> list[OffsetMove]:
     """Return a move for each partition, sorted, to an offset between its first and its end.
 
     `number` is the offset of OFFSET or the distance of SHIFT. `at_time` has, for TIME, the first offset at or
@@ -386,10 +386,10 @@ def plan(
                     raise CommandFailed(f"{partition} has no committed offset to shift: {advice}")
                 offset = committed[partition] + number
         inside = min(max(offset, first), end)
-        moves.append(Move(partition, committed.get(partition), inside, inside != offset))
+        moves.append(OffsetMove(partition, committed.get(partition), inside, inside != offset))
     return moves
 
 
-def changes(moves: Iterable[Move]) -> list[Move]:
+def changes(moves: Iterable[OffsetMove]) -> list[OffsetMove]:
     """Return the moves that would change a committed offset."""
     return [move for move in moves if move.offset != move.committed]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Progress:
+class MigrationProgress:
     """Progress of a group's migration between two descriptions. `wanted` is the final number of members, if given."""
 
     goal: Goal
@@ -147,7 +147,7 @@ WORDS = {
 async def watch(args: argparse.Namespace, admin: Admin) -> int:
     """Follow the group until its migration is done or a signal ends the command."""
     await require_group(admin, args.group)
-    progress = Progress(args.goal, args.members)
+    progress = MigrationProgress(args.goal, args.members)
     try:
         await follow(args, admin, progress)
     except asyncio.CancelledError:
@@ -156,7 +156,7 @@ async def watch(args: argparse.Namespace, admin: Admin) -> int:
     return 0
 
 
-async def follow(args: argparse.Namespace, admin: Admin, progress: Progress) -> None:
+async def follow(args: argparse.Namespace, admin: Admin, progress: MigrationProgress) -> None:
     """Print changes until the migration is done."""
     is_first, complaint = True, ""
     while True:

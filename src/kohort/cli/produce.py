@@ -109,7 +109,7 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
         allow_auto_create_topics=False,
         **args.security,
     )
-    tally, stdin = Tally(), StdinLines()
+    tally, stdin = SendCounts(), StdinLines()
     async with producer:
         try:
             with output.Meter(f"producing to {args.topic}") as meter:
@@ -131,7 +131,7 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
     return FAILED if tally.failed or tally.unsent or tally.under_way else 0
 
 
-class Tally:
+class SendCounts:
     """How many lines were read, given to the producer, and acknowledged, refused or neither."""
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ SHRUNK = 5
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `sim` to the command line."""
-    summary = "run brokers and members in simulated worlds full of faults, and check that every promise holds"
+    summary = "run brokers and members in simulated worlds full of faults, and check every invariant"
     parser = verb(verbs, "sim", summary, run=run, examples=EXAMPLES)
     many = parser.add_mutually_exclusive_group(required=True)
     many.add_argument("--seed", metavar="N", type=number(0, "a seed"), help="the world of one seed")
@@ -325,7 +325,7 @@ def summary(tally: Tally, replays: dict[int, str]) -> Iterator[str]:
         yield output.table(("members that failed", "times"), sorted(tally.failures.items()))
     for outcome in sorted(tally.broken):
         broken = outcome.broken
-        assert broken is not None, "only broken worlds are kept"
+        assert broken is not None, "a broken world names its invariant"
         yield ""
         yield f"seed {outcome.seed}: {broken.invariant} at {broken.at_us / 1e6:.6f} s: {broken.sentence}"
         yield f"  {replays.get(outcome.seed, replay_of(outcome))}"

@@ -36,7 +36,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="how many replicas of each partition (default: the broker's default.replication.factor)",
     )
     listing = verb(inner, "list", "list topics", run=with_admin(show_topics), examples="kohort topics list --json")
-    listing.add_argument("--internal", action="store_true", help="also those that brokers keep for themselves")
+    listing.add_argument("--internal", action="store_true", help="also the internal topics of brokers")
     example = "kohort topics describe flights"
     describing = verb(inner, "describe", "show a topic's partitions", run=with_admin(describe), examples=example)
     summary = "add partitions to a topic, and change its settings"
@@ -51,7 +51,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     example = "kohort topics delete flights"
     delete = verb(inner, "delete", "delete a topic and its records", run=with_admin(delete_topic), examples=example)
-    delete.add_argument("--force", action="store_true", help="also a topic that brokers keep for themselves")
+    delete.add_argument("--force", action="store_true", help="also an internal topic of brokers")
     for each in (create, alter):
         each.add_argument(
             "--config", metavar="NAME=VALUE", type=setting, action="append", default=[], help="set this; may repeat"

@@ -1,4 +1,4 @@
-"""`kohort users list|set|remove`: who may log in by SCRAM, on any cluster that keeps such credentials."""
+"""`kohort users list|set|remove`: who may log in by SCRAM, on any cluster with such credentials."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _password(args: argparse.Namespace) -> str:
     else:
         password, source = _first_line(sys.stdin.readline()), "stdin"
     if not password:
-        raise CommandFailed(f"{source} holds no password: nothing was changed", USAGE)
+        raise CommandFailed(f"{source} contains no password: nothing was changed", USAGE)
     return password
 
 

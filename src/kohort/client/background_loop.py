@@ -26,7 +26,7 @@ _TURNS = 3  # of the loop: a result is handed on, the waiting coroutine returns,
 
 
 class _LoopThread:
-    """The thread; `users` are the runners that hold it."""
+    """The thread; `users` are the runners that use it."""
 
     def __init__(self) -> None:
         self._begin()

@@ -174,5 +174,5 @@ def _credentials(properties: Mapping[str, str]) -> Sasl:
     username = properties.get("sasl.username", in_jaas.get("username"))
     password = properties.get("sasl.password", in_jaas.get("password"))
     if username is None or password is None:
-        raise ValueError("SASL needs sasl.username and sasl.password, or a sasl.jaas.config that holds both")
+        raise ValueError("SASL needs sasl.username and sasl.password, or a sasl.jaas.config with both")
     return Sasl(mechanism, username, password)

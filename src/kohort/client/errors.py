@@ -109,7 +109,7 @@ class DeserializationFailed(KafkaError):
 
 
 class TransactionError(KafkaError):
-    """A transaction cannot go on as it was asked to. The three classes below it state what helps (KIP-1050)."""
+    """A transaction cannot continue as requested. The three classes below it state what helps (KIP-1050)."""
 
 
 class TransactionRetriable(TransactionError):

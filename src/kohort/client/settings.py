@@ -153,9 +153,9 @@ def understood(config: type[ClientConfig]) -> Callable[[Callable[P, None]], Call
             initialize(*args, **_read(type(args[0]).__name__, kwargs, known))
 
         own = signature(initialize)
-        kept = [each for each in own.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-        shown = [each for name, each in parameters.items() if name not in own.parameters]
-        checked.__signature__ = own.replace(parameters=[*kept, *shown])  # type: ignore[attr-defined]
+        named = [each for each in own.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        options = [each for name, each in parameters.items() if name not in own.parameters]
+        checked.__signature__ = own.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
         return checked
 
     return decorate

@@ -20,7 +20,7 @@ class Markup(str):
 
 
 Content = str | int | float | Iterable["Content"] | None
-"""What an element may hold: text, which is escaped; Markup, which is not; a number; or several of these."""
+"""What an element may have inside: text, which is escaped; Markup, which is not; a number; or several of these."""
 
 
 def tag(name: str, /, *content: Content, **attributes: str | int | float | bool | None) -> Markup:

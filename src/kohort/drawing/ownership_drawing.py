@@ -2,7 +2,7 @@
 
 Below the lanes stand panels over the same time: a value such as the lag, or a rate by owner. Positions in time are
 parts of an inner picture that stretches, positions of texts are percentages: a drawing takes the width of its page, and
-its text keeps its size, at 360 pixels as at 1600. The size of a drawing is limited, and it counts what it leaves out.
+its text has one size, at 360 pixels as at 1600. The size of a drawing is limited, and it counts what it leaves out.
 """
 
 from __future__ import annotations
@@ -364,8 +364,8 @@ def _limited(groups: Sequence[LaneGroup]) -> tuple[list[LaneGroup], int, int]:
     def limited(lane: Lane) -> Lane:
         return replace(lane, spans=lane.spans[-most:], gaps=lane.gaps[-most:], empty=lane.empty[-most:])
 
-    kept = [replace(group, lanes=[limited(lane) for lane in group.lanes if id(lane) in drawn]) for group in groups]
-    return kept, len(lanes) - len(largest), sum(max(0, len(lane.spans) - most) for lane in largest)
+    smaller = [replace(group, lanes=[limited(lane) for lane in group.lanes if id(lane) in drawn]) for group in groups]
+    return smaller, len(lanes) - len(largest), sum(max(0, len(lane.spans) - most) for lane in largest)
 
 
 def _side_by_side(spans: Sequence[OwnedSpan]) -> Iterator[tuple[OwnedSpan, int, int]]:

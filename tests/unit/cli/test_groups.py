@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.cli.groups import Move, Rule, changes, plan
+from kohort.cli.groups import OffsetMove, Rule, changes, plan
 from kohort.cli.terminal.failure import CommandFailed
 from kohort.model.ids import TopicPartition
 
@@ -22,11 +22,14 @@ def test_each_rule_aims_where_it_says() -> None:
 
 
 def test_a_plan_is_sorted_and_shows_what_is_committed() -> None:
-    assert plan(Rule.EARLIEST, 0, FIRST, END, {P0: 50}, {}) == [Move(P0, 50, 10, False), Move(P1, None, 0, False)]
+    assert plan(Rule.EARLIEST, 0, FIRST, END, {P0: 50}, {}) == [
+        OffsetMove(P0, 50, 10, False),
+        OffsetMove(P1, None, 0, False),
+    ]
 
 
 def test_an_offset_outside_the_log_is_moved_to_its_nearest_end_and_marked() -> None:
-    assert plan(Rule.OFFSET, 7, FIRST, END, {}, {}) == [Move(P0, None, 10, True), Move(P1, None, 5, True)]
+    assert plan(Rule.OFFSET, 7, FIRST, END, {}, {}) == [OffsetMove(P0, None, 10, True), OffsetMove(P1, None, 5, True)]
     assert offsets(Rule.SHIFT, -1000, {P0: 50, P1: 4}) == [10, 0]
 
 

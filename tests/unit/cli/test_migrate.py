@@ -11,7 +11,7 @@ from tests.unit.node.group_desk import GroupMember, group_desk
 from kohort.assign.server.catalog import server_assignors
 from kohort.cli.group_state.live_group import as_number, has_state, live_member
 from kohort.cli.migrate import goal
-from kohort.cli.migrate_watch import Progress
+from kohort.cli.migrate_watch import MigrationProgress
 from kohort.cli.terminal.options import duration_ms
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription, read_classic
 from kohort.group.classic.group import ClassicGroup
@@ -109,7 +109,7 @@ def protocol_of(version: int) -> JoinGroupRequest.Protocol:
 
 
 def test_watch_reports_members_that_left_and_joined_and_the_new_type_of_the_group() -> None:
-    progress = Progress(Goal.CONSUMER)
+    progress = MigrationProgress(Goal.CONSUMER)
     assert progress.take(classic(member("a"), member("b"))) == []
     assert progress.summary() == "classic, Stable: 0 of 2 members use the consumer protocol, left a, b"
     assert progress.take(classic(member("b"), state="PreparingRebalance")) == ["PreparingRebalance", "a left the group"]
@@ -131,7 +131,7 @@ def test_watch_reports_members_that_left_and_joined_and_the_new_type_of_the_grou
 
 
 def test_watch_is_not_done_before_the_group_is_stable_and_of_the_type_that_it_is_to_be() -> None:
-    progress = Progress(Goal.CLASSIC)
+    progress = MigrationProgress(Goal.CLASSIC)
     progress.take(consumer(member("a"), member("b")))
     assert (len(progress.migrated), progress.is_done) == (2, False), "it is a consumer group still"
     progress.take(classic(member("a"), member("b"), state="PreparingRebalance"))
@@ -141,7 +141,7 @@ def test_watch_is_not_done_before_the_group_is_stable_and_of_the_type_that_it_is
 
 
 def test_watch_of_a_group_that_goes_to_cooperative_looks_at_the_assignor_in_force() -> None:
-    progress = Progress(Goal.COOPERATIVE)
+    progress = MigrationProgress(Goal.COOPERATIVE)
     progress.take(classic(member("a")))
     assert not progress.is_done
     assert progress.take(classic(member("a"), assignor="cooperative-sticky")) == [
@@ -152,19 +152,19 @@ def test_watch_of_a_group_that_goes_to_cooperative_looks_at_the_assignor_in_forc
 
 
 def test_watch_waits_for_the_expected_number_of_members() -> None:
-    progress = Progress(Goal.CONSUMER, wanted=3)
+    progress = MigrationProgress(Goal.CONSUMER, wanted=3)
     progress.take(consumer(*[member(name, is_native=True) for name in "ab"]))
     assert (progress.is_done, progress.summary().endswith("2 of 3 members use the consumer protocol, 1 away")) == (
         False,
         True,
     )
-    fewer = Progress(Goal.CONSUMER, wanted=1)
+    fewer = MigrationProgress(Goal.CONSUMER, wanted=1)
     fewer.take(consumer(member("a", is_native=True), member("b", is_native=True)))
     assert fewer.is_done
 
 
 def test_group_that_is_gone_is_not_done() -> None:
-    progress = Progress(Goal.CONSUMER)
+    progress = MigrationProgress(Goal.CONSUMER)
     progress.take(consumer(member("a", is_native=True)))
     assert progress.is_done
     assert progress.take(None) == ["Dead", "a left the group"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.unit.group.consumer_story import ConsumerStory
 from tests.unit.group.story import Story
 
-from kohort.cli.what_if.what_if_inputs import CallbackTime, EventMeasurement
+from kohort.cli.what_if.what_if_inputs import CallbackTime, EventTimes
 
 HEARTBEAT_MS = 3_000
 
 
 def measured(story: Story, network_ms: float = 0.0) -> CallbackTime:
-    measuring = EventMeasurement("g")
+    measuring = EventTimes("g")
     for event in story.events:
         measuring.fold(event)
     return measuring.measured(network_ms, HEARTBEAT_MS)
@@ -59,7 +59,7 @@ def test_each_members_shortest_time_counts() -> None:
 
 
 def test_session_and_offers_are_those_that_members_sent() -> None:
-    measuring = EventMeasurement("g")
+    measuring = EventTimes("g")
     joined = {"at_ms": 1, "group": "g", "event": "member_joined", "member": "a", "protocols": ["range", "sticky"]}
     measuring.fold({**joined, "generation": 0, "session_timeout_ms": 9_000, "rebalance_timeout_ms": 70_000})
     assert (measuring.session_timeout_ms, measuring.rebalance_timeout_ms) == (9_000, 70_000)

@@ -137,7 +137,7 @@ def stored_events(directory: Path, picked: GroupFilter, counted: Counted) -> Ite
         bases = base_offsets(disk.list(where), ".log")
         if not bases:
             raise CommandFailed(
-                f"{directory} holds no group events (no {where}): it is not the --data directory of a kohort broker, "
+                f"{directory} has no group events (no {where}): it is not the --data directory of a kohort broker, "
                 "or no group ever had a member there",
                 USAGE,
             )

@@ -137,7 +137,7 @@ def _print_sentence(sentence: str, colour: str) -> None:
 
 
 class Meter:
-    """Progress on a terminal's stderr from the second second on; silent elsewhere.
+    """Progress on a terminal's stderr from the second second on; nothing elsewhere.
 
     `total` is the number of steps when it is known; the display counts `unit`s.
     """

@@ -112,7 +112,7 @@ def to_bytes(value: Any, field: str) -> bytes | None:
             try:
                 return b64decode(text, validate=True)
             except NotBase64:
-                raise NotARecord(f"{field!r} holds no valid base64") from None
+                raise NotARecord(f"{field!r} is no valid base64") from None
         case _:
             return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -192,16 +192,16 @@ def as_format(template: str) -> Callable[[str, int, Record], bytes]:
             offset=record.offset,
             timestamp=record.timestamp_ms,
             time=iso_time(record.timestamp_ms),
-            key=shown(record.key),
-            value=shown(record.value),
-            headers=",".join(f"{name}={shown(content)}" for name, content in record.headers),
+            key=lossless_text(record.key),
+            value=lossless_text(record.value),
+            headers=",".join(f"{name}={lossless_text(content)}" for name, content in record.headers),
         )
         return line.encode("utf-8", "surrogateescape") + b"\n"
 
     return write
 
 
-def shown(content: bytes | None) -> str:
+def lossless_text(content: bytes | None) -> str:
     """Return bytes as text that encodes back to the same bytes; nothing for None."""
     return (content or b"").decode("utf-8", "surrogateescape")
 

@@ -19,7 +19,7 @@ from kohort.cli.terminal.options import add_cluster, add_json, amount, duration_
 from kohort.group.migration.migration_plan import Goal, LiveGroup
 
 if TYPE_CHECKING:
-    from kohort.cli.what_if.what_if_inputs import Found
+    from kohort.cli.what_if.what_if_inputs import GroupInputs
     from kohort.client import Admin
     from kohort.what_if.change import Change
     from kohort.what_if.forecast import Forecast
@@ -176,7 +176,7 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
         )
 
 
-def forecast(args: argparse.Namespace, found: Found) -> int:
+def forecast(args: argparse.Namespace, found: GroupInputs) -> int:
     """Simulate the change, and print the forecasts."""
     from kohort.cli.what_if.what_if_report import description, document, put_forecasts, write_plot
     from kohort.what_if.group_facts import roster_of
@@ -213,7 +213,7 @@ def complain(forecasts: list[Forecast]) -> int:
     return 0 if all(each.is_settled and not each.failures for each in forecasts) else FAILED
 
 
-def require_readable(group: LiveGroup, found: Found) -> None:
+def require_readable(group: LiveGroup, found: GroupInputs) -> None:
     """Raise CommandFailed for a group that no copy can be made of."""
     from kohort.what_if.group_facts import CLIENT_SIDE
 
@@ -228,8 +228,8 @@ def require_readable(group: LiveGroup, found: Found) -> None:
             f"the assignor {group.assignor} cannot be simulated, because its assignments are unknown; "
             f"there are {', '.join(sorted(CLIENT_SIDE))}"
         )
-    untold = [each.name for each in group.members if not each.is_native and each.offers is None]
-    if untold and group.group_type == "classic":
+    without_offers = [each.name for each in group.members if not each.is_native and each.offers is None]
+    if without_offers and group.group_type == "classic":
         found.assumed.append(f"classic members offer no assignor but {group.assignor}, since there are no events")
     if any(each.regex for each in group.members):
         found.assumed.append("members that subscribe with an expression are simulated as if they had named its topics")
@@ -268,7 +268,7 @@ def member_id_of(name: str, group: LiveGroup) -> str:
     raise unknown("member", name, known, f"{group.group_id} has {', '.join(sorted(known))}")
 
 
-def require_safe(args: argparse.Namespace, found: Found) -> None:
+def require_safe(args: argparse.Namespace, found: GroupInputs) -> None:
     """Raise CommandFailed where a plan of the migration would be refused."""
     if args.goal is None:
         return

@@ -54,7 +54,7 @@ SETTLED_INTERVALS = 1.5
 
 
 @dataclass(slots=True)
-class Found:
+class GroupInputs:
     """The inputs of a forecast, and how they are known."""
 
     facts: Facts
@@ -64,15 +64,15 @@ class Found:
     assumed: list[str] = field(default_factory=list)
 
 
-async def read_live(args: argparse.Namespace, admin: Admin) -> Found:
+async def read_live(args: argparse.Namespace, admin: Admin) -> GroupInputs:
     """Read a group from its cluster. Raises CommandFailed."""
     group, limits, settings, doubts, _ = await read_facts(args, admin)
     settings |= await own_settings(admin, args.group)
     network_ms = await measured_network_ms(admin, args.group)
-    measuring = await recent_measurements(args) if EVENT_TOPIC in group.topics else EventMeasurement(args.group)
+    measuring = await recent_measurements(args) if EVENT_TOPIC in group.topics else EventTimes(args.group)
     partitions = partitions_of(group)
     rates, lag = await sampled(args, admin, partitions)
-    noted = Found(Facts(group, settings, limits.is_ours, lag, rates), Times(network_ms=network_ms), limits)
+    noted = GroupInputs(Facts(group, settings, limits.is_ours, lag, rates), Times(network_ms=network_ms), limits)
     noted.assumed += doubts
     set_times(args, noted, measuring, network_ms)
     if args.produce_rate is None and rates is not None:
@@ -106,9 +106,9 @@ async def measured_network_ms(admin: Admin, group_id: str) -> float:
     return median(took) * 500
 
 
-async def recent_measurements(args: argparse.Namespace) -> EventMeasurement:
+async def recent_measurements(args: argparse.Namespace) -> EventTimes:
     """Return measurements from the latest events of the group."""
-    measuring = EventMeasurement(args.group)
+    measuring = EventTimes(args.group)
     with output.Meter("reading group events", unit="events") as meter:
         await fold_recent(args.bootstrap_server, args.security, args.group, measuring.fold, meter.advance)
     return measuring
@@ -144,7 +144,7 @@ def partitions_of(group: LiveGroup) -> list[TopicPartition]:
 # -- a data directory
 
 
-def read_stored(args: argparse.Namespace) -> Found:
+def read_stored(args: argparse.Namespace) -> GroupInputs:
     """Read a group from a broker's data directory, which stays as it is. Raises CommandFailed."""
     from kohort.what_if.data_directory import ReplayedGroups
 
@@ -155,7 +155,7 @@ def read_stored(args: argparse.Namespace) -> Found:
         replayed = ReplayedGroups(disk, now_ms())
     except StorageError as error:
         raise CommandFailed(f"{directory} cannot be read: {reason_of(error)}", FAILED) from None
-    measuring = EventMeasurement(args.group)
+    measuring = EventTimes(args.group)
     try:
         with output.Meter("reading group events", unit="events") as meter:
             for event in stored_events(directory, GroupFilter(args.group), meter.advance):
@@ -168,7 +168,7 @@ def read_stored(args: argparse.Namespace) -> Found:
     if group is None:
         raise unknown("group", args.group, replayed.group_ids, f"{directory} has no record of it")
     rates = None if args.produce_rate is None else given_rates(args.produce_rate, partitions_of(group))
-    noted = Found(Facts(group, replayed.settings(args.group), True, {}, rates), Times(), replayed.limits())
+    noted = GroupInputs(Facts(group, replayed.settings(args.group), True, {}, rates), Times(), replayed.limits())
     set_times(args, noted, measuring, None)
     noted.assumed.append("settings that the broker was started with are in no log: its defaults are assumed")
     return noted
@@ -208,7 +208,7 @@ def copy_directory(source: OsDisk, copy: MemoryDisk, name: str) -> None:
 # -- times
 
 
-def set_times(args: argparse.Namespace, noted: Found, measuring: EventMeasurement, network_ms: float | None) -> None:
+def set_times(args: argparse.Namespace, noted: GroupInputs, events: EventTimes, network_ms: float | None) -> None:
     """Set the times: given ones before measured ones, measured ones before assumed ones."""
     measured, assumed, times = noted.measured, noted.assumed, noted.times
     if args.network_ms is not None:
@@ -218,20 +218,20 @@ def set_times(args: argparse.Namespace, noted: Found, measuring: EventMeasuremen
     else:
         assumed.append(f"a message is {times.network_ms:g} ms on its way (--network-ms)")
     is_classic = any(not member.is_native for member in noted.facts.group.members)
-    session_ms = args.session_ms or measuring.session_timeout_ms
+    session_ms = args.session_ms or events.session_timeout_ms
     if session_ms is None and is_classic:
         assumed.append(f"classic members' sessions time out after {times.session_timeout_ms / 1000:g} s (--session)")
     session_ms = session_ms or times.session_timeout_ms
     heartbeat_ms = args.heartbeat_ms or min(times.heartbeat_interval_ms, max(1, session_ms // 3))
     if args.heartbeat_ms is None and is_classic:
         assumed.append(f"classic members send a heartbeat every {heartbeat_ms / 1000:g} s (--heartbeat)")
-    found = measuring.measured(times.network_ms, heartbeat_ms)
+    found = events.measured(times.network_ms, heartbeat_ms)
     if args.callback_ms is not None:
         times = replace(times, revoked_ms=args.callback_ms[0], assigned_ms=args.callback_ms[1])
     elif found.callback_ms is not None:
         times = replace(times, revoked_ms=found.callback_ms, assigned_ms=found.callback_ms)
         many = output.counted(found.members, "member")
-        measured.append(f"a member takes {found.callback_ms:.0f} ms to give up partitions (median of {many})")
+        measured.append(f"a member takes {found.callback_ms:.0f} ms to revoke partitions (median of {many})")
         assumed.append("it takes as long to take partitions over, which cannot be measured")
     else:
         assumed.append("callbacks take no time (--callback-ms)")
@@ -242,7 +242,7 @@ def set_times(args: argparse.Namespace, noted: Found, measuring: EventMeasuremen
         pause_ms=args.pause_ms,
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=heartbeat_ms,
-        rebalance_timeout_ms=measuring.rebalance_timeout_ms or times.rebalance_timeout_ms,
+        rebalance_timeout_ms=events.rebalance_timeout_ms or times.rebalance_timeout_ms,
         metadata_ms=args.metadata_ms,
     )
 
@@ -260,7 +260,7 @@ class CallbackTime:
     """The number of members of that median."""
 
 
-class EventMeasurement:
+class EventTimes:
     """The times of one group, folded from its events."""
 
     def __init__(self, group_id: str) -> None:
@@ -313,7 +313,7 @@ def callbacks_of(rebalance: Rebalance, *, is_parked: bool) -> Iterator[tuple[str
 
     An eager member runs its callback between the moment when it learns of a round and its JoinGroup: at the opening if
     its heartbeat is parked then, or when the broker answers the heartbeats of all members together. A
-    cooperative one runs both, to give up and to take over, between its assignment and the round that it opens; a native
+    cooperative one runs both, to revoke and to assign, between its assignment and the round that it opens; a native
     one between a target and the heartbeat that acknowledges it. What two took together is halved.
     """
     for each in rebalance.rounds[:1] if is_parked else ():

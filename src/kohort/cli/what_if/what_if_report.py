@@ -18,7 +18,7 @@ from kohort.what_if.forecast import Forecast
 from kohort.what_if.variants import NOW, name_of_now
 
 if TYPE_CHECKING:
-    from kohort.cli.what_if.what_if_inputs import Found
+    from kohort.cli.what_if.what_if_inputs import GroupInputs
 
 
 def description(args: argparse.Namespace, change: Change) -> str:
@@ -46,7 +46,7 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
 
 
-def headline(group: LiveGroup, found: Found) -> str:
+def headline(group: LiveGroup, found: GroupInputs) -> str:
     """Return a group as it is, in a line."""
     partitions = sum(len(member.owned) for member in group.members)
     lag = f", lag {sum(found.facts.lag.values()):,}" if found.facts.lag else ""
@@ -57,7 +57,7 @@ def headline(group: LiveGroup, found: Found) -> str:
     )
 
 
-def put_forecasts(args: argparse.Namespace, found: Found, change: Change, forecasts: list[Forecast]) -> None:
+def put_forecasts(args: argparse.Namespace, found: GroupInputs, change: Change, forecasts: list[Forecast]) -> None:
     """Print forecasts for people."""
     output.put(headline(found.facts.group, found))
     output.put(f"what if {description(args, change)}:\n")
@@ -105,7 +105,7 @@ def growth_text(forecast: Forecast) -> str:
     return f"{growth.records:,.0f} records, at most {growth.worst_records:,.0f} of one partition, {growth.worst}"
 
 
-def put_comparison(found: Found, forecasts: list[Forecast]) -> None:
+def put_comparison(found: GroupInputs, forecasts: list[Forecast]) -> None:
     """Print forecasts side by side."""
     now = name_of_now(found.facts)
     rows: list[dict[str, output.Cell]] = []
@@ -127,7 +127,7 @@ def put_comparison(found: Found, forecasts: list[Forecast]) -> None:
     output.put(output.table_of(rows))
 
 
-def document(args: argparse.Namespace, found: Found, change: Change, forecasts: list[Forecast]) -> dict[str, Any]:
+def document(args: argparse.Namespace, found: GroupInputs, change: Change, forecasts: list[Forecast]) -> dict[str, Any]:
     """Return the documented JSON."""
     facts, times = found.facts, found.times
     group = facts.group

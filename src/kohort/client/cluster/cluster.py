@@ -1,4 +1,4 @@
-"""One Kafka cluster as a client uses it: metadata kept fresh, leaders and coordinators, requests sent to them.
+"""One Kafka cluster as a client uses it: metadata that is refreshed, leaders and coordinators, requests sent to them.
 
 The law: `leader` and `coordinator` return the newest known one; a caller that finds it wrong calls `request_refresh` or
 `forget_coordinator` and looks it up again. All connections and the one background task end with `close`.
@@ -155,13 +155,13 @@ class Cluster:
         return lambda: self._watchers.remove(seen)
 
     def track(self, topics: Iterable[str]) -> bool:
-        """Keep these topics in the view from the next refresh on; return whether any of them was new."""
+        """Include these topics in the view from the next refresh on; return whether any of them was new."""
         new = set(topics) - self._tracked
         self._tracked |= new
         return bool(new)
 
     def track_all(self, *, is_wanted: bool = True) -> None:
-        """Keep every topic of the cluster in the view from the next refresh on, or again only those tracked by name."""
+        """Include every topic in the view from the next refresh on, or again only those tracked by name."""
         self._is_tracking_all = is_wanted
 
     def resolve_names(self, topic_ids: frozenset[bytes]) -> None:
@@ -180,7 +180,7 @@ class Cluster:
             self._refreshing = asyncio.create_task(self._refresh(), name="kohort metadata refresh")
         refreshing = self._refreshing
         if refreshing is not None:
-            # One caller that gives up does not take the others along, and `close` cancels none of them.
+            # One caller that is cancelled does not cancel the others, and `close` cancels none of them.
             await asyncio.wait([refreshing])
         if self._is_closed or refreshing is None:
             raise ClientStopped("it received the cluster's metadata")
@@ -253,7 +253,7 @@ class Cluster:
     ) -> ResponseT:
         """Send a request to a broker and return its response. Raises `KafkaError` where none came.
 
-        A request that the broker may hold back, such as Fetch, goes by a `lane` of its own.
+        A request whose answer the broker may delay, such as Fetch, goes by a `lane` of its own.
         """
         connection = await self.pool.connection(broker, lane)
         return await connection.call(request, highest=highest, timeout_ms=timeout_ms or self.request_timeout_ms)
@@ -273,7 +273,7 @@ class Cluster:
     async def coordinator(
         self, key: str, *, kind: CoordinatorType = CoordinatorType.GROUP, timeout_ms: int | None = None
     ) -> Broker:
-        """Return the coordinator of a group or transactional id, looked up once and kept until `forget_coordinator`.
+        """Return the coordinator of a group or transactional id, looked up once and cached until `forget_coordinator`.
 
         Raises `KafkaError`.
         """

@@ -32,6 +32,9 @@ class OffsetAndMetadata:
     leader_epoch: int = -1
 
 
+PartitionOffsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
 def committable(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return a program's offsets as they are committed. Raises TypeError, ValueError."""
     found: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -64,7 +67,7 @@ REFUSALS = frozenset(
 
 def commit_request(
     group_id: str,
-    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    offsets: PartitionOffsets,
     *,
     identity: Identity = NO_IDENTITY,
     instance_id: str | None = None,
@@ -143,7 +146,7 @@ def fetch_request(
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedOffsets:
     """What a group has committed. `error` is the whole response's, `failed` are single partitions'."""
 
     error: ErrorCode
@@ -151,11 +154,11 @@ class Fetched:
     failed: dict[TopicPartition, ErrorCode]
 
 
-def fetched(response: OffsetFetchResponse, topic_ids: Mapping[str, bytes]) -> Fetched:
+def fetched(response: OffsetFetchResponse, topic_ids: Mapping[str, bytes]) -> FetchedOffsets:
     """Return the offsets in the response for one group; what was never committed is left out."""
     names = {topic_id: topic for topic, topic_id in topic_ids.items()}
     group = response.groups[0] if response.groups else response
-    result = Fetched(error_for(group.error_code), {}, {})
+    result = FetchedOffsets(error_for(group.error_code), {}, {})
     for topic in group.topics:
         name = topic.name
         if not name and isinstance(topic, OffsetFetchResponse.Group.Topic):
@@ -174,7 +177,7 @@ def fetched(response: OffsetFetchResponse, topic_ids: Mapping[str, bytes]) -> Fe
 async def commit_offsets(
     cluster: Cluster,
     group_id: str,
-    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    offsets: PartitionOffsets,
     *,
     identity: Identity = NO_IDENTITY,
     instance_id: str | None = None,

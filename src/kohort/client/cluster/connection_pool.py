@@ -21,7 +21,7 @@ from kohort.net.tls import TlsFailed
 
 
 @dataclass(eq=False)
-class _Peer:
+class _BrokerConnection:
     waits: Waits
     connection: Connection | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -43,7 +43,7 @@ class Pool:
     connect_timeout_ms: int
     tls: ssl.SSLContext | None
     sasl: Sasl | None
-    _peers: dict[tuple[str, int, str], _Peer] = field(default_factory=dict)
+    _peers: dict[tuple[str, int, str], _BrokerConnection] = field(default_factory=dict)
     _apart: dict[Connection, None] = field(default_factory=dict)
     _reached: dict[str, None] = field(default_factory=dict)
     _is_closed: bool = False
@@ -53,7 +53,7 @@ class Pool:
         key = broker.host, broker.port, lane
         peer = self._peers.get(key)
         if peer is None:
-            peer = self._peers[key] = _Peer(Waits(self.random, initial_ms=50))
+            peer = self._peers[key] = _BrokerConnection(Waits(self.random, initial_ms=50))
         # A caller that comes while others wait for the connection waits behind them: requests keep their order.
         if not peer.waiting and (connection := peer.open) is not None:
             return connection
@@ -63,7 +63,7 @@ class Pool:
         finally:
             peer.waiting -= 1
 
-    async def _connect(self, peer: _Peer, broker: Broker) -> Connection:
+    async def _connect(self, peer: _BrokerConnection, broker: Broker) -> Connection:
         async with peer.lock:
             if (connection := peer.open) is not None:
                 return connection

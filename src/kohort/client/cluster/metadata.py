@@ -147,8 +147,8 @@ def read_view(response: MetadataResponse, before: ClusterView) -> ClusterView:
 def read_whole(response: MetadataResponse, before: ClusterView) -> ClusterView:
     """Return the view after a response about all topics: what it does not mention is gone."""
     named = {topic.name for topic in response.topics}
-    kept = ClusterView(topics={name: topic for name, topic in before.topics.items() if name in named})
-    return replace(read_view(response, kept), is_whole=True)
+    known = ClusterView(topics={name: topic for name, topic in before.topics.items() if name in named})
+    return replace(read_view(response, known), is_whole=True)
 
 
 def read_names(response: MetadataResponse, before: ClusterView) -> ClusterView:

@@ -1,4 +1,4 @@
-"""Retry policy of the client: which errors are retried, how long between attempts, and when to give up.
+"""Retry policy of the client: which errors are retried, how long between attempts, and when the last error is raised.
 
 An attempt that raises a `KafkaError` with a retriable code is made again after a wait that doubles, with jitter, until
 the deadline; then the last error is raised. All times are milliseconds.

@@ -1,6 +1,6 @@
 """Batch of consecutive records of one partition, as `poll` returns it, with the fetched bytes.
 
-Raw record batches are kept as views of the response they came in. The law: iterating yields the records with
+Raw record batches are views of the response they came in. The law: iterating yields the records with
 `first_offset` ≤ offset < `next_offset` that a reader of the isolation level may see, in order, each once. A consumer
 decodes a batch before it hands it out (`readable`), so iterating what it returned raises nothing.
 """
@@ -170,7 +170,7 @@ class Batch:
 
     @property
     def buffer(self) -> memoryview:
-        """The raw record batches in one piece; the first and last may hold records outside of this batch's offsets."""
+        """The raw record batches in one piece; the first and last may have records outside of this batch's offsets."""
         if self._whole is None:
             self._whole = memoryview(b"".join([raw.view for raw in self._raw]))
         return self._whole

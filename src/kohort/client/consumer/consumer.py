@@ -1,7 +1,7 @@
 """The consumer: a member of a group, or on its own, that returns the records of its partitions batch by batch.
 
 Records count as finished when the user polls again; that, and nothing before it, is what auto-commit commits.
-Heartbeats and rebalances go on in the background; callbacks run while the user waits in `poll` or holds no records.
+Heartbeats and rebalances run in the background; callbacks run while the user waits in `poll` or has no records.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Consumer:
         return self
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
-        # What the user held when it failed is not finished: the partition's next owner reads it again.
+        # What was delivered when the user failed is not finished: the partition's next owner reads it again.
         await self.stop(is_finished=error is None)
 
     @property
@@ -139,7 +139,7 @@ class Consumer:
             if not limit.expired():
                 raise
             text = "group %s: the consumer ended after %d ms although its coordinator did not answer"
-            log.warning(text + ": the group keeps this member until its session ends", self.group_id, timeout_ms)
+            log.warning(text + ": this member stays in the group until its session ends", self.group_id, timeout_ms)
         finally:
             await self._end(self._positioning)
 
@@ -288,7 +288,7 @@ class Consumer:
     def seek_to_committed(self) -> None:
         """Read on at the group's committed offsets in all partitions, as after an aborted transaction.
 
-        A partition without one begins where `auto_offset_reset` says.
+        A partition without one begins where `auto_offset_reset` puts it.
         """
         self._group.require_id()
         for state in self._partitions:
@@ -327,7 +327,7 @@ class Consumer:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset that each partition holds.
+        """Return the first offset of each partition.
 
         Raises `UnknownTopic` and `UnknownPartition` after five seconds, TimeoutError, `KafkaError`.
         """

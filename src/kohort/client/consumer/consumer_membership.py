@@ -6,17 +6,16 @@ consumer has unsubscribed; then it is a `NonMember`, which only commits and read
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, fetch_committed
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets, commit_offsets, fetch_committed
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.errors import CommitFailed
 from kohort.client.group_metadata import GroupMetadata
-from kohort.client.membership.member_commits import OwnershipWatch
 from kohort.client.membership.membership import Membership
 from kohort.client.membership.protocol_driver import new_member_id
 from kohort.client.membership.user_callbacks import Lags
@@ -54,9 +53,7 @@ class NonMember:
     def watch_ownership(self, _partitions: Iterable[TopicPartition]) -> None:
         """Return None: partitions that the program assigns go to no other."""
 
-    async def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, since: OwnershipWatch | None = None
-    ) -> None:
+    async def commit(self, offsets: PartitionOffsets, *, since: object = None) -> None:
         """Commit offsets as no member. Raises as `commit_offsets`."""
         del since
         await commit_offsets(self._cluster, self.require_id(), offsets)

@@ -279,7 +279,7 @@ class FetchCollector:
         return batches
 
     def raise_errors(self) -> None:
-        """Raise what ended the membership or a callback raised, and what keeps a partition from being read."""
+        """Raise what ended the membership or a callback raised, and why a partition cannot be read."""
         self._group.current.check()
         for state in self._partitions:
             if (error := state.take_error()) is not None:

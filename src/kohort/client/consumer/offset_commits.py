@@ -1,4 +1,4 @@
-"""A consumer's commits: asked for by the program, automatic, and before partitions are given up.
+"""A consumer's commits: asked for by the program, automatic, and before partitions are revoked.
 
 Commits leave one after another, in the order in which they were asked for: a late one never moves the group back behind
 a newer one, however often it is retried.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata, committable
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets, committable
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.partition_state import PartitionTable
@@ -31,7 +31,7 @@ _SYNC_PATIENCE_S = 5.0
 """How long a last commit waits for the group's leader to sync."""
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
-OnComplete = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
+OnComplete = Callable[[PartitionOffsets, KafkaError | None], object]
 
 
 @dataclass(eq=False)
@@ -108,7 +108,7 @@ class OffsetCommits:
             log.info("group %s: the coordinator did not answer the commit before JoinGroup", self._group.group_id)
 
     async def before_revocation(self, partitions: Partitions) -> None:
-        """Commit what is finished of partitions that are given up; warn of what could not be committed."""
+        """Commit what is finished of partitions that are revoked; warn of what could not be committed."""
         if not self._config.is_auto_committing:
             return
         why = "its coordinator did not answer"
@@ -138,14 +138,12 @@ class OffsetCommits:
 
     # The inside
 
-    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    async def _commit(self, offsets: PartitionOffsets) -> None:
         watch = self._group.current.watch_ownership(offsets)
         await self.drained()
         await self._commit_next(offsets, watch)
 
-    async def _commit_next(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], watch: OwnershipWatch | None
-    ) -> None:
+    async def _commit_next(self, offsets: PartitionOffsets, watch: OwnershipWatch | None) -> None:
         self._group.require_id()
         async with self._order:
             began_s = asyncio.get_running_loop().time()
@@ -162,10 +160,7 @@ class OffsetCommits:
                         state.mark_consumed()  # the program committed it, finished by a later poll or not
 
     async def _commit_soon(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        watch: OwnershipWatch | None,
-        on_complete: OnComplete | None,
+        self, offsets: PartitionOffsets, watch: OwnershipWatch | None, on_complete: OnComplete | None
     ) -> None:
         failure: KafkaError | None = None
         try:
@@ -200,7 +195,7 @@ class OffsetCommits:
                     raise
             await asyncio.sleep(waits.next_s())
 
-    def _measure(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], began_s: float) -> None:
+    def _measure(self, offsets: PartitionOffsets, began_s: float) -> None:
         """Measure a commit that the group answered, be it with a refusal."""
         if offsets:
             now_s = asyncio.get_running_loop().time()

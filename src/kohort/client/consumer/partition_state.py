@@ -193,7 +193,7 @@ class PartitionTable:
             self._states.pop(partition, None)
 
     def retain(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions and no others; those that are read already go on where they are."""
+        """Read these partitions and no others; those that are read already stay at their positions."""
         self.remove([each for each in self._states if each not in partitions])
         if new := [each for each in partitions if each not in self._states]:
             self.add(new)

@@ -89,7 +89,7 @@ class Positions:
                 to_list[partition] = timestamp
         if not to_list:
             return
-        unknown: set[TopicPartition] = set()  # which keep no other partition from being read
+        unknown: set[TopicPartition] = set()  # which delay no other partition
         ends = await list_offsets(self._cluster, to_list, isolation=self._config.isolation, gone=unknown)
         for state in missing:
             end = ends.get(state.partition)

@@ -1,6 +1,6 @@
 """Blocking reader of ranges of offsets, for Spark: one socket for each broker, no event loop, no group.
 
-One Fetch is always in flight while the caller works on the response before it, and nothing more is held. Record batches
+One Fetch is always in flight while the caller works on the response before it, and no other is buffered. Record batches
 are views of the memory they were received into: nothing is decoded here. Leaders are followed when they move.
 """
 
@@ -59,7 +59,7 @@ def read_ranges(
     that must not be others under the same names.
 
     Raises `KafkaError`: OFFSET_OUT_OF_RANGE where retention was faster or the topic is not the one it was,
-    `UnknownTopic`, `BrokerUnreachable`, or whatever kept failing until the time was up. With `lost`, it is called with
+    `UnknownTopic`, `BrokerUnreachable`, or the last error when the time was up. With `lost`, it is called with
     offsets and topics that are gone, and they are left out instead.
     """
     bootstrap = bootstrap_addresses(bootstrap_servers)
@@ -223,7 +223,7 @@ class RangeReader:
         return True
 
     def _offset_range(self, connection: BlockingConnection, partition: TopicPartition) -> tuple[int, int]:
-        """Return the first offset that the leader holds and the next one it will give out."""
+        """Return the first offset that the leader has and the next one it will assign."""
         ends = []
         for timestamp in (EARLIEST, LATEST):
             asked = ListOffsetsRequest.Topic.Partition(partition_index=partition.partition, timestamp=timestamp)
@@ -308,12 +308,12 @@ ADVICE = "; start from an offset that exists, or keep records longer (retention.
 
 
 class _OutOfRange(KafkaError):
-    """The broker does not hold the offset asked for, only those from `start` up to `end`."""
+    """The broker does not have the offset asked for, only those from `start` up to `end`."""
 
     def __init__(self, wanted: _Range, start: int, end: int) -> None:
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"offset {wanted.position} of {wanted.partition} is out of range, the broker holds {start} to {end}:"
+            f"offset {wanted.position} of {wanted.partition} is out of range, the broker has {start} to {end}:"
             f" retention deleted the records, or the topic was deleted and created again{ADVICE}",
         )
         self.start = start

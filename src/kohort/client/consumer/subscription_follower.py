@@ -1,4 +1,4 @@
-"""Keeps what a consumer reads in step with its subscription and the cluster's metadata.
+"""Updates what a consumer reads from its subscription and the cluster's metadata.
 
 In a group the membership subscribes to the topics and is assigned partitions; without one all partitions of the topics
 are read. Partitions that the program assigns itself exclude a subscription.

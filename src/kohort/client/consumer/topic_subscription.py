@@ -30,7 +30,7 @@ Topic = str | re.Pattern[str] | SubscriptionPattern
 
 @dataclass(frozen=True)
 class TopicSubscription:
-    """Names and expressions; `internal` lets expressions match the topics that brokers keep for themselves.
+    """Names and expressions; `internal` lets expressions match the internal topics of brokers.
 
     `for_broker` are expressions that the broker resolves where it can; elsewhere the client does, as far as Python
     reads them.

@@ -71,7 +71,7 @@ def to_arrow(buffer: Buffer, topic: str, partition: int, **options: Unpack[Arrow
 def iter_arrow(
     buffer: Buffer, topic: str, partition: int, *, limit: int = LARGEST_COLUMN, **options: Unpack[ArrowOptions]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what `to_arrow` returns, in as many record batches as keep each below `limit` bytes of records."""
+    """Yield what `to_arrow` returns, in record batches that each have at most `limit` bytes of records."""
     _require_pyarrow()
     import pyarrow as pa
 
@@ -114,7 +114,7 @@ def default_decoder() -> Decoder:
 
 
 def warm() -> None:
-    """Load the decoder, and compile it where no cache holds it yet, before the first fetch needs it."""
+    """Load the decoder, and compile it where no cache has it yet, before the first fetch needs it."""
     span = array("q", (0, 7, 1, 0, 0, 0, 0))
     default_decoder()(memoryview(b"\x0c\x00\x00\x00\x01\x01\x00"), span, 0, 1, headers=False)
 

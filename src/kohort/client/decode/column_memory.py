@@ -1,7 +1,7 @@
 """Memory for Arrow columns that is reused as soon as the columns before are freed.
 
 New memory costs a page fault for every 4 KiB, which is more than the decoding of what is put there. A block
-is free when the references to it that are counted are ours alone, so columns may be kept as long as one likes.
+is free when the references to it that are counted are ours alone, so columns may live as long as one likes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MOST_BLOCKS = 4
 _SMALLEST = 1 << 16
 
 
-class Memory(threading.local):
-    """A few blocks for each thread; what is larger than 16 MiB is never kept."""
+class ColumnMemory(threading.local):
+    """A few blocks for each thread; what is larger than 16 MiB is never reused."""
 
     def __init__(self) -> None:
         self._blocks: list[Any] = []
@@ -47,7 +47,7 @@ class Memory(threading.local):
 
     def _block(self, size: int) -> Any:
         for block, references in zip(self._blocks, _references(self._blocks), strict=True):
-            # Not one that is much too large either: it would be held for a few rows.
+            # Not one that is much too large either: it would be occupied by a few rows.
             if size <= block.nbytes <= 4 * size + _SMALLEST and references == _NONE_BUT_OURS:
                 return block
         if size > _LARGEST:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
-from kohort.client.decode.column_memory import ALIGNED, Memory
+from kohort.client.decode.column_memory import ALIGNED, ColumnMemory
 from kohort.client.decode.numba_bytes import bytes_at, compiled, ends_at, record_frame, varint
 from kohort.client.decode.plain_decoder import HEADERS, LARGEST_MS, TIMESTAMP, headers_column
 from kohort.client.decode.record_spans import NO_APPEND_TIME, SPAN_FIELDS, BrokenRecord
 from kohort.wire.record_batches import read_headers
 
 np: Any = numpy
-_memory = Memory()
+_memory = ColumnMemory()
 
 
 @compiled()

@@ -22,7 +22,7 @@ NO_APPEND_TIME: Final = -(1 << 63)
 """The append time of a span whose records carry their own timestamps."""
 
 LARGEST_COLUMN: Final = (1 << 31) - 1
-"""Bytes that one Arrow binary column can hold behind its int32 offsets."""
+"""Most bytes of one Arrow binary column behind its int32 offsets."""
 
 LARGEST_OFFSET: Final = (1 << 63) - 1
 
@@ -53,7 +53,7 @@ FAULTS: Final = {
 }
 
 
-class _Group:
+class _ArrowBatch:
     """The spans collected for one record batch in Arrow, and where their bytes are."""
 
     def __init__(self, buffer: memoryview) -> None:
@@ -97,11 +97,11 @@ def read_spans(
     """Yield `(source, spans)`: bytes, and the spans in them, flat, `SPAN_FIELDS` numbers each.
 
     One pair as long as the records stay below `limit` bytes, as many as needed beyond. Uncompressed batches are
-    referred to in place. Raises CorruptBatch on anything that is not a whole, sound batch, and CompressionUnavailable.
+    referred to in place. Raises CorruptBatch on anything that is not a whole, valid batch, and CompressionUnavailable.
     """
     view = memoryview(buffer).cast("B")
     limit = min(limit, LARGEST_COLUMN)
-    group = _Group(view)
+    group = _ArrowBatch(view)
     following = 0
     for header, batch in iter_batches(view, strict=True):
         start = following + HEADER_SIZE
@@ -119,10 +119,10 @@ def read_spans(
             continue
         records = _unpacked(header, batch[HEADER_SIZE:]) if attributes & _CODEC else batch[HEADER_SIZE:]
         if count * _SMALLEST_RECORD > len(records):
-            raise CorruptBatch(f"the batch at offset {base_offset} cannot hold the {count} records it declares")
+            raise CorruptBatch(f"the batch at offset {base_offset} cannot contain the {count} records it declares")
         if group.size + len(records) > limit and group.spans:
             yield group.sealed()
-            group = _Group(view)
+            group = _ArrowBatch(view)
         group.add(header, start, records)
     if group.spans:
         yield group.sealed()

@@ -1,6 +1,6 @@
 """Connection of a member to its group's coordinator, wherever that has gone.
 
-It is the member's own: a JoinGroup or heartbeat that the coordinator holds back holds back no other request.
+It is the member's own: a JoinGroup or heartbeat whose answer the coordinator delays blocks no other request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FEATURE = "kohort.group"
 class CoordinatorLink:
     """A member's own connection, opened when first needed, and again wherever the coordinator has gone.
 
-    `complaint` is the last error that says more than its code.
+    `complaint` is the last error with more text than its code.
     """
 
     log = logging.getLogger("kohort.client.membership")

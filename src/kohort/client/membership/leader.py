@@ -16,8 +16,8 @@ from kohort.member import effects, inputs
 from kohort.model.errors import KafkaError
 
 OLD_MEMBERS = (
-    "group %s is cooperative and these members write an embedded protocol that cannot say what they own: %s."
-    " They are given nothing: upgrade them, or take them out of the group"
+    "group %s is cooperative and these members write an embedded protocol without the partitions they own: %s."
+    " They are assigned nothing: upgrade them, or take them out of the group"
 )
 
 
@@ -31,7 +31,7 @@ class Leader:
     async def compute(self, effect: effects.Compute, is_wanted: Callable[[], bool] = lambda: True) -> inputs.Input:
         """Run the assignor over the members, with metadata of now that covers all their topics.
 
-        Where `is_wanted` says no by the time the metadata is there, the round is over and no assignor is called.
+        Where `is_wanted` returns False once the metadata is there, the round is over and no assignor is called.
         """
         group_id, name = self._link.group_id, effect.protocol_name
         topics = sorted({topic for member in effect.members.values() for topic in member.subscription.topics})

@@ -14,7 +14,13 @@ from weakref import WeakSet
 
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
+from kohort.client.cluster.committed_offsets import (
+    REFUSALS,
+    OffsetAndMetadata,
+    PartitionOffsets,
+    commit_offsets,
+    fetch_committed,
+)
 from kohort.client.errors import CommitFailed, PartitionErrors
 from kohort.client.membership.protocol_driver import ProtocolDriver
 from kohort.client.observer import Answer
@@ -49,7 +55,7 @@ class ActiveDriver:
 class OwnershipWatch:
     """Some partitions that were owned when it was made, and those of them that still are, without interruption.
 
-    It is kept up to date until the last reference to it is gone.
+    It is updated until the last reference to it is gone.
     """
 
     def __init__(self, owned: Partitions) -> None:
@@ -84,7 +90,7 @@ class MemberCommits:
 
     async def commit(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        offsets: PartitionOffsets,
         watch: OwnershipWatch,
         report: Callable[[Mapping[TopicPartition, int]], Answer],
     ) -> None:
@@ -122,7 +128,7 @@ class MemberCommits:
         self,
         identity: Identity,
         driver: ProtocolDriver,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        offsets: PartitionOffsets,
         report: Callable[[Mapping[TopicPartition, int]], Answer],
     ) -> None:
         if not offsets:

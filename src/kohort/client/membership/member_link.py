@@ -18,7 +18,7 @@ from kohort.wire.message import Request
 ResponseT = TypeVar("ResponseT")
 
 
-class Calls(Protocol):
+class OpenConnection(Protocol):
     """An open connection to the coordinator."""
 
     @property
@@ -53,7 +53,7 @@ class MemberLink(Protocol):
     def random(self) -> float:
         """Return a random number from 0 to 1, for jitter."""
 
-    async def open(self) -> Calls:
+    async def open(self) -> OpenConnection:
         """Return an open connection to the coordinator. Raises `KafkaError`."""
 
     def within(self, limit_ms: int) -> AbstractAsyncContextManager[Any]:

@@ -69,7 +69,7 @@ def join_request(
 def join_answered(
     effect: effects.Join, answer: JoinGroupResponse, embedded: EmbeddedProtocol = CONSUMER_PROTOCOL
 ) -> inputs.JoinAnswered:
-    """Return what JoinGroup's answer says."""
+    """Return JoinGroup's answer as the member's input."""
     return inputs.JoinAnswered(
         effect.identity,
         error_for(answer.error_code),
@@ -107,7 +107,7 @@ def sync_request(
 def sync_answered(
     effect: effects.Sync, answer: SyncGroupResponse, embedded: EmbeddedProtocol = CONSUMER_PROTOCOL
 ) -> inputs.SyncAnswered:
-    """Return what SyncGroup's answer says."""
+    """Return SyncGroup's answer as the member's input."""
     return inputs.SyncAnswered(
         effect.identity,
         error_for(answer.error_code),
@@ -169,7 +169,7 @@ def consumer_heartbeat_request(
 def consumer_heartbeat_answered(
     effect: ConsumerHeartbeat, answer: ConsumerGroupHeartbeatResponse
 ) -> ConsumerHeartbeatAnswered:
-    """Return what its answer says."""
+    """Return ConsumerGroupHeartbeat's answer as the member's input."""
     assignment = answer.assignment
     return ConsumerHeartbeatAnswered(
         effect.number,

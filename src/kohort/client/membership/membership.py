@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 from kohort.assign.spec import Assignor
 from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets
 from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
@@ -48,7 +48,7 @@ MOVING = "it moves to the consumer protocol"
 _DEFAULTS = MemberConfig()
 
 _POLL_LATE = (
-    "group %s: no poll for two thirds of max_poll_interval_ms=%s: in %d ms this member gives up its partitions;"
+    "group %s: no poll for two thirds of max_poll_interval_ms=%s: in %d ms this member loses its partitions;"
     " lower max_poll_records, or raise max_poll_interval_ms"
 )
 _ERROR_STAYS = (
@@ -62,7 +62,7 @@ _POLL_MISSED = "group %s: this member %s until the next poll: there was none for
 class Membership:
     """One membership in one group; `start` it once and `stop` it once.
 
-    Timings are milliseconds. The config's `rebalance_timeout_ms` bounds how long a callback may hold the group up;
+    Timings are milliseconds. The config's `rebalance_timeout_ms` bounds how long a callback may delay the group;
     `max_poll_interval_ms` asks for `enter_poll`/`return_poll` at that pace and is off by default. `protocol` is
     "classic", "consumer" or "auto"; `assignors` and `embedded` are the classic protocol's, `member_id` is the other's.
     `on_change` is called after each step of the member; `before_join` is awaited before JoinGroup while the member owns
@@ -162,7 +162,7 @@ class Membership:
         return self.assignment
 
     async def wait_for(self, condition: Callable[[], bool], *, timeout_ms: int | None = None) -> None:
-        """Wait until `condition()` holds; it is evaluated whenever the member changed. Raises as `joined` does."""
+        """Wait until `condition()` is true; it is evaluated whenever the member changed. Raises as `joined` does."""
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             while True:
                 self.check()
@@ -208,9 +208,7 @@ class Membership:
         """Record from now on whether this member owns partitions without interruption."""
         return self._commits.watch_ownership(partitions)
 
-    async def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, since: OwnershipWatch | None = None
-    ) -> None:
+    async def commit(self, offsets: PartitionOffsets, *, since: OwnershipWatch | None = None) -> None:
         """Commit offsets with the member's generation or epoch; it must have owned the partitions since `since`.
 
         Raises `CommitFailed` where the group no longer takes them from this member (`RebalanceInProgress` where it may
@@ -365,7 +363,7 @@ class Membership:
 
     def _fail(self, code: ErrorCode, text: str) -> None:
         if self._switch.is_solved_by_switch(code):
-            log.info("group %s: goes on in the classic protocol: %s", self.group_id, text)
+            log.info("group %s: this member continues in the classic protocol: %s", self.group_id, text)
             return
         complaint = self._link.complaint
         is_better = complaint is not None and complaint.code is code and code is not ErrorCode.UNSUPPORTED_VERSION

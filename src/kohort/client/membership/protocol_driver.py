@@ -17,7 +17,7 @@ from kohort.client.errors import CommitFailed, RebalanceInProgress
 from kohort.client.membership import member_messages as messages
 from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
 from kohort.client.membership.leader import Leader
-from kohort.client.membership.member_link import Calls, MemberLink
+from kohort.client.membership.member_link import MemberLink, OpenConnection
 from kohort.member import ClassicMember, ConsumerMember, Identity, MemberConfig, State, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
 from kohort.member.inputs import ConsumerHeartbeatAnswered
@@ -95,7 +95,7 @@ class ClassicDriver:
         """Return what to raise: `RebalanceInProgress` where the user may try again, else `CommitFailed`."""
         state = self.member.state
         is_rejoining = self.member.identity != identity and state in (State.PREPARING, State.JOINING)
-        # The round that this member is in has formed the next generation: what it owned it keeps, or has given up.
+        # The round that this member is in has formed the next generation: what it owned it still owns, or has revoked.
         is_overtaken = error.code is ErrorCode.ILLEGAL_GENERATION and state in (
             State.JOINING,
             State.ASSIGNING,
@@ -139,7 +139,7 @@ class ClassicDriver:
         return inputs.HeartbeatAnswered(effect.identity, error_for(answer.error_code))
 
     async def _leave(self, effect: effects.Leave) -> inputs.LeaveAnswered:
-        """Send LeaveGroup. Where a JoinGroup is still held back, on a new connection: brokers answer in order."""
+        """Send LeaveGroup. Where JoinGroup is not answered yet, on a new connection: brokers answer in order."""
         if self._awaiting_others:
             self._link.drop()
         request = messages.leave_request(self._link.group_id, self._config, effect)
@@ -233,14 +233,14 @@ class ConsumerDriver:
         return answer
 
     async def _hurry(self) -> inputs.Tick:
-        """Ask for anything: a broker that keeps the heartbeat under way answers it before any other request."""
+        """Ask for anything: a broker that has parked the heartbeat answers it before any other request."""
         if self._link.has_feature():
             with suppress(KafkaError):  # the heartbeat under way learns of it too
                 await (await self._link.open()).call(api_versions_request(), timeout_ms=messages.SHORTEST_TIMEOUT_MS)
         return inputs.Tick()
 
-    def _request(self, effect: ConsumerHeartbeat, connection: Calls) -> ConsumerGroupHeartbeatRequest:
-        """Return the message. Raises UNSUPPORTED_VERSION where the broker cannot take what it says."""
+    def _request(self, effect: ConsumerHeartbeat, connection: OpenConnection) -> ConsumerGroupHeartbeatRequest:
+        """Return the message. Raises UNSUPPORTED_VERSION where the broker cannot read its fields."""
         if effect.regex and self._link.newest(Api.CONSUMER_GROUP_HEARTBEAT) < messages.REGEX_VERSION:
             text = f"{connection.address} resolves no expressions: name the topics, or use Kafka 4.1 or newer"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)

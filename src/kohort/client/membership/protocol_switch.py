@@ -70,7 +70,7 @@ class ProtocolSwitch:
         MOVING     the classic member is closed                  CONSUMER   joins with a consumer member of the same id
 
     It begins in CONSUMER. A move is a rolling bounce of one member: what it owns is revoked, and it joins under the id
-    it has, so that the broker keeps its partitions for it. A moved member that is refused returns under that id too:
+    it has, so that the broker reserves its partitions for it. A moved member that is refused returns under that id too:
     the group would wait for it until its session ended. The probe looks every `protocol_check_ms`; where a move ended
     in REFUSED, ten times as seldom. With a fixed protocol the state is FIXED for ever.
     """
@@ -85,7 +85,7 @@ class ProtocolSwitch:
         """The id that the group knows a moved member by: it joins with it, and returns with it if it is refused."""
 
     def is_solved_by_switch(self, code: ErrorCode) -> bool:
-        """Return whether the member that failed with `code` goes on in the other protocol; False where it is final."""
+        """Return whether a member that failed with `code` continues in the other protocol; False where it is final."""
         if self.state is not SwitchState.CONSUMER or code not in REFUSALS_OF_CONSUMER:
             return False
         self.state = SwitchState.REFUSED

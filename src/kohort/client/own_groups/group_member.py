@@ -79,7 +79,7 @@ class GroupMemberConfig(ClientConfig):
 class GroupMember:
     """One member of a program's own group. Use it as `async with GroupMember(…) as member`, or `start` and `stop` it.
 
-    Heartbeats and rounds go on in the background. What ends the membership (another process with its
+    Heartbeats and rounds run in the background. What ends the membership (another process with its
     `group_instance_id`, no right to the group, a leader's function that failed) is raised by `joined`, `wait_for` and
     `serve_forever`. Raises TypeError for a setting that does not exist, ValueError for settings that clash.
     """
@@ -108,7 +108,7 @@ class GroupMember:
                 instance_id=config.group_instance_id,
             ),
             assignors=[OwnAssignor(each, self._set_assignment) for each in protocols],
-            listener=_Listener(self._own, config, lambda: self._assigned),
+            listener=_OwnGroupListener(self._own, config, lambda: self._assigned),
             embedded=self._own,
         )
         self._is_started = False
@@ -132,7 +132,7 @@ class GroupMember:
             self._membership.begin()
 
     async def stop(self, reason: str = "the member is being closed") -> None:
-        """Give up what is assigned, leave the group, and end every connection. A static member keeps its place."""
+        """Revoke what is assigned, leave the group, and end every connection. A static member stays in the group."""
         try:
             await self._membership.stop(reason)
         finally:
@@ -146,13 +146,13 @@ class GroupMember:
         return self.assignment
 
     async def wait_for(self, condition: Callable[[], bool], *, timeout_ms: int | None = None) -> None:
-        """Wait until `condition()` holds, which is evaluated whenever the member changes. Raises as `joined` does."""
+        """Wait until `condition()` is true, which is evaluated whenever the member changes. Raises as `joined` does."""
         await self._membership.wait_for(condition, timeout_ms=timeout_ms)
 
     async def serve_forever(self) -> NoReturn:
         """Be a member until the coroutine is cancelled. Raises what ends the membership."""
         await self._membership.wait_for(lambda: False)
-        raise AssertionError("what never holds is waited for in vain")
+        raise AssertionError("the condition is never true")
 
     def update(self, metadata: Any) -> None:
         """Replace the metadata; a round begins, so that the leader is sent it."""
@@ -162,7 +162,7 @@ class GroupMember:
     def rejoin(self, reason: str) -> None:
         """Ask for a round, since something has changed that the assignment depends on.
 
-        Our brokers begin one for any member that says why (KIP-800), others for the leader: where it is not, nothing
+        Our brokers begin one for any member that sends a reason (KIP-800), others for the leader: elsewhere nothing
         happens there.
         """
         check_text("reason", reason)
@@ -204,7 +204,7 @@ class GroupMember:
 
     @property
     def session_left_ms(self) -> int:
-        """How long the coordinator keeps this member's place at least, in milliseconds; 0 where it may be gone.
+        """How long at least this member's session lasts, in milliseconds; 0 where it may be over.
 
         It counts from when the last heartbeat was sent that the coordinator has answered. A program that cannot be
         fenced by `generation` stops what only one member may do before it is 0.
@@ -213,7 +213,7 @@ class GroupMember:
         return self._membership.member.session.left_ms(now_ms)
 
 
-class _Listener(RebalanceListener):
+class _OwnGroupListener(RebalanceListener):
     """Calls the program's functions with its own values."""
 
     def __init__(self, own: OwnProtocol, config: GroupMemberConfig, value: Callable[[], Any]) -> None:

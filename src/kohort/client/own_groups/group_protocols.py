@@ -1,9 +1,9 @@
 """What the members of a program's own group agree on: a name, how metadata and assignments are written, who assigns.
 
 A group's leader is sent the metadata of all members, and its function returns what each of them gets. With
-`EagerProtocol` that is any value, and a member gives all of it up before each round. With `CooperativeProtocol` it is a
-set of names, such as shards or tenants: a member keeps what it is assigned again, and a name goes to its next owner
-only after the one before has given it up (KIP-429).
+`EagerProtocol` that is any value, and a member revokes all of it before each round. With `CooperativeProtocol` it is a
+set of names, such as shards or tenants: a member still owns what it is assigned again; a name goes to its next owner
+only after the one before has revoked it (KIP-429).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class JsonCodec:
     """JSON in UTF-8. No bytes at all, which is what a member gets that the leader has left out, are None."""
 
     def encode(self, value: Any) -> bytes:
-        """Return compact JSON, keys sorted. Raises TypeError for what JSON cannot hold."""
+        """Return compact JSON, keys sorted. Raises TypeError for what JSON cannot write."""
         return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
     def decode(self, data: bytes) -> Any:
@@ -67,7 +67,7 @@ BYTES: Codec[Any] = BytesCodec()
 class MemberMetadata(Generic[M]):
     """One member, as the leader's function is given it.
 
-    `instance_id` is its `group_instance_id`, or None; `owned` are the names that are its own until it gives them up,
+    `instance_id` is its `group_instance_id`, or None; `owned` are the names that are its own until it revokes them,
     empty in an eager group.
     """
 
@@ -93,10 +93,10 @@ class EagerProtocol(Generic[M, A]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CooperativeProtocol(Generic[M]):
-    """Members share names out, and go on with those that they keep while a round is under way.
+    """Members share names out, and continue with those that they still own while a round is under way.
 
     `assign` is called in the leader, with the members by id, and returns names by member id, each name once. It must
-    not block, and need not care who owned a name: what must be given up first is withheld for one round. `codec` is
+    not block, and need not care who owned a name: what must be revoked first is withheld for one round. `codec` is
     that of the metadata.
     """
 
@@ -117,7 +117,7 @@ def share_evenly(names: Iterable[str]) -> Callable[[Sequence[MemberMetadata[Any]
     def assign(members: Sequence[MemberMetadata[Any]]) -> dict[str, frozenset[str]]:
         free = set(names)
         least, more = divmod(len(free), len(members))
-        # Who owns the most keeps one more than the least, so that the fewest names move.
+        # Who owns the most is assigned one more than the least, so that the fewest names move.
         order = sorted(members, key=lambda member: (-len(member.owned & free), member.member_id))
         quotas = {member.member_id: least + (place < more) for place, member in enumerate(order)}
         assigned: dict[str, list[str]] = {}

@@ -91,7 +91,7 @@ class OwnAssignor:
 
     @property
     def protocols(self) -> tuple[RebalanceProtocol, ...]:
-        """How members give up what they have."""
+        """How members revoke what they own."""
         is_eager = isinstance(self._protocol, EagerProtocol)
         return (RebalanceProtocol.EAGER if is_eager else RebalanceProtocol.COOPERATIVE,)
 
@@ -130,7 +130,7 @@ class OwnAssignor:
             raise ValueError(f"the metadata of member {member_id} cannot be read: {error}") from error
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Hand the assignment on. Raises what the codec raises."""
+        """Pass the assignment to the member. Raises what the codec raises."""
         if isinstance(self._protocol, CooperativeProtocol):
             self._set_assignment(self.name, names_of(assignment.partitions), generation)
         else:
@@ -163,5 +163,5 @@ def check_protocols(protocols: Sequence[GroupProtocol]) -> bool:
         raise ValueError(f"the protocol {doubled[0]} is offered twice: each name may be there once")
     kinds = {isinstance(each, CooperativeProtocol) for each in protocols}
     if len(kinds) > 1:
-        raise ValueError("one member offers eager or cooperative protocols, not both: a member gives up all or a part")
+        raise ValueError("one member offers eager or cooperative protocols, not both: a member revokes all or a part")
     return kinds.pop()

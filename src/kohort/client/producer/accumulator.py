@@ -102,7 +102,7 @@ class Delivery:
         if not batch.is_done:
             if batch.waiter is None:
                 batch.waiter = asyncio.get_running_loop().create_future()
-            # Shielded, so that one waiter who gives up does not take the others along.
+            # Shielded, so that one waiter that is cancelled does not cancel the others.
             yield from asyncio.shield(batch.waiter).__await__()
         return self.result()
 

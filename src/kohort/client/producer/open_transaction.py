@@ -7,10 +7,10 @@ import logging
 from collections.abc import Mapping
 from typing import Protocol
 
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata, committable
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets, committable
 from kohort.client.errors import TransactionAbortable, TransactionError, TransactionFatal
 from kohort.client.group_metadata import GroupMetadata
-from kohort.client.producer.sender import Sender
+from kohort.client.producer.sender import BatchSender
 from kohort.client.producer.transaction_driver import TransactionDriver
 from kohort.client.producer.transaction_machine import TransactionState
 from kohort.model.ids import TopicPartition
@@ -23,9 +23,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 class OffsetSource(Protocol):
     """The member of a group whose offsets a transaction commits: a `Consumer`."""
 
-    def transaction_offsets(
-        self, offsets: Offsets | None, /
-    ) -> tuple[GroupMetadata, Mapping[TopicPartition, OffsetAndMetadata]]: ...
+    def transaction_offsets(self, offsets: Offsets | None, /) -> tuple[GroupMetadata, PartitionOffsets]: ...
 
 
 class Transaction:
@@ -35,7 +33,7 @@ class Transaction:
     leaves the block aborts it, and so does a commit that fails with `TransactionAbortable`, which is raised then.
     """
 
-    def __init__(self, driver: TransactionDriver, sender: Sender) -> None:
+    def __init__(self, driver: TransactionDriver, sender: BatchSender) -> None:
         self._driver = driver
         self._sender = sender
         self._number = 0
@@ -85,7 +83,7 @@ class Transaction:
             await self._driver.send_offsets(metadata, found)
 
     async def commit(self) -> None:
-        """Write what waits, and commit. Raises as `TransactionError`'s classes say; nothing is raised twice.
+        """Write what waits, and commit. Raises a `TransactionError`, as its classes state; nothing is raised twice.
 
         After `TransactionRetriable` call it again; after `TransactionAbortable` call `abort`.
         """
@@ -127,7 +125,7 @@ class Transaction:
             raise RuntimeError("this transaction has ended: make a new one by producer.transaction()")
 
 
-async def _finish(driver: TransactionDriver, sender: Sender) -> None:
+async def _finish(driver: TransactionDriver, sender: BatchSender) -> None:
     """Wait for the records that are on their way, and then for the end that was begun."""
     try:
         async with asyncio.timeout(driver.max_block_ms / 1000):
@@ -137,7 +135,7 @@ async def _finish(driver: TransactionDriver, sender: Sender) -> None:
     await driver.end()
 
 
-async def abandon(driver: TransactionDriver, sender: Sender) -> None:
+async def abandon(driver: TransactionDriver, sender: BatchSender) -> None:
     """End what a producer that stops left open: a transaction is aborted, a commit that was begun is finished."""
     if not driver.is_open:
         return

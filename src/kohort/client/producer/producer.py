@@ -19,7 +19,7 @@ from kohort.client.producer.accumulator import Delivery, record_size
 from kohort.client.producer.open_transaction import Transaction, abandon
 from kohort.client.producer.partitioner import StickyPartitioner
 from kohort.client.producer.producer_config import Acks, CompressionType, ProducerConfig
-from kohort.client.producer.sender import Sender
+from kohort.client.producer.sender import BatchSender
 from kohort.client.producer.transaction_driver import TransactionDriver
 from kohort.client.settings import ClientSettings, config_of, understood
 from kohort.model.errors import ErrorCode, KafkaError
@@ -68,7 +68,7 @@ class Producer:
         self._free_bytes = config.buffer_memory
         self._blocked: deque[asyncio.Future[None]] = deque()
         self._sticky = StickyPartitioner(config.batch_size, config.random)
-        self._sender: Sender | None = None
+        self._sender: BatchSender | None = None
         self._task: asyncio.Task[None] | None = None
         self._transactions: TransactionDriver | None = None
         self._wall_ms = wall_clock()
@@ -95,7 +95,7 @@ class Producer:
             self._transactions = TransactionDriver(
                 self._cluster, config.transactional_id, config.transaction_timeout_ms, config.max_block_ms
             )
-        self._sender = Sender(self._cluster, config, self._release, self._transactions)
+        self._sender = BatchSender(self._cluster, config, self._release, self._transactions)
         self._task = asyncio.create_task(self._sender.run(), name="kohort sender")
         if self._transactions is not None:
             try:
@@ -249,7 +249,7 @@ class Producer:
             return TopicPartition(view.name, self._config.partitioner(key, len(view.partitions)))
         return TopicPartition(view.name, self._sticky.choose(view.name, view.partitions, size))
 
-    async def _wait_for_room(self, sender: Sender, size: int) -> None:
+    async def _wait_for_room(self, sender: BatchSender, size: int) -> None:
         if size > self._config.buffer_memory:
             text = f"a record of {size} bytes does not fit into buffer_memory={self._config.buffer_memory}"
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
@@ -302,7 +302,7 @@ def _checked(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(f"headers holds {pair!r}: expected pairs of a str and bytes, or a dict")
+            raise TypeError(f"headers contains {pair!r}: expected pairs of a str and bytes, or a dict")
         name, value = pair
         check_text("a header's name", name)
         if value is not None and not isinstance(value, bytes):

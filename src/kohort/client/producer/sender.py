@@ -1,10 +1,10 @@
 """Sender of the producer: sends batches to the partition leaders in order, and retries until the delivery timeout.
 
 At most `max_in_flight` requests are on their way to a broker. Without idempotence a partition has one batch on its
-way, because nothing else would keep the order when it fails. With it there may be as many, and after a failure the
+way, because nothing else would preserve the order when it fails. With it there may be as many, and after a failure the
 partition sends nothing until all of them are answered, then starts again with the oldest (KIP-98, KIP-360).
 
-In a transaction, the producer id and epoch are the transaction's, and a batch that is not written ends its hope to be
+In a transaction, the producer id and epoch are the transaction's, and after a batch that is not written it cannot be
 committed: everything that waits fails too.
 """
 
@@ -89,7 +89,7 @@ _CONDITION_OF_THE_BROKER = frozenset(
 """Refusals that last until an operator acts."""
 
 
-class Sender:
+class BatchSender:
     """The producer's background task. `released` is called with the bytes of every batch that is done with.
 
     With a `transaction` every record belongs to it.
@@ -375,7 +375,7 @@ class Sender:
         is_lost_count = error.code in _LOST_COUNT and self._is_idempotent
         if is_lost_count and is_first and not partition.is_recovering:
             partition.is_reset_due = True
-        # A transaction keeps its numbers: where they are lost, it is aborted.
+        # A transaction's numbers are fixed: where they are lost, it is aborted.
         is_lost = is_lost_count and self._transaction is not None and partition.is_reset_due
         if not is_lost and (is_lost_count or is_worth_a_retry(error)):
             batch.error = error

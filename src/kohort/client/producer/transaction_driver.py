@@ -1,6 +1,6 @@
 """Driver of a producer's transactions: sends what the state machine asks for to the coordinators, and waits for it.
 
-It writes no records: a `Sender` that is given the driver asks it what may be written, and under which producer id and
+It writes no records: a `BatchSender` that is given the driver asks it what may be written, with which producer id and
 epoch. A program whose records are written elsewhere, by other processes, uses it alone.
 """
 
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster, CoordinatorType
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import PartitionOffsets
 from kohort.client.errors import TransactionAborted, TransactionRetriable
 from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.accumulator import ProducerId
@@ -114,7 +114,7 @@ class TransactionDriver:
         return self._machine.begin(self._newest_version)
 
     def add(self, partition: TopicPartition) -> None:
-        """Add a partition to the transaction; with version 1 it may be written to once `may_write` says so.
+        """Add a partition to the transaction; with version 1 it may be written to once `may_write` is true.
 
         Raises `TransactionError` where the transaction has failed, RuntimeError where none is open.
         """
@@ -125,7 +125,7 @@ class TransactionDriver:
         """Wait until every partition that was added may be written to. Raises `TransactionError`."""
         await self._answered(lambda: not self._machine.is_adding, "AddPartitionsToTxn")
 
-    async def send_offsets(self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    async def send_offsets(self, group: GroupMetadata, offsets: PartitionOffsets) -> None:
         """Commit offsets of a group that count once the transaction commits. Raises `TransactionError`."""
         machine = self._machine
         request = machine.send_offsets(group, offsets)
@@ -197,7 +197,7 @@ class TransactionDriver:
         self._machine.check()
 
     async def _until(self, condition: Callable[[], bool]) -> bool:
-        """Wait until a condition holds or a failure stands in its way; return False after `max_block_ms`."""
+        """Wait until a condition is true or a failure prevents it; return False after `max_block_ms`."""
         until_s = asyncio.get_running_loop().time() + self.max_block_ms / 1000
         while not condition() and self.state not in _FAILED:
             if asyncio.get_running_loop().time() >= until_s:

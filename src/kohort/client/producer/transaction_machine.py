@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import PartitionOffsets
 from kohort.client.cluster.retry import is_worth_a_retry
 from kohort.client.errors import ProducerFenced, TransactionAbortable, TransactionError, TransactionFatal
 from kohort.client.group_metadata import GroupMetadata
@@ -79,7 +79,7 @@ class CommitOffsets:
     """Commit offsets of a group that count once the transaction commits, as a member with its generation (KIP-447)."""
 
     group: GroupMetadata
-    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    offsets: PartitionOffsets
 
 
 class EndTransaction(NamedTuple):
@@ -108,7 +108,7 @@ _FATAL = frozenset(
 class TransactionMachine:
     """The transactions of one producer, one after another. `version` is that of the open one, or of the last.
 
-    `error` is why the open transaction must be aborted or, in FATAL_ERROR, why nothing goes on. `begun` counts
+    `error` is why the open transaction must be aborted or, in FATAL_ERROR, why nothing continues. `begun` counts
     transactions. Misuse, such as two transactions at once, raises RuntimeError and changes nothing.
     """
 
@@ -153,7 +153,7 @@ class TransactionMachine:
             self._new.add(partition)
         return True
 
-    def send_offsets(self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> CommitOffsets:
+    def send_offsets(self, group: GroupMetadata, offsets: PartitionOffsets) -> CommitOffsets:
         """Commit a group's offsets in the transaction; `is_pending` is False once the request returned is done."""
         self._require("send offsets", TransactionState.IN_TRANSACTION)
         request = CommitOffsets(group, offsets)
@@ -165,7 +165,7 @@ class TransactionMachine:
         return request
 
     def is_pending(self, request: CommitOffsets) -> bool:
-        """Return whether the offsets are neither committed nor given up."""
+        """Return whether the offsets are neither committed nor dropped."""
         return request in self._offsets
 
     def end(self, *, is_commit: bool) -> None:
@@ -182,7 +182,7 @@ class TransactionMachine:
         self._enter(wanted)
 
     def check(self) -> None:
-        """Raise why the transaction can only be aborted, or why nothing goes on."""
+        """Raise why the transaction can only be aborted, or why nothing continues."""
         if self.error is not None:
             raise self.error
 

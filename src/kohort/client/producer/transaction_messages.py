@@ -1,4 +1,4 @@
-"""Messages of a producer's transactions: the requests that the state machine asks for, and what their answers say.
+"""Messages of a producer's transactions: the requests that the state machine asks for, and their results.
 
 Pure, and the simulator uses it too.
 """
@@ -117,7 +117,7 @@ def _commit_offsets(machine: TransactionMachine, request: CommitOffsets) -> TxnO
 
 
 def code_of(answer: Any) -> ErrorCode:
-    """Return why a request failed: its own error, or the first of its partitions that says why."""
+    """Return why a request failed: its own error, or the first of its partitions' errors."""
     if hasattr(answer, "results_by_topic_v3_and_below"):
         codes = [
             partition.partition_error_code

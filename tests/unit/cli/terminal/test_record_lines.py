@@ -59,7 +59,7 @@ def test_a_null_value_is_a_tombstone_and_an_absent_key_is_null() -> None:
         (b'{"timestamp": "now"}', "'timestamp' is a whole number"),
         (b'{"headers": [["a"]]}', "'headers' is an object"),
         (b'{"headers": "a"}', "'headers' is an object"),
-        (b'{"value": {"base64": "?"}}', "'value' holds no valid base64"),
+        (b'{"value": {"base64": "?"}}', "'value' is no valid base64"),
     ],
 )
 def test_a_json_line_that_is_no_record_says_why(line: bytes, sentence: str) -> None:

@@ -199,7 +199,7 @@ def test_bytes_after_the_last_record_are_refused(decoder):
 def test_a_count_that_the_bytes_cannot_hold_reserves_no_memory(decoder):
     batch = bytearray(encode_batch(RECORDS))
     batch[23:27] = batch[57:61] = (0x7FFFFFF0).to_bytes(4, "big")
-    with pytest.raises(CorruptBatch, match=r"cannot hold the 2147483632 records|impossible"):
+    with pytest.raises(CorruptBatch, match=r"cannot contain the 2147483632 records|impossible"):
         to_arrow(resealed(batch), "t", 0, decoder=decoder)
 
 

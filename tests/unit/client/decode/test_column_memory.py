@@ -9,14 +9,14 @@ pytest.importorskip("numba")
 pa = pytest.importorskip("pyarrow")
 
 from kohort.client.decode.arrow_decoder import to_arrow  # noqa: E402
-from kohort.client.decode.column_memory import ALIGNED, Memory  # noqa: E402
+from kohort.client.decode.column_memory import ALIGNED, ColumnMemory  # noqa: E402
 from kohort.wire.record_batches import Record, encode_batch  # noqa: E402
 
 np = pytest.importorskip("numpy")
 
 
 def test_memory_without_references_is_reused():
-    memory = Memory()
+    memory = ColumnMemory()
     first = memory.room(1000)(1000, np.uint8)
     place = first.ctypes.data
     del first
@@ -24,14 +24,14 @@ def test_memory_without_references_is_reused():
 
 
 def test_memory_with_references_is_left_alone():
-    memory = Memory()
+    memory = ColumnMemory()
     held = [memory.room(1000)(1000, np.int64) for _ in range(10)]
     assert len({each.ctypes.data for each in held}) == 10
     assert len(memory._blocks) < 10, "what is held is not kept here as well"
 
 
 def test_a_view_of_a_view_in_arrow_holds_memory_too():
-    memory = Memory()
+    memory = ColumnMemory()
     column = pa.py_buffer(memory.room(64)(64, np.int64)[:2])
     place = column.address
     assert memory.room(64)(64, np.uint8).ctypes.data != place
@@ -40,7 +40,7 @@ def test_a_view_of_a_view_in_arrow_holds_memory_too():
 
 
 def test_parts_are_aligned_and_do_not_overlap():
-    take = Memory().room(3 * ALIGNED + 300)
+    take = ColumnMemory().room(3 * ALIGNED + 300)
     parts = [take(100, np.uint8) for _ in range(3)]
     for number, part in enumerate(parts):
         assert part.ctypes.data % ALIGNED == 0
