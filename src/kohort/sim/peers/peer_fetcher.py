@@ -15,7 +15,7 @@ from kohort.client.cluster.committed_offsets import (
     NEWEST_BY_ID,
     NEWEST_BY_NAME,
     REFUSALS,
-    Fetched,
+    FetchedOffsets,
     fetch_request,
     fetched,
 )
@@ -187,7 +187,7 @@ class PeerFetcher:
         version = min(self._connections.version(Api.OFFSET_FETCH), NEWEST_BY_ID if ids else NEWEST_BY_NAME)
 
         def answered(code: ErrorCode, answer: Any) -> None:
-            found = Fetched(code, {}, {}) if answer is None else fetched(answer, ids)
+            found = FetchedOffsets(code, {}, {}) if answer is None else fetched(answer, ids)
             if found.error in MOVED:
                 self._connections.forget_coordinator()
             if found.error in REFUSALS:
@@ -200,7 +200,7 @@ class PeerFetcher:
 
         self._connections.send(self._connections.offsets, request, answered, version=version)
 
-    def _take_committed(self, entry: FetchPosition, found: Fetched) -> None:
+    def _take_committed(self, entry: FetchPosition, found: FetchedOffsets) -> None:
         if self.entries.get(entry.partition) is not entry or entry.position is not None:
             return
         if entry.partition in found.failed:

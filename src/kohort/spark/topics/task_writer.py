@@ -17,7 +17,7 @@ from pyspark import TaskContext
 
 from kohort.client.producer.accumulator import ProducerId, record_size
 from kohort.client.producer.producer_config import ProducerConfig
-from kohort.client.producer.sender import Sender
+from kohort.client.producer.sender import BatchSender
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.net.environment import wall_clock
@@ -101,7 +101,7 @@ class SharedTransactionWriter:
         self._config = ProducerConfig(**plan.producer, **security(plan.properties))
         self._cluster = self._config.cluster()
         self._transaction = SharedTransaction(plan)
-        self._sender = Sender(self._cluster, self._config, lambda _: None, self._transaction)
+        self._sender = BatchSender(self._cluster, self._config, lambda _: None, self._transaction)
         self._task: asyncio.Task[None] | None = None
         self._now_ms = wall_clock()
 
