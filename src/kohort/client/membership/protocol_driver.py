@@ -146,7 +146,9 @@ class ClassicDriver:
         try:
             async with self._link.within(messages.LEAVE_TIMEOUT_MS):
                 answer = await (await self._link.open()).call(request, timeout_ms=messages.LEAVE_TIMEOUT_MS)
-        except (KafkaError, TimeoutError):
+        except KafkaError as error:
+            return inputs.LeaveAnswered(effect.identity, self._code(error))
+        except TimeoutError:
             return inputs.LeaveAnswered(effect.identity, ErrorCode.REQUEST_TIMED_OUT)
         return inputs.LeaveAnswered(effect.identity, error_for(answer.error_code))
 
