@@ -43,7 +43,7 @@ from kohort.transaction.effects import (
     Why,
     WriteMarkers,
 )
-from kohort.transaction.transaction import AT_REST, ENDING, LARGEST_EPOCH, State, Transaction
+from kohort.transaction.transaction import ENDING, LARGEST_EPOCH, NOT_OPEN, State, Transaction
 from kohort.transaction.transactions import Transactions, apply
 
 STEPS = 150
@@ -217,7 +217,7 @@ class Generator:
     def _old(self, transactional_id: str, producer_id: int) -> Transaction:
         random = self._random
         state = random.choice(OLD_STATES)
-        is_open = state not in AT_REST
+        is_open = state not in NOT_OPEN
         largest = LARGEST_EPOCH if state in ENDING else LARGEST_EPOCH - 1
         epoch = random.choice((0, 7, *(largest - each for each in range(4))))
         self._producers[transactional_id].append((producer_id, epoch))

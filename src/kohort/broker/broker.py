@@ -92,7 +92,7 @@ class Broker:
                 _elapsed_us,
                 claims={name: each.claims for name, each in keys.items()},
             )
-            self._tasks = [asyncio.create_task(each.keep_fresh()) for each in keys.values()]
+            self._tasks = [asyncio.create_task(each.refresh_until_cancelled()) for each in keys.values()]
             self.node.connections.limit.derive(descriptors.connections, descriptors.limit)
             self.node.start(clock.now_ms())
             self.server = Server(self.node, clock)

@@ -13,7 +13,7 @@ from kohort.broker.os_disk import Operation, OsDisk
 
 log = logging.getLogger("kohort.broker")
 
-SILENT_SECONDS = 10.0
+STALLED_SECONDS = 10.0
 """An operation that takes longer is reported."""
 
 
@@ -36,7 +36,7 @@ class DiskWatch:
     def _watch(self) -> None:
         caller = OperationTimer("no client is served until it does")
         flusher = OperationTimer("what waits for the flush is not answered until it ends")
-        while not self._is_over.wait(SILENT_SECONDS / 10):
+        while not self._is_over.wait(STALLED_SECONDS / 10):
             now = time.monotonic()
             caller.look(self._disk.busy, self._disk.directory, now)
             flusher.look(self._disk.flushing, self._disk.directory, now)
@@ -54,7 +54,7 @@ class OperationTimer:
     def look(self, operation: Operation | None, directory: str, now: float) -> None:
         """Take what is under way now."""
         if operation is self._operation:
-            if operation is not None and not self._is_reported and now - self._since >= SILENT_SECONDS:
+            if operation is not None and not self._is_reported and now - self._since >= STALLED_SECONDS:
                 self._is_reported = True
                 log.error(
                     "the disk does not answer: the %s %s/%s has taken %.0f s; %s: look for the device in the system's"

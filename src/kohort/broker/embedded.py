@@ -137,7 +137,7 @@ class EmbeddedBroker:
         except BaseException:
             self._end()
             raise
-        # Where it listens is kept for the next start.
+        # Where it listens is stored for the next start.
         self._port = self.broker.address[1]
         self._settings["listeners"] = value_text(self.broker.config.listeners) or ""
         return self

@@ -83,7 +83,7 @@ class JsonWebKeys:
             raise ValueError("the token's signature is wrong") from error
         return dict(claims)
 
-    async def keep_fresh(self) -> None:
+    async def refresh_until_cancelled(self) -> None:
         """Fetch the keys of a URL, again at the interval, and when a token names one that is missing; never ends."""
         while self._path is None:
             await asyncio.sleep(max(0.0, self._fetched_s + RETRY_S - time.monotonic()))

@@ -388,7 +388,7 @@ class OsDisk:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._open:
                 raise
         # Something else in this process has used up the descriptors: an open log is worth less than this one.
-        self._release_down_to(self._held // 2)
+        self._release_down_to(self._descriptors // 2)
         return os.open(full, flags, 0o644)
 
     def map(self, file: OsFile) -> mmap.mmap:
@@ -412,7 +412,7 @@ class OsDisk:
         self._maps -= _MAP_DESCRIPTORS
 
     @property
-    def _held(self) -> int:
+    def _descriptors(self) -> int:
         return len(self._open) + self._maps
 
     def _register(self, file: OsFile) -> None:
@@ -420,12 +420,12 @@ class OsDisk:
         self._release_down_to(self.open_limit, file)
 
     def _release_down_to(self, count: int, needed: OsFile | None = None) -> None:
-        """Close the least recently used files until no more descriptors than `count` are held."""
-        while self._held > count and self._open and next(iter(self._open)) is not needed:
+        """Close the least recently used files until no more descriptors than `count` are open."""
+        while self._descriptors > count and self._open and next(iter(self._open)) is not needed:
             self.release(next(iter(self._open)))
 
     def release(self, file: OsFile) -> None:
-        """Close a file's descriptor and let go of its map; views of the map stay valid."""
+        """Close a file's descriptor and release its map; views of the map stay valid."""
         self._open.pop(file, None)
         if file._map is not None:
             self.unmapped()

@@ -1,4 +1,4 @@
-"""Loads what requests need at their first use, in steps: what is loaded later keeps all clients waiting.
+"""Loads what requests need at their first use, in steps: what is loaded later delays all clients.
 
 The first request for a group would load the coordinator, the first of each API its module and its decoder, and the
 garbage collector would go through all of it in each full collection. `kohort broker` does this after it is ready; an

@@ -19,7 +19,7 @@ ENTRY_POINTS = "kohort.server_assignors"
 def load_assignors(names: Iterable[str], own: Iterable[object] = ()) -> dict[str, ServerAssignor]:
     """Return assignors by the names that members ask for, the default first: `names`, then a program's own.
 
-    `own` holds names too, or assignors and functions themselves. Raises SettingsError with advice.
+    `own` has names too, or assignors and functions themselves. Raises SettingsError with advice.
     """
     found: dict[str, ServerAssignor] = {}
     source: dict[str, object] = {}

@@ -1,7 +1,7 @@
 """Why something happened to a group, a value carried by the event; and the reasons that members give.
 
 The reasons travel in JoinGroup's free text `Reason` (v8, KIP-800) under the names of KIP-423's first form. Any other
-text, and every version that cannot say one, is UNKNOWN and decides nothing. A heartbeat of the consumer protocol has
+text, and every version that cannot send one, is UNKNOWN and decides nothing. A heartbeat of the consumer protocol has
 reasons of its own (KIP-848).
 """
 
@@ -76,7 +76,7 @@ class CauseKind(StrEnum):
 class Cause:
     """Why an event happened: the kind, the member behind it if there is one, a detail in words, and when.
 
-    `at_ms` is milliseconds since the epoch by the coordinator's clock. `detail` adds what the kind cannot say,
+    `at_ms` is milliseconds since the epoch by the coordinator's clock. `detail` adds what the kind leaves open,
     such as the member's own reason (KIP-800) or the timeout that passed; it may be empty.
     """
 
@@ -87,7 +87,7 @@ class Cause:
 
 
 MAX_REASON_LENGTH = 255
-"""Characters of a reason that are sent and kept, in joins and leaves; the rest is cut off (KIP-800)."""
+"""Characters of a reason that are sent and stored, in joins and leaves; the rest is cut off (KIP-800)."""
 
 
 class JoinReason(StrEnum):
@@ -106,7 +106,7 @@ def join_reason(text: str | None) -> JoinReason:
 
 
 class HeartbeatReason(StrEnum):
-    """Why a member of the consumer protocol says its standby copies' lags in this heartbeat; each one acts."""
+    """Why a member of the consumer protocol reports its standby copies' lags in this heartbeat; each one acts."""
 
     STANDBY_CAUGHT_UP = "standby_caught_up"
     """A copy's lag has fallen to `acceptable.recovery.lag` or below: it could take over."""

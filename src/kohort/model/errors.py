@@ -15,7 +15,7 @@ _RETRIABLE = True
 class ErrorCode(IntEnum):
     """An error code as it travels in a response (int16).
 
-    `text` is one sentence that says what the error means; `is_retriable`: the same request may succeed later without
+    `text` is one sentence about what the error means; `is_retriable`: the same request may succeed later without
     any change.
     """
 
@@ -174,7 +174,7 @@ class ErrorCode(IntEnum):
 class KafkaError(Exception):
     """A request was answered, or must be answered, with an error code.
 
-    `code` is the `ErrorCode`; `text` says what happened, or the code's general meaning.
+    `code` is the `ErrorCode`; `text` is what happened, or the code's general meaning.
     """
 
     def __init__(self, code: ErrorCode, text: str | None = None) -> None:

@@ -17,11 +17,11 @@ def id_partitions(topics: Iterable[tuple[bytes, Iterable[int]]]) -> IdPartitions
     """Return the canonical form of partitions by topic id; a topic named twice has what it has in both places."""
     found: dict[bytes, set[int]] = {}
     for topic_id, partitions in topics:
-        held = found.get(topic_id)
-        if held is None:
+        numbers = found.get(topic_id)
+        if numbers is None:
             found[topic_id] = set(partitions)
         else:
-            held.update(partitions)
+            numbers.update(partitions)
     return tuple((topic_id, tuple(sorted(found[topic_id]))) for topic_id in sorted(found) if found[topic_id])
 
 

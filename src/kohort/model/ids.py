@@ -13,7 +13,7 @@ NO_TOPIC_ID = bytes(16)
 
 
 LONGEST_CACHED_NAME = 255
-"""Characters of a name that a cache may keep. A client may send names of 32 KiB, of groups that do not exist."""
+"""Characters of a name that a cache may store. A client may send names of 32 KiB, of groups that do not exist."""
 
 
 class TopicPartition(NamedTuple):
@@ -35,12 +35,12 @@ def parse_topic_id(text: str) -> bytes:
     """Return the 16 bytes of a topic id's text form. Raises ValueError when it is not one."""
     topic_id = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(topic_id) != 16:
-        raise ValueError(f"{text!r} is not a topic id: it holds {len(topic_id)} bytes, not 16")
+        raise ValueError(f"{text!r} is not a topic id: it has {len(topic_id)} bytes, not 16")
     return topic_id
 
 
 def group_partition(group_id: str, partitions: int) -> int:
-    """Return the partition of `__consumer_offsets` that holds a group: Java's `String.hashCode`, positive, modulo."""
+    """Return the partition of `__consumer_offsets` that stores a group: Java's `String.hashCode`, positive, modulo."""
     code = 0
     utf16 = group_id.encode("utf-16-be")
     for at in range(0, len(utf16), 2):

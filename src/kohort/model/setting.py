@@ -26,7 +26,7 @@ _UNITS = {"ms": "milliseconds", "bytes": "bytes", "seconds": "seconds", "minutes
 _UNITS_MS = {"ms": 1, "s": 1000, "m": MINUTE_MS, "min": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _DURATION = re.compile(rf"(\d{{1,15}})\s*({'|'.join(_UNITS_MS)})?")
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
-_LONGEST_SHOWN = 80
+_LONGEST_PRINTED = 80
 _MANY = 40
 _LONGEST_TEXT = 2**15 - 1
 """The longest text in bytes that Kafka's messages carry."""
@@ -140,7 +140,7 @@ class Setting(Generic[ValueT]):
                 words = {word.lower(): word for word in self.choices if isinstance(word, str)}
                 if text.lower() in words if words else self._is_within(len(text)):
                     return words.get(text.lower(), text)
-        raise refused(self.name, self._shown(text), self.what)
+        raise refused(self.name, self._printable(text), self.what)
 
     def read(self, value: Any) -> Any:
         """Return the value that one of a file of TOML stands for. Raises SettingsError, WrongSetting."""
@@ -169,11 +169,11 @@ class Setting(Generic[ValueT]):
                     value == word and type(value) is type(word) for word in self.choices
                 )
         if not is_possible:
-            raise refused(self.name, self._shown(value), self.what)
+            raise refused(self.name, self._printable(value), self.what)
         if self.kind in (STRING, PASSWORD) and not self.choices:
             check_length(self.name, value, is_secret=self.kind is PASSWORD)
             if not self._is_within(len(value)):
-                raise refused(self.name, self._shown(value), self.what)
+                raise refused(self.name, self._printable(value), self.what)
         return value
 
     def _is_of_type(self, value: object) -> bool:
@@ -206,7 +206,7 @@ class Setting(Generic[ValueT]):
             return False
         return not self.pattern or all(re.fullmatch(self.pattern, item, re.ASCII) for item in items)
 
-    def _shown(self, value: object) -> object:
+    def _printable(self, value: object) -> object:
         return HIDDEN if self.kind is PASSWORD else value
 
     @property
@@ -247,7 +247,7 @@ HIDDEN = _Hidden()
 
 def _text(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+    return text if len(text) <= _LONGEST_PRINTED else text[:_LONGEST_PRINTED] + "…"
 
 
 def address(name: str, text: str) -> tuple[str, int]:
@@ -273,7 +273,7 @@ def check_length(name: str, text: str, *, is_secret: bool = False) -> None:
         raise SettingsError(f"{name} is longer than {_LONGEST_TEXT} bytes{shown}")
     if not text.isascii() and text.encode(errors="ignore").decode() != text:
         shown = "" if is_secret else f"={text!r}"
-        raise SettingsError(f"{name}{shown} holds half of a surrogate pair, which UTF-8 cannot carry")
+        raise SettingsError(f"{name}{shown} has half of a surrogate pair, which UTF-8 cannot carry")
 
 
 def listed(words: Iterable[str]) -> str:

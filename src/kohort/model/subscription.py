@@ -12,9 +12,9 @@ from kohort.model.ids import TopicPartition
 class Subscription:
     """One member's subscription, as an assignor sees it.
 
-    `topics` are names in the member's order; `owned` are the partitions that the member says it owns (v1+);
+    `topics` are names in the member's order; `owned` are the partitions that the member reports to own (v1+);
     `generation` is the one it owned them in, or -1 (v2+, KIP-792); `rack` is its rack, or None (v3+, KIP-881);
-    `version` is the one it was written in: below 1 a member cannot say what it owns.
+    `version` is the one it was written in: below 1 a member cannot report what it owns.
     """
 
     topics: tuple[str, ...]

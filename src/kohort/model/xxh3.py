@@ -117,8 +117,8 @@ def _long(content: bytes) -> int:
         _accumulate(sums, _eight(content, stripe * _STRIPE), _KEYS[place])
         if place == _STRIPES_OF_BLOCK - 1:
             for lane, key in enumerate(_SCRAMBLE_KEY):
-                held = sums[lane]
-                sums[lane] = (held ^ held >> 47 ^ key) * _PRIME_32[0] & _MASK
+                old = sums[lane]
+                sums[lane] = (old ^ old >> 47 ^ key) * _PRIME_32[0] & _MASK
     _accumulate(sums, _eight(content, size - _STRIPE), _LAST_KEY)
     total = size * _PRIME_64[0]
     for lane in range(0, 8, 2):

@@ -89,7 +89,7 @@ class Connection:
             stream.end("connecting failed")
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{address!r} is no address: {cause}") from cause
         except BaseException:
-            stream.end("connecting was given up")
+            stream.end("connecting was abandoned")
             raise
         return connection
 
@@ -101,7 +101,7 @@ class Connection:
         highest: int | None = None,
         timeout_ms: int = 30_000,
     ) -> ResponseT:
-        """Send a request and return its answer, whatever error codes that holds.
+        """Send a request and return its answer, whatever error codes it has.
 
         `version` is by default the newest that both sides support, up to `highest`. Raises `KafkaError`.
         """
@@ -144,7 +144,7 @@ class Connection:
         if self._expiry_s == math.inf or asyncio.get_running_loop().time() < self._expiry_s:
             return
         self._expiry_s = math.inf
-        self._stream.hold(is_held=True)
+        self._stream.block(is_blocked=True)
         self._reauthentication = asyncio.create_task(self._authenticate_again())
 
     async def _authenticate_again(self) -> None:
@@ -157,7 +157,7 @@ class Connection:
             text = f"cannot authenticate again at {self.address}: {error!r}"
             self._stream.refuse(KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, text))
         finally:
-            self._stream.hold(is_held=False)
+            self._stream.block(is_blocked=False)
 
     async def _negotiate(self, timeout_ms: int) -> None:
         version = FIRST_VERSION
@@ -195,7 +195,7 @@ class _Stream(asyncio.BufferedProtocol):
         self._receiver = FrameReceiver(MAX_FRAME_BYTES)
         self._correlation_id = 0
         self._has_room = True
-        self._is_held = False
+        self._is_blocked = False
         self._open = asyncio.Event()
         self._open.set()
         self._queue = asyncio.Lock()
@@ -243,13 +243,13 @@ class _Stream(asyncio.BufferedProtocol):
         self._has_room = True
         self._set_open()
 
-    def hold(self, *, is_held: bool) -> None:
-        """Let requests wait, but for those that are sent first."""
-        self._is_held = is_held
+    def block(self, *, is_blocked: bool) -> None:
+        """Set whether requests wait, but for those that are sent first."""
+        self._is_blocked = is_blocked
         self._set_open()
 
     def _set_open(self) -> None:
-        if self.is_closed or (self._has_room and not self._is_held):
+        if self.is_closed or (self._has_room and not self._is_blocked):
             self._open.set()
         else:
             self._open.clear()

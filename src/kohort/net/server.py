@@ -38,7 +38,7 @@ NO_DESCRIPTOR_SECONDS = 1.0
 """How long nothing is accepted after the system had no descriptor for a connection."""
 
 LINGER_SECONDS = 5.0
-"""How long a closed connection may take to send what it still holds."""
+"""How long a closed connection may take to send what is buffered."""
 
 
 class Clock:
@@ -312,7 +312,7 @@ class Client(asyncio.Protocol):
         self._transport.abort()
 
     def throttle(self, is_on: bool) -> None:
-        """Stop reading from the socket, or go on."""
+        """Stop reading from the socket, or resume."""
         if self._transport.is_closing():
             return
         if is_on:

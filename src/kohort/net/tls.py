@@ -37,8 +37,8 @@ def tls_failure(address: str, error: ssl.SSLError) -> TlsFailed:
 def _distrust(host: str, error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code in (_HOST_NAME, _IP_ADDRESS):
         return (
-            f"its certificate is for another host ({error.verify_message}): connect by a name that it holds, and see"
-            f" that the broker's advertised.listeners uses one, or give it a certificate that holds {host!r}"
+            f"its certificate is for another host ({error.verify_message}): connect by a name that it lists, and see"
+            f" that the broker's advertised.listeners uses one, or give it a certificate for {host!r}"
         )
     if error.verify_code == _EXPIRED:
         return "its certificate has expired: the broker needs a new one"

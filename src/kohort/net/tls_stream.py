@@ -43,7 +43,7 @@ class TlsStream(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         self._raw = transport
         text = f"its handshake took longer than {self._limit_ms} ms"
-        self._limit = asyncio.get_running_loop().call_later(self._limit_ms / 1000, self._give_up, text)
+        self._limit = asyncio.get_running_loop().call_later(self._limit_ms / 1000, self._abandon, text)
         if self._is_closing:
             transport.abort()
 
@@ -59,7 +59,7 @@ class TlsStream(asyncio.Protocol):
             if self._is_open:
                 self.abort()
             else:
-                self._give_up(_reason(error))
+                self._abandon(_reason(error))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closing = True
@@ -67,7 +67,7 @@ class TlsStream(asyncio.Protocol):
         if self._is_open:
             self._client.connection_lost(exc)
         else:
-            self._give_up("it closed the connection during the handshake")
+            self._abandon("it closed the connection during the handshake")
 
     def pause_writing(self) -> None:
         self._is_full = True
@@ -81,7 +81,7 @@ class TlsStream(asyncio.Protocol):
             self._client.resume_writing()
 
     def _shake_hands(self) -> bool:
-        """Go on with the handshake and return whether it is complete."""
+        """Continue the handshake and return whether it is complete."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -93,7 +93,7 @@ class TlsStream(asyncio.Protocol):
         self._client.connection_made(self)  # type: ignore[arg-type]
         return True
 
-    def _give_up(self, reason: str) -> None:
+    def _abandon(self, reason: str) -> None:
         self._is_closing = True
         self._raw.close()
         self._end_handshake(reason)
@@ -195,7 +195,7 @@ class TlsStream(asyncio.Protocol):
         self._raw.pause_reading()
 
     def resume_reading(self) -> None:
-        """Go on receiving."""
+        """Resume receiving."""
         self._raw.resume_reading()
 
     def get_extra_info(self, name: str) -> Any:

@@ -76,7 +76,7 @@ class SchemaRegistry:
     def _schema(self, number: int) -> tuple[int, Any]:
         if not 1 <= number <= len(self._schemas):
             return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
-        return 200, _shown(self._schemas[number - 1])
+        return 200, _described(self._schemas[number - 1])
 
     def _subject(self, method: str, subject: str, body: dict[str, Any], *, is_new: bool) -> tuple[int, Any]:
         kind, references = body.get("schemaType", "AVRO"), body.get("references") or ()
@@ -101,7 +101,7 @@ class SchemaRegistry:
         if not 1 <= place <= len(versions):
             return 404, {"error_code": 40402, "message": f"Version {version} not found."}
         number = versions[place - 1]
-        return 200, {"subject": subject, "version": place, "id": number, **_shown(self._schemas[number - 1])}
+        return 200, {"subject": subject, "version": place, "id": number, **_described(self._schemas[number - 1])}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -139,6 +139,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-def _shown(entry: dict[str, Any]) -> dict[str, Any]:
+def _described(entry: dict[str, Any]) -> dict[str, Any]:
     """Return a schema as registries send it: without the type of Avro, without references where there are none."""
     return {name: value for name, value in entry.items() if value and value != "AVRO"}

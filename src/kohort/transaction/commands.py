@@ -72,7 +72,7 @@ class Loaded(TransactionCommand):
 
 @dataclass(slots=True)
 class ExpireIds:
-    """Forget the ids that are at rest and had no change for `expiration_ms`."""
+    """Forget the ids that are not open and had no change for `expiration_ms`."""
 
     expiration_ms: int
 

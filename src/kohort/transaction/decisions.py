@@ -41,11 +41,11 @@ from kohort.transaction.effects import (
     WriteMarkers,
 )
 from kohort.transaction.transaction import (
-    AT_REST,
     ENDING,
     LARGEST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
+    NOT_OPEN,
     State,
     Transaction,
     is_exhausted,
@@ -108,7 +108,7 @@ def _unknown(command: InitProducer, now_ms: int) -> Transaction:
 
 
 def _is_expected(known: Transaction, expected: tuple[int, int] | None) -> bool:
-    """Whether the sender is the id's producer, as far as its id says; the epoch is judged where it is raised.
+    """Whether the sender is the id's producer, as far as its id shows; the epoch is judged where it is raised.
 
     Its former id counts where the epoch had run out: then the answer with the new id may have been lost (KIP-360).
     """
@@ -349,7 +349,7 @@ def _expire_ids(transactions: Transactions, command: ExpireIds, now_ms: int) -> 
     expired = (
         transactional_id
         for transactional_id, known in transactions.by_id.items()
-        if known.state in AT_REST and now_ms - known.update_ms >= command.expiration_ms
+        if known.state in NOT_OPEN and now_ms - known.update_ms >= command.expiration_ms
     )
     return [Append(TransactionForgotten(each, Why.EXPIRED)) for each in islice(expired, MOST_EXPIRED)]
 

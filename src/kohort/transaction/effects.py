@@ -30,7 +30,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionStored:
-    """A transactional id is now as `transaction` says."""
+    """A transactional id has the state of `transaction` now."""
 
     transaction: Transaction
     why: Why

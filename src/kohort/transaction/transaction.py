@@ -38,13 +38,13 @@ class State(IntEnum):
 ENDING = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 """How a transaction ends is decided; not all of its partitions have its marker yet."""
 
-AT_REST = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+NOT_OPEN = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 """Nothing is open: the id may start a transaction, or expire."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transactional id as one record of `__transaction_state` holds it. Times are milliseconds since the epoch.
+    """A transactional id as one record of `__transaction_state` stores it. Times are milliseconds since the epoch.
 
     `epoch` is the producer's epoch; in a state of `ENDING` it is that of the markers. `previous_producer_id` and
     `next_producer_id` are -1 but where an epoch has run out (KIP-360, KIP-890). `version` is the transaction version of

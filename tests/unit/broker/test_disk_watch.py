@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.broker.disk_watch import SILENT_SECONDS, OperationTimer
+from kohort.broker.disk_watch import STALLED_SECONDS, OperationTimer
 
 PATH = "orders-0/00000000000000000000.log"
 
@@ -17,7 +17,7 @@ def test_an_operation_that_takes_long_is_reported_once_and_so_is_its_end(caplog:
     timer.look(None, "/data", 20.0)
     timer.look(None, "/data", 40.0)
     assert caplog.messages == [
-        f"the disk does not answer: the append to /data/{PATH} has taken {SILENT_SECONDS:.0f}"
+        f"the disk does not answer: the append to /data/{PATH} has taken {STALLED_SECONDS:.0f}"
         " s; no client is served until it does: look for the device in the system's log",
         "the disk answers again: the append to /data/orders-0/00000000000000000000.log took 20 s",
     ]

@@ -140,7 +140,7 @@ async def asynchronous() -> None:
         (WORD, "ALL", SettingsError, "word='ALL': expected all or none"),
         (ACKS, True, SettingsError, "acks=True: expected all, 1 or 0"),
         (TEXT, b"x", WrongSetting, "text=b'x' is a bytes: expected a str"),
-        (TEXT, "\ud800", SettingsError, "text='\\ud800' holds half of a surrogate pair, which UTF-8 cannot carry"),
+        (TEXT, "\ud800", SettingsError, "text='\\ud800' has half of a surrogate pair, which UTF-8 cannot carry"),
         (SECRET, b"pw", SettingsError, "secret=…: expected never"),
         (POLICY, "delete", WrongSetting, "policy='delete' is a str: expected a list of delete, compact"),
         (POLICY, ["shred"], SettingsError, "policy=('shred',): expected a list of delete, compact"),

@@ -23,7 +23,7 @@ from kohort.sim.checks.invariants import (
     STABLE_OFFSET_MOVES,
 )
 from kohort.sim.kernel.world_observer import OUTPUT, SeenNode
-from kohort.transaction.transaction import AT_REST
+from kohort.transaction.transaction import NOT_OPEN
 from kohort.wire.record_batches import iter_batches
 
 _READ_BYTES = 1 << 20
@@ -164,7 +164,7 @@ class TransactionChecker(Checker):
         node = None if self._node is None else self._node.node
         for each in () if node is None else node.context.transactions.transactions():
             text = f"the transaction of {each.transactional_id} is {each.state.text} in the end"
-            self.compare(each.state in AT_REST, EVERY_TRANSACTION_ENDS, text)
+            self.compare(each.state in NOT_OPEN, EVERY_TRANSACTION_ENDS, text)
 
     def _judge(self, name: str, number: int, transaction: _Transaction) -> None:
         count, read = transaction.records, len(transaction.read)

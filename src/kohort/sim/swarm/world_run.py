@@ -25,7 +25,7 @@ from kohort.sim.scenario.member_census import MemberCensus, wait_for_convergence
 from kohort.sim.scenario.simulated_cluster import MemberSlot, PeerSlot, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, Broken, Outcome, Plan
 from kohort.sim.trace import show_partitions
-from kohort.transaction.transaction import AT_REST
+from kohort.transaction.transaction import NOT_OPEN
 
 REST_US = 90 * SECOND_US
 """Within so long after the healing everything must have come to rest: two rounds, each as long as the longest poll
@@ -236,7 +236,7 @@ def missing_of_transactions(cluster: SimulatedCluster) -> str | None:
             return f"producer {slot.plan.name} has not committed its last transaction"
     for hosted in node.context.transactions.partitions:
         for transaction in hosted.transactions.by_id.values():
-            if transaction.state not in AT_REST:
+            if transaction.state not in NOT_OPEN:
                 return f"the transaction of {transaction.transactional_id} is {transaction.state.text}"
     for partition, position in reader.positions.items():
         end = cluster.log_end(partition)
