@@ -181,7 +181,7 @@ class RecordPrinter:
             while self.count != self.limit and not self.is_timed_out():
                 room = POLL_RECORDS if self.limit is None else min(self.limit - self.count, POLL_RECORDS)
                 try:
-                    batches = await self.consumer.poll(self.patience_ms(), room)
+                    batches = await self.consumer.poll(self.poll_timeout_ms(), room)
                 except CorruptBatch as error:
                     self.leave_out(error)
                     continue
@@ -200,7 +200,7 @@ class RecordPrinter:
             output.remark(self.corrupt.text)
         self.corrupt = error
 
-    def patience_ms(self) -> int:
+    def poll_timeout_ms(self) -> int:
         """Return the timeout of one poll, which ends no later than the command's timeout."""
         if self.timeout_s is None:
             return POLL_MS

@@ -94,7 +94,7 @@ def since_ms(text: str) -> int:
         ) from None
 
 
-def begun(args: argparse.Namespace) -> Explanation:
+def new_explanation(args: argparse.Namespace) -> Explanation:
     """Return an explanation that buffers no more than the options need."""
     last = None if args.since is not None else LAST if args.last is None else args.last
     return Explanation(args.group, last=last, keeps_events=args.verbose)
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 def explain_stored(args: argparse.Namespace) -> int:
     """Explain from files."""
     group_filter = GroupFilter(args.group)
-    explanation = begun(args)
+    explanation = new_explanation(args)
     with output.Meter("reading group events", unit="events") as meter:
         source = stored_events if args.data_dir is not None else filed_events
         for event in source(args.data_dir or args.events, group_filter, meter.advance):
@@ -132,7 +132,7 @@ async def explain_live(args: argparse.Namespace) -> int:
             with suppress(asyncio.CancelledError):
                 await EventFollower(args).follow(consumer)
             return 0
-        group_filter, explanation = GroupFilter(args.group), begun(args)
+        group_filter, explanation = GroupFilter(args.group), new_explanation(args)
         with output.Meter("reading group events", unit="events") as meter:
             async for event in live_events(consumer, group_filter, meter.advance):
                 if event is not None:
@@ -160,7 +160,7 @@ class EventFollower:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.filter = GroupFilter(args.group)
-        self.explanation = begun(args)
+        self.explanation = new_explanation(args)
         self.is_caught_up = False
         self.reported_slow_ms: int | None = None
 

@@ -307,7 +307,7 @@ async def reset(args: argparse.Namespace, admin: Admin) -> None:
     if args.json:
         return
     if bounded := [str(move.partition) for move in moves if move.bounded]:
-        output.remark(f"kept inside the log: {', '.join(bounded)}")
+        output.remark(f"limited to the log: {', '.join(bounded)}")
     if not args.execute:
         output.remark("nothing was changed: add --execute to write these offsets")
 

@@ -21,7 +21,7 @@ from kohort.net.event_loop import new_event_loop
 
 ResultT = TypeVar("ResultT")
 
-_PATIENCE_S = 1.0
+_END_TIMEOUT_S = 1.0
 _TURNS = 3  # of the loop: a result is handed on, the waiting coroutine returns, its caller is woken
 
 
@@ -78,7 +78,7 @@ async def _end_all() -> None:
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left, timeout=_PATIENCE_S)
+        await asyncio.wait(left, timeout=_END_TIMEOUT_S)
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 

@@ -213,8 +213,8 @@ class Cluster:
 
         try:
             # A topic that was created a moment ago, perhaps by this request, may not be known to every broker yet.
-            patience_ms = 5000 if self._is_auto_creating else 2000
-            return await retry(look, waits=self.waits(), timeout_ms=patience_ms)
+            timeout_ms = 5000 if self._is_auto_creating else 2000
+            return await retry(look, waits=self.waits(), timeout_ms=timeout_ms)
         except UnknownTopic:
             self._tracked.discard(name)
             self.view = self.view.without(name)

@@ -54,7 +54,7 @@ class Pool:
         peer = self._peers.get(key)
         if peer is None:
             peer = self._peers[key] = _BrokerConnection(Waits(self.random, initial_ms=50))
-        # A caller that comes while others wait for the connection waits behind them: requests keep their order.
+        # A caller that comes while others wait for the connection waits behind them: requests stay in order.
         if not peer.waiting and (connection := peer.open) is not None:
             return connection
         peer.waiting += 1

@@ -129,12 +129,12 @@ class Consumer:
         self._commits.deadline_s = now_s + limit_s - min(5.0, limit_s / 4)
         try:
             async with asyncio.timeout_at(now_s + limit_s) as limit:
-                await self._commits.drained()
+                await self._commits.wait_for_begun()
                 if self._group.membership is not None:
                     await self._group.membership.stop(leave=leave_group)
                 else:
-                    await self._commits.before_revocation(self._partitions.partitions)
-                await self._commits.drained()
+                    await self._commits.commit_before_revocation(self._partitions.partitions)
+                await self._commits.wait_for_begun()
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -194,7 +194,7 @@ class Consumer:
         self._partitions.mark_consumed()
         self._gate.records_finished()
         if self._group.membership is not None:
-            await self._commits.drained()
+            await self._commits.wait_for_begun()
         await self._group.leave("the consumer unsubscribed from all topics")
         self._partitions.clear()
 
@@ -265,13 +265,13 @@ class Consumer:
     async def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
         """Return the offset of the next record to be returned, once it is known.
 
-        Raises KeyError where the partition is not assigned, TimeoutError, the `KafkaError` that stands in the way.
+        Raises KeyError where the partition is not assigned, TimeoutError, the `KafkaError` that prevents it.
         """
         partition = topic_partition("partition", partition)
         async with _limit(timeout_ms):
             while True:
                 state = self._partitions[partition]
-                if (error := state.take_error()) is not None:
+                if (error := state.pop_error()) is not None:
                     raise error
                 if state.position is not None and not state.is_reset_due:
                     return state.position
@@ -292,7 +292,7 @@ class Consumer:
         """
         self._group.require_id()
         for state in self._partitions:
-            state.move(None)
+            state.seek(None)
         self._partitions.position_wanted.set()
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
@@ -371,7 +371,7 @@ class Consumer:
 
         Without `on_complete` a failure is only logged. What was begun is finished before the consumer stops.
         """
-        self._commits.begin(offsets, on_complete)
+        self._commits.begin_commit(offsets, on_complete)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""

@@ -179,7 +179,7 @@ class Fetcher:
             check_crcs=self._config.check_crcs,
         )
         if visible.next_offset > offset:
-            state.fetched(
+            state.buffer_batch(
                 Batch(
                     state.partition,
                     visible.raw,
@@ -246,7 +246,7 @@ async def _wait(event: asyncio.Event, until_s: float | None) -> None:
 
 @dataclass(eq=False)
 class FetchCollector:
-    """Takes batches, and the errors in their way, out of the table."""
+    """Takes batches, and the errors in place of some, out of the table."""
 
     _config: ConsumerConfig
     _partitions: PartitionTable
@@ -261,12 +261,12 @@ class FetchCollector:
             if not state.is_served or not state.buffered:
                 continue
             was_full = state.buffered_bytes >= full_bytes
-            batch = state.take_batch(limit)
+            batch = state.pop_batch(limit)
             has_room |= was_full and state.buffered_bytes < full_bytes
             if batch is None:
                 continue
             batches.append(batch)
-            self._partitions.serve_last(state)
+            self._partitions.move_to_end(state)
             if limit is not None:
                 limit -= len(batch)
             if is_single or (limit is not None and limit <= 0):
@@ -282,7 +282,7 @@ class FetchCollector:
         """Raise what ended the membership or a callback raised, and why a partition cannot be read."""
         self._group.current.check()
         for state in self._partitions:
-            if (error := state.take_error()) is not None:
+            if (error := state.pop_error()) is not None:
                 self._partitions.position_wanted.set()
                 self._fetcher.wake()
                 raise error

@@ -27,7 +27,7 @@ from kohort.model.ids import TopicPartition
 log = logging.getLogger(__name__)
 
 _SYNC_WAIT_MS = 20
-_SYNC_PATIENCE_S = 5.0
+_SYNC_TIMEOUT_S = 5.0
 """How long a last commit waits for the group's leader to sync."""
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
@@ -63,17 +63,17 @@ class OffsetCommits:
     # For the program
 
     async def commit(self, offsets: Offsets | None) -> None:
-        """Commit these offsets, by default all positions, after what `begin` has begun."""
+        """Commit these offsets, by default all positions, after what `begin_commit` has begun."""
         await self._commit(self._partitions.positions() if offsets is None else committable(offsets))
 
-    def begin(self, offsets: Offsets | None, on_complete: OnComplete | None) -> None:
+    def begin_commit(self, offsets: Offsets | None, on_complete: OnComplete | None) -> None:
         """Begin to commit as `commit` does; `on_complete(offsets, error)` is called with the outcome."""
         wanted = self._partitions.positions() if offsets is None else committable(offsets)
         self._group.require_id()
-        self._begun.spawn(self._commit_soon(wanted, self._group.current.watch_ownership(wanted), on_complete))
+        self._begun.spawn(self._commit_and_report(wanted, self._group.current.watch_ownership(wanted), on_complete))
 
-    async def drained(self) -> None:
-        """Wait for what `begin` has begun so far."""
+    async def wait_for_begun(self) -> None:
+        """Wait for what `begin_commit` has begun so far."""
         if begun := tuple(self._begun):
             now_s = asyncio.get_running_loop().time()
             await asyncio.wait(begun, timeout=None if self.deadline_s is None else max(0.0, self.deadline_s - now_s))
@@ -93,7 +93,7 @@ class OffsetCommits:
             return until_s
         return self._next_s if until_s is None else min(until_s, self._next_s)
 
-    async def before_join(self) -> None:
+    async def commit_before_join(self) -> None:
         """Commit what is finished before JoinGroup: the coordinator refuses the generation once the round is formed."""
         if not self._config.is_auto_committing:
             return
@@ -107,7 +107,7 @@ class OffsetCommits:
         except TimeoutError:
             log.info("group %s: the coordinator did not answer the commit before JoinGroup", self._group.group_id)
 
-    async def before_revocation(self, partitions: Partitions) -> None:
+    async def commit_before_revocation(self, partitions: Partitions) -> None:
         """Commit what is finished of partitions that are revoked; warn of what could not be committed."""
         if not self._config.is_auto_committing:
             return
@@ -140,31 +140,31 @@ class OffsetCommits:
 
     async def _commit(self, offsets: PartitionOffsets) -> None:
         watch = self._group.current.watch_ownership(offsets)
-        await self.drained()
-        await self._commit_next(offsets, watch)
+        await self.wait_for_begun()
+        await self._commit_in_order(offsets, watch)
 
-    async def _commit_next(self, offsets: PartitionOffsets, watch: OwnershipWatch | None) -> None:
+    async def _commit_in_order(self, offsets: PartitionOffsets, watch: OwnershipWatch | None) -> None:
         self._group.require_id()
         async with self._order:
             began_s = asyncio.get_running_loop().time()
             try:
                 await self._group.current.commit(offsets, since=watch)
             except (CommitFailed, PartitionErrors):
-                self._measure(offsets, began_s)
+                self._measure_latency(offsets, began_s)
                 raise
-            self._measure(offsets, began_s)
+            self._measure_latency(offsets, began_s)
             for partition, committed in offsets.items():
                 if (state := self._partitions.get(partition)) is not None:
                     state.committed = committed.offset
                     if state.position == committed.offset:
                         state.mark_consumed()  # the program committed it, finished by a later poll or not
 
-    async def _commit_soon(
+    async def _commit_and_report(
         self, offsets: PartitionOffsets, watch: OwnershipWatch | None, on_complete: OnComplete | None
     ) -> None:
         failure: KafkaError | None = None
         try:
-            await self._commit_next(offsets, watch)
+            await self._commit_in_order(offsets, watch)
         except KafkaError as error:
             failure = error
         if on_complete is not None:
@@ -186,7 +186,7 @@ class OffsetCommits:
     async def _commit_between_rounds(self, partitions: Partitions) -> None:
         """Commit what is finished; retry while the group's leader has not synced: until then no commit is taken."""
         waits = self._cluster.waits(_SYNC_WAIT_MS)
-        until_s = asyncio.get_running_loop().time() + _SYNC_PATIENCE_S
+        until_s = asyncio.get_running_loop().time() + _SYNC_TIMEOUT_S
         while True:
             try:
                 return await self._commit(self._partitions.finished(partitions))
@@ -195,7 +195,7 @@ class OffsetCommits:
                     raise
             await asyncio.sleep(waits.next_s())
 
-    def _measure(self, offsets: PartitionOffsets, began_s: float) -> None:
+    def _measure_latency(self, offsets: PartitionOffsets, began_s: float) -> None:
         """Measure a commit that the group answered, be it with a refusal."""
         if offsets:
             now_s = asyncio.get_running_loop().time()

@@ -72,7 +72,7 @@ class PartitionState:
         """Whether `poll` may return records of it: it is neither paused nor being revoked."""
         return not self.is_paused and not self.is_leaving
 
-    def move(self, offset: int | None) -> None:
+    def seek(self, offset: int | None) -> None:
         """Read on at `offset`, whatever came before; None looks the position up again."""
         self.moves += 1
         self.position = self.fetch_offset = offset
@@ -87,28 +87,28 @@ class PartitionState:
 
     def reset(self, timestamp: int) -> None:
         """Read on at the offset for a timestamp of ListOffsets, once it is looked up."""
-        self.move(None)
+        self.seek(None)
         self.is_reset_due = True
         self.reset_to = timestamp
 
-    def fetched(self, batch: Batch) -> None:
-        """Keep what was fetched until the user polls for it."""
+    def buffer_batch(self, batch: Batch) -> None:
+        """Buffer what was fetched until the user polls for it."""
         self.corrupt_responses = 0
         self.fetch_offset = batch.next_offset
         self.buffered.append(batch)
         self.buffered_bytes += batch.size
 
     def stop_at(self, offset: int, error: KafkaError) -> None:
-        """Keep what was fetched before `offset` and nothing behind it; there `poll` raises `error`, until `move`."""
+        """Buffer what was fetched before `offset` and nothing behind it; there `poll` raises `error`, until `seek`."""
         self.fetch_offset = offset
         self.unreadable = error
 
-    def take_error(self) -> KafkaError | None:
+    def pop_error(self) -> KafkaError | None:
         """Return the error to be raised, once."""
         error, self.error = self.error, None
         return error
 
-    def take_batch(self, count: int | None) -> Batch | None:
+    def pop_batch(self, count: int | None) -> Batch | None:
         """Return the next batch, of at most `count` records, or None; its end is the new position."""
         while self.buffered:
             batch = self.buffered.popleft()
@@ -203,7 +203,7 @@ class PartitionTable:
         """Read no partition."""
         self._states.clear()
 
-    def serve_last(self, state: PartitionState) -> None:
+    def move_to_end(self, state: PartitionState) -> None:
         """Move a partition to the end of the order."""
         self._states[state.partition] = self._states.pop(state.partition)
 

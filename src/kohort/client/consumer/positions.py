@@ -100,5 +100,5 @@ class Positions:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the cluster does not have {names}")
 
     def _move(self, state: PartitionState, offset: int, why: str) -> None:
-        state.move(offset)
+        state.seek(offset)
         self._group.note_position(state.partition, offset, why)

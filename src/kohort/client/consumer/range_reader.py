@@ -116,7 +116,7 @@ class RangeReader:
         """Read the ranges, always one request ahead."""
         ahead: BlockingConnection | None = None
         at = 0
-        self._progressed()
+        self._extend_deadline()
         while at < len(wanted):
             now = wanted[at]
             if now.position >= now.stop:
@@ -124,17 +124,17 @@ class RangeReader:
                 continue
             asked_for = now.position
             try:
-                connection = ahead or self._ask(now)
+                connection = ahead or self._send_fetch(now)
                 ahead = None
                 records, next_offset = self._receive_batches(connection, now)
             except KafkaError as error:
                 ahead = None
-                if not self._skipped(error, now):
+                if not self._skip_lost_offsets(error, now):
                     self._wait_or_raise(error, now)
                 continue
             now.position = next_offset
             if next_offset > asked_for:
-                self._progressed()
+                self._extend_deadline()
             elif time.monotonic() > self._deadline_s:
                 text = f"{now.partition} has no record from offset {asked_for} on, though the range ends at {now.stop}"
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
@@ -142,14 +142,14 @@ class RangeReader:
                 at += 1
             if at < len(wanted):
                 try:
-                    ahead = self._ask(wanted[at])
+                    ahead = self._send_fetch(wanted[at])
                 except KafkaError as error:
-                    if not self._skipped(error, wanted[at]):
+                    if not self._skip_lost_offsets(error, wanted[at]):
                         self._wait_or_raise(error, wanted[at])
             if records is not None:
                 yield now.partition, records, asked_for
                 # However long the caller took: that is no time in which the cluster got no further.
-                self._progressed()
+                self._extend_deadline()
 
     def close(self) -> None:
         """Close every connection."""
@@ -157,7 +157,7 @@ class RangeReader:
             connection.close()
         self._connections.clear()
 
-    def _ask(self, wanted: _Range) -> BlockingConnection:
+    def _send_fetch(self, wanted: _Range) -> BlockingConnection:
         """Send a Fetch to the leader, or to the replica that it named."""
         topic, partition = wanted.partition
         leader = self._leader(wanted.partition)
@@ -210,7 +210,7 @@ class RangeReader:
         records = memoryview(b"".join([raw.view for raw in visible.raw])) if whole is None else whole
         return records, visible.next_offset
 
-    def _skipped(self, error: KafkaError, wanted: _Range) -> bool:
+    def _skip_lost_offsets(self, error: KafkaError, wanted: _Range) -> bool:
         """Move on behind offsets that are gone, where that is asked for, and return whether they were."""
         if self.lost is None or not isinstance(error, _OutOfRange | _TopicRecreated | UnknownTopic | UnknownPartition):
             return False
@@ -219,7 +219,7 @@ class RangeReader:
             first = min(error.start, wanted.stop)
         self.lost(wanted.partition, wanted.position, first, error.text)
         wanted.position = first
-        self._progressed()
+        self._extend_deadline()
         return True
 
     def _offset_range(self, connection: BlockingConnection, partition: TopicPartition) -> tuple[int, int]:
@@ -245,7 +245,7 @@ class RangeReader:
         self._view = self._view.without(wanted.partition.topic)
         time.sleep(wait_s)
 
-    def _progressed(self) -> None:
+    def _extend_deadline(self) -> None:
         self._waits.reset()
         self._corrupt_responses = 0
         self._deadline_s = time.monotonic() + self.timeout_ms / 1000
@@ -303,7 +303,7 @@ class _TopicRecreated(KafkaError):
         )
 
 
-ADVICE = "; start from an offset that exists, or keep records longer (retention.ms)"
+ADVICE = "; start from an offset that exists, or raise retention.ms"
 """How the sentence about an offset out of range ends; a caller with an option of its own names that instead."""
 
 

@@ -81,7 +81,7 @@ class RebalanceCallbacks(RebalanceListener):
         self._partitions.stop_serving(partitions)
         async with self._gate.callback(waits=True, is_too_late=lambda: not self._group.is_known):
             try:
-                await self._commits.before_revocation(partitions)
+                await self._commits.commit_before_revocation(partitions)
                 await self._call(Callback.REVOKED, self.user.on_partitions_revoked, partitions)
             finally:
                 self._partitions.remove(partitions)

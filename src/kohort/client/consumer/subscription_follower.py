@@ -84,7 +84,7 @@ class SubscriptionFollower:
             for topic in wanted.names:
                 await self._cluster.topic(topic)
         else:
-            self._group.subscribe(wanted, self._callbacks, self._commits.before_join)
+            self._group.subscribe(wanted, self._callbacks, self._commits.commit_before_join)
         self._follow(self._cluster.view)
         self._unwatch = self._unwatch or self._cluster.watch(self._follow)
 
@@ -111,7 +111,7 @@ class SubscriptionFollower:
             # A partition that is missing in the metadata is read on: only a topic that is not subscribed to goes.
             self._partitions.retain(there | {each for each in self._partitions.partitions if each.topic in self.topics})
         elif self._group.membership is not None and self.topics != before:
-            self._group.subscribe(self.subscription, self._callbacks, self._commits.before_join)
+            self._group.subscribe(self.subscription, self._callbacks, self._commits.commit_before_join)
 
     def _warn_of_missing(self, view: ClusterView) -> None:
         """Log what is missing in the cluster after five seconds, and then every minute: nothing is read from it."""

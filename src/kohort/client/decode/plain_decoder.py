@@ -16,7 +16,7 @@ from kohort.wire.record_batches import Row, decode_rows
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 LARGEST_MS = (1 << 63) // 1000 - 1
-"""What a timestamp in microseconds can hold, in milliseconds."""
+"""The largest timestamp in microseconds, in milliseconds."""
 
 _Headers = tuple[tuple[str, bytes | None], ...]
 

@@ -87,7 +87,7 @@ class CoordinatorLink:
         return self.cluster.view
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Keep the metadata of these topics fresh too."""
+        """Refresh the metadata of these topics too."""
         self.followed.update(topics)
         if self.cluster.track(topics):
             # A follower never computes an assignment, and still has to find the leaders of what it is given.

@@ -72,7 +72,7 @@ class MemberLink(Protocol):
         """Return the code of an error, as an input of the member."""
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Keep the metadata of these topics fresh too."""
+        """Refresh the metadata of these topics too."""
 
     def resolve_names(self, topic_ids: frozenset[bytes]) -> None:
         """Find the names of these topics, and of no others asked for before."""

@@ -139,7 +139,7 @@ def leave_request(group_id: str, config: MemberConfig, effect: effects.Leave) ->
 REGEX_VERSION = 1
 """The first version that takes an expression."""
 SHORTEST_TIMEOUT_MS = 20_000
-"""More than any interval of a group's (15 s at most), for which a broker may keep a heartbeat."""
+"""More than any interval of a group's (15 s at most), for which a broker may park a heartbeat."""
 
 
 def consumer_heartbeat_request(

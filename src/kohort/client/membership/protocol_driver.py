@@ -83,7 +83,7 @@ class ClassicDriver:
         return None
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Keep the metadata of these topics fresh too."""
+        """Refresh the metadata of these topics too."""
         if self._embedded.has_topics:
             self._link.follow(topics)
 
@@ -197,7 +197,7 @@ class ConsumerDriver:
         return None
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Keep the metadata of these topics fresh too."""
+        """Refresh the metadata of these topics too."""
         self._link.follow(topics)
 
     def topic_metadata(self) -> inputs.Input:

@@ -129,9 +129,9 @@ async def _finish(driver: TransactionDriver, sender: BatchSender) -> None:
     """Wait for the records that are on their way, and then for the end that was begun."""
     try:
         async with asyncio.timeout(driver.max_block_ms / 1000):
-            await sender.drained()
+            await sender.flush()
     except TimeoutError:
-        raise driver.not_ended() from None
+        raise driver.end_timeout_error() from None
     await driver.end()
 
 

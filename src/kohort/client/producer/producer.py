@@ -121,7 +121,7 @@ class Producer:
             async with asyncio.timeout(limit_s):
                 if transactions is not None:
                     await abandon(transactions, sender)
-                await sender.drained()
+                await sender.flush()
         except TimeoutError:
             pass
         finally:
@@ -237,7 +237,7 @@ class Producer:
     async def flush(self) -> None:
         """Wait until every record sent so far is written or has failed."""
         if self._sender is not None:
-            await self._sender.drained()
+            await self._sender.flush()
 
     def _choose(self, view: TopicView, key: bytes | None, partition: int | None, size: int) -> TopicPartition:
         if partition is not None:

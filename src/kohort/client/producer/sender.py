@@ -173,7 +173,7 @@ class BatchSender:
                 async with asyncio.timeout_at(None if next_s == inf else next_s):
                     await self._wake.wait()
 
-    async def drained(self) -> None:
+    async def flush(self) -> None:
         """Wait until every batch is done with; nothing lingers meanwhile."""
         self._flushing += 1
         self._wake.set()

@@ -48,7 +48,7 @@ class TransactionDriver:
     await driver.start()
     driver.begin()                      # from now to the end `identity` and `version` stay as they are
     driver.add(partition)               # each that will be written to
-    await driver.added()                # with version 1 records may be written from now on
+    await driver.wait_until_added()     # with version 1 records may be written from now on
     await driver.send_offsets(group, offsets)
     driver.begin_end(is_commit=True)
     await driver.end()                  # once no record is on its way; then begin() again
@@ -77,8 +77,8 @@ class TransactionDriver:
         self._on_change = on_change or self._on_change
         self._tasks.spawn(self._run())
         self._machine.initialize()
-        if not await self._until(lambda: self.state is TransactionState.READY):
-            raise TransactionRetriable(ErrorCode.REQUEST_TIMED_OUT, self._unanswered("InitProducerId"))
+        if not await self._wait_until(lambda: self.state is TransactionState.READY):
+            raise TransactionRetriable(ErrorCode.REQUEST_TIMED_OUT, self._timeout_text("InitProducerId"))
         self._machine.check()
 
     async def stop(self) -> None:
@@ -121,16 +121,16 @@ class TransactionDriver:
         if self._machine.add(partition):
             self._changed.notify()
 
-    async def added(self) -> None:
+    async def wait_until_added(self) -> None:
         """Wait until every partition that was added may be written to. Raises `TransactionError`."""
-        await self._answered(lambda: not self._machine.is_adding, "AddPartitionsToTxn")
+        await self._wait_for_answer(lambda: not self._machine.is_adding, "AddPartitionsToTxn")
 
     async def send_offsets(self, group: GroupMetadata, offsets: PartitionOffsets) -> None:
         """Commit offsets of a group that count once the transaction commits. Raises `TransactionError`."""
         machine = self._machine
         request = machine.send_offsets(group, offsets)
         self._changed.notify()
-        await self._answered(lambda: not machine.is_pending(request), "TxnOffsetCommit")
+        await self._wait_for_answer(lambda: not machine.is_pending(request), "TxnOffsetCommit")
 
     def begin_end(self, *, is_commit: bool) -> None:
         """Take no more records; what waits is still written before a commit, and fails before an abort."""
@@ -144,16 +144,16 @@ class TransactionDriver:
         `TransactionRetriable` where no answer came: then this may be called again.
         """
         machine = self._machine
-        machine.drained()
+        machine.mark_drained()
         self._notify()
-        if not await self._until(lambda: self.state in _AFTER_END):
-            raise self.not_ended()
+        if not await self._wait_until(lambda: self.state in _AFTER_END):
+            raise self.end_timeout_error()
         machine.check()
 
-    def not_ended(self) -> TransactionRetriable:
+    def end_timeout_error(self) -> TransactionRetriable:
         """Return the error of a commit or abort that takes longer than `max_block_ms`."""
         call = "commit" if self.state is TransactionState.COMMITTING else "abort"
-        text = f"{self._unanswered(f'the {call}')}; call {call}() again"
+        text = f"{self._timeout_text(f'the {call}')}; call {call}() again"
         return TransactionRetriable(ErrorCode.REQUEST_TIMED_OUT, text)
 
     # For the sender of records
@@ -190,13 +190,13 @@ class TransactionDriver:
 
     # The inside
 
-    async def _answered(self, condition: Callable[[], bool], what: str) -> None:
+    async def _wait_for_answer(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for what a transaction needs; without an answer it can only be aborted. Raises `TransactionError`."""
-        if not await self._until(condition):
-            self._machine.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT), self._unanswered(what), is_fatal=False)
+        if not await self._wait_until(condition):
+            self._machine.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT), self._timeout_text(what), is_fatal=False)
         self._machine.check()
 
-    async def _until(self, condition: Callable[[], bool]) -> bool:
+    async def _wait_until(self, condition: Callable[[], bool]) -> bool:
         """Wait until a condition is true or a failure prevents it; return False after `max_block_ms`."""
         until_s = asyncio.get_running_loop().time() + self.max_block_ms / 1000
         while not condition() and self.state not in _FAILED:
@@ -205,7 +205,7 @@ class TransactionDriver:
             await self._changed.wait(until_s)
         return True
 
-    def _unanswered(self, what: str) -> str:
+    def _timeout_text(self, what: str) -> str:
         why = self._hindrance.text if self._hindrance else "the brokers do not answer"
         return f"{what} of {self.transactional_id!r} took longer than max_block_ms={self.max_block_ms}: {why}"
 
@@ -237,10 +237,10 @@ class TransactionDriver:
         try:
             code, identity = await self._ask(request)
             error = KafkaError(code) if code else None
-            is_repeated = machine.answered(request, error, identity)
+            is_repeated = machine.apply_answer(request, error, identity)
         except KafkaError as failure:
             error = failure
-            is_repeated = machine.unanswered(request, error)
+            is_repeated = machine.note_lost_answer(request, error)
         self._hindrance = error if is_repeated else None
         if error is not None:
             log.info("transactions of %r: %s: %s", self.transactional_id, type(request).__name__, error)

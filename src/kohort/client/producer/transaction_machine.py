@@ -1,7 +1,7 @@
 """Transactions of a producer as a state machine: calls of the program and answers of coordinators in, requests out.
 
 The states, and which may follow which, are those of Kafka's `TransactionManager`. It knows no connection and no time:
-`next_request` returns what is to be sent next, one request at a time, and `answered` takes its answer.
+`next_request` returns what is to be sent next, one request at a time, and `apply_answer` takes its answer.
 
 With version 1 of transactions a partition is added by a request before anything is written to it, and an abort is
 followed by InitProducerId, which raises the epoch. With version 2 (KIP-890) a write adds its partition, and the answer
@@ -169,7 +169,7 @@ class TransactionMachine:
         return request in self._offsets
 
     def end(self, *, is_commit: bool) -> None:
-        """Refuse records from now on; the end is sent after `drained`. A repeated call changes nothing."""
+        """Refuse records from now on; the end is sent after `mark_drained`. A repeated call changes nothing."""
         wanted = TransactionState.COMMITTING if is_commit else TransactionState.ABORTING
         if self.state is wanted:
             return
@@ -186,7 +186,7 @@ class TransactionMachine:
         if self.error is not None:
             raise self.error
 
-    def drained(self) -> None:
+    def mark_drained(self) -> None:
         """Note that no record of the transaction waits or is on its way: its end may be sent."""
         if self.state in (TransactionState.COMMITTING, TransactionState.ABORTING):
             self._is_drained = True
@@ -219,7 +219,7 @@ class TransactionMachine:
         self.fail(error, f"records were not written: {error.text}", is_fatal=is_fatal)
 
     def fail(self, error: KafkaError, what: str, *, is_fatal: bool) -> None:
-        """End the transaction's hope to be committed, or the producer's to do anything."""
+        """Make the transaction abort only, or the producer unusable."""
         if self.state is TransactionState.FATAL_ERROR:
             return
         if is_fatal:
@@ -236,7 +236,7 @@ class TransactionMachine:
     # Requests and their answers
 
     def next_request(self) -> TransactionRequest | None:
-        """Return the request to send now, or None; the same again until it is `answered`."""
+        """Return the request to send now, or None; the same again until `apply_answer`."""
         if self.state is TransactionState.FATAL_ERROR:
             return None
         if self._lost is not None:
@@ -251,7 +251,7 @@ class TransactionMachine:
             return EndTransaction(self.state is TransactionState.COMMITTING)
         return None
 
-    def answered(self, request: TransactionRequest, error: KafkaError | None, identity: ProducerId) -> bool:
+    def apply_answer(self, request: TransactionRequest, error: KafkaError | None, identity: ProducerId) -> bool:
         """Take the answer: an error, or None and for InitProducerId and EndTxn of version 2 the producer's `identity`.
 
         Return whether the request is to be sent again, after a wait.
@@ -265,8 +265,8 @@ class TransactionMachine:
         self._refuse(request, error)
         return False
 
-    def unanswered(self, request: TransactionRequest, error: KafkaError) -> bool:
-        """Note that no answer came, and whether the request was carried out is unknown. Return as `answered` does."""
+    def note_lost_answer(self, request: TransactionRequest, error: KafkaError) -> bool:
+        """Note that no answer came, and whether the request was carried out is unknown. Return as `apply_answer`."""
         if not is_worth_a_retry(error):
             self._lost = None
             self._refuse(request, error)
@@ -336,7 +336,7 @@ class TransactionMachine:
         return TransactionFatal(error.code, text)
 
     def _require(self, what: str, *states: TransactionState) -> None:
-        """Raise the error that stands in the way, or RuntimeError where the program calls out of turn."""
+        """Raise the error that prevents it, or RuntimeError where the program calls out of turn."""
         if self.state in states:
             return
         self.check()

@@ -257,7 +257,7 @@ class TransactionalProducer:
         transaction.is_commit = is_commit
         self._observer.transaction_ending(self.plan.name, transaction.number, is_commit)
         self.machine.end(is_commit=is_commit)
-        self.machine.drained()
+        self.machine.mark_drained()
 
     def _close(self, transaction: _Transaction) -> None:
         """Report the end of a transaction, which was answered."""
@@ -291,12 +291,12 @@ class TransactionalProducer:
                 self._fail(f"{type(request).__name__} was not answered")
                 return
             connections.forget_coordinator()
-            is_repeated = self.machine.unanswered(request, KafkaError(code))
+            is_repeated = self.machine.note_lost_answer(request, KafkaError(code))
         else:
             error = code_of(answer)
             if error in MOVED:
                 connections.rediscover()
-            is_repeated = self.machine.answered(request, KafkaError(error) if error else None, identity_of(answer))
+            is_repeated = self.machine.apply_answer(request, KafkaError(error) if error else None, identity_of(answer))
         self._is_asking = is_repeated
         if is_repeated:
             self.host.after_us(self._waits.next_ms() * 1000, self._ask_again)

@@ -87,7 +87,7 @@ class RoundTransactions:
         # With version 1 a partition is added before it is written to; tasks choose theirs later.
         for number in range(partitions):
             driver.add(TopicPartition(self._topic, number))
-        await driver.added()
+        await driver.wait_until_added()
         if driver.identity != self._identity:
             self._identity = driver.identity
             self._sequences.clear()

@@ -128,7 +128,7 @@ class SharedTransactionWriter:
                 self._sender.append_encoded(TopicPartition(self._plan.topic, partition), records)
         else:
             self._append_one_by_one(rows)
-        await self._sender.drained()
+        await self._sender.flush()
         if self._transaction.refusal is not None:
             raise self._transaction.refusal
         return Counter(chosen.tolist())

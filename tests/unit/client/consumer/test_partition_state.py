@@ -21,32 +21,32 @@ def fetched(base_offset: int, count: int) -> Batch:
 
 def at(offset: int) -> PartitionState:
     entry = PartitionState(T0)
-    entry.move(offset)
+    entry.seek(offset)
     return entry
 
 
 def test_the_position_follows_what_is_handed_out_and_the_fetch_offset_what_is_fetched() -> None:
     entry = at(10)
-    entry.fetched(fetched(10, 5))
+    entry.buffer_batch(fetched(10, 5))
     assert (entry.position, entry.fetch_offset) == (10, 15)
-    batch = entry.take_batch(None)
+    batch = entry.pop_batch(None)
     assert batch is not None
     assert (entry.position, entry.leader_epoch) == (15, 4)
-    assert entry.take_batch(None) is None
+    assert entry.pop_batch(None) is None
 
 
 def test_no_more_records_are_handed_out_than_asked_for() -> None:
     entry = at(10)
-    entry.fetched(fetched(10, 5))
-    handed = [entry.take_batch(2) for _ in range(4)]
+    entry.buffer_batch(fetched(10, 5))
+    handed = [entry.pop_batch(2) for _ in range(4)]
     assert [batch.next_offset if batch else None for batch in handed] == [12, 14, 15, None]
     assert entry.buffered_bytes == 0
 
 
 def test_only_what_the_user_finished_counts_as_consumed() -> None:
     entry = at(10)
-    entry.fetched(fetched(10, 5))
-    entry.take_batch(None)
+    entry.buffer_batch(fetched(10, 5))
+    entry.pop_batch(None)
     assert entry.consumed == 10
     entry.mark_consumed()
     assert (entry.consumed, entry.consumed_epoch) == (15, 4)
@@ -55,16 +55,16 @@ def test_only_what_the_user_finished_counts_as_consumed() -> None:
 def test_a_move_forgets_what_was_fetched_and_what_is_on_its_way() -> None:
     entry = at(10)
     moves = entry.moves
-    entry.fetched(fetched(10, 5))
-    entry.move(3)
+    entry.buffer_batch(fetched(10, 5))
+    entry.seek(3)
     assert (entry.position, entry.fetch_offset, entry.buffered_bytes, len(entry.buffered)) == (3, 3, 0, 0)
     assert entry.moves == moves + 1
 
 
 def test_hidden_records_still_move_the_position() -> None:
     entry = at(10)
-    entry.fetched(Batch(T0, [], first_offset=10, next_offset=12, high_watermark=12))
-    assert entry.take_batch(None) is None
+    entry.buffer_batch(Batch(T0, [], first_offset=10, next_offset=12, high_watermark=12))
+    assert entry.pop_batch(None) is None
     assert entry.position == 12
 
 
@@ -85,9 +85,9 @@ def test_auto_commit_takes_what_is_finished_and_not_committed_and_commit_every_p
     table = PartitionTable()
     table.add([T0, T1, T2])
     for state in (table[T0], table[T1]):
-        state.move(10)
-        state.fetched(fetched(10, 5))
-        state.take_batch(None)
+        state.seek(10)
+        state.buffer_batch(fetched(10, 5))
+        state.pop_batch(None)
     table[T0].mark_consumed()
     table[T1].committed = 10
     assert table.finished() == {T0: OffsetAndMetadata(15, "", 4)}
@@ -98,7 +98,7 @@ def test_auto_commit_takes_what_is_finished_and_not_committed_and_commit_every_p
 def test_lag_is_known_once_a_fetch_has_shown_the_end() -> None:
     table = PartitionTable()
     table.add([T0, T1])
-    table[T0].move(10)
+    table[T0].seek(10)
     assert table.lags() == {}
     table[T0].end = 50
     assert table.lags() == {T0: 40}

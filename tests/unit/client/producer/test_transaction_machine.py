@@ -40,7 +40,7 @@ def answer(
     sent = machine.next_request()
     assert sent == request
     assert sent is not None
-    return machine.answered(sent, KafkaError(code) if code else None, identity)
+    return machine.apply_answer(sent, KafkaError(code) if code else None, identity)
 
 
 def ready() -> TransactionMachine:
@@ -67,7 +67,7 @@ def added(version: int) -> TransactionMachine:
 
 def end(machine: TransactionMachine, request: EndTransaction) -> None:
     machine.end(is_commit=request.is_commit)
-    machine.drained()
+    machine.mark_drained()
 
 
 def test_version_1_adds_partitions_before_they_are_written_to_and_keeps_the_epoch() -> None:
@@ -109,7 +109,7 @@ def test_the_end_is_sent_once_no_record_is_on_its_way() -> None:
     machine = added(2)
     machine.end(is_commit=True)
     assert machine.next_request() is None
-    machine.drained()
+    machine.mark_drained()
     assert machine.next_request() == COMMIT
 
 
@@ -152,10 +152,10 @@ def test_a_lost_request_of_version_1_is_answered_before_the_abort() -> None:
     machine.add(T0)
     request = machine.next_request()
     assert request is not None
-    assert machine.unanswered(request, LOST)
+    assert machine.note_lost_answer(request, LOST)
     end(machine, ABORT)
     assert machine.next_request() is request, "its late arrival would add the partition to the next transaction"
-    machine.answered(request, None, NO_PRODUCER_ID)
+    machine.apply_answer(request, None, NO_PRODUCER_ID)
     assert machine.next_request() == ABORT
 
 
@@ -170,7 +170,7 @@ def test_a_refused_request_is_not_in_doubt_and_the_abort_needs_no_coordinator() 
 def test_a_lost_request_of_version_2_does_not_hold_up_the_abort_whose_epoch_fences_it() -> None:
     machine = opened(2)
     request = machine.send_offsets(MEMBER, AT_7)
-    assert machine.unanswered(request, LOST)
+    assert machine.note_lost_answer(request, LOST)
     end(machine, ABORT)
     assert machine.next_request() == ABORT
 
@@ -193,7 +193,7 @@ def test_a_batch_that_fails_while_the_commit_waits_for_it_stops_the_commit() -> 
     machine = added(2)
     machine.end(is_commit=True)
     machine.fail_batch(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
-    machine.drained()
+    machine.mark_drained()
     assert machine.next_request() is None
     assert machine.state is TransactionState.ABORTABLE_ERROR
 
@@ -202,7 +202,7 @@ def test_what_fails_during_an_abort_changes_nothing() -> None:
     machine = added(2)
     machine.end(is_commit=False)
     machine.fail_batch(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    machine.drained()
+    machine.mark_drained()
     assert machine.next_request() == ABORT
 
 
