@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kohort.member import ConsumerMember, ConsumerState, Identity, MemberConfig, effects, inputs
-from kohort.member.effects import Callback, ConsumerHeartbeat, HurryHeartbeat, NameTopics, RunCallback
+from kohort.member.effects import Callback, ConsumerHeartbeat, ExpediteHeartbeat, NameTopics, RunCallback
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
@@ -122,7 +122,7 @@ class MemberAndCoordinator(RuleBasedStateMachine):
                     self.is_ended = True
                 case effects.Fail():
                     raise AssertionError(f"nothing here is fatal: {effect}")
-                case HurryHeartbeat():
+                case ExpediteHeartbeat():
                     assert self.beats, "only a heartbeat that is under way is hurried"
                 case NameTopics(topic_ids):
                     assert topic_ids <= {U}

@@ -17,7 +17,7 @@ Mutation = AbstractContextManager[None]
 
 def librdkafka_4059() -> Mutation:
     """A commit that is refused because of a round starts one more, although its sender is in that round."""
-    right = ClassicMember._take_identity_error
+    right = ClassicMember._apply_identity_error
 
     def take_verdict(member: ClassicMember, error: ErrorCode, request: str) -> None:
         is_in_round = member.state in (State.JOINING, State.ASSIGNING, State.SYNCING)
@@ -26,7 +26,7 @@ def librdkafka_4059() -> Mutation:
         else:
             right(member, error, request)
 
-    return replaced(ClassicMember, "_take_identity_error", take_verdict)
+    return replaced(ClassicMember, "_apply_identity_error", take_verdict)
 
 
 def aiokafka_727() -> Mutation:

@@ -51,7 +51,7 @@ class ReadsLags(Protocol):
         """Whether no move waits for a copy, as far as this member's assignment says."""
         ...
 
-    def take_lags(self, lags: Mapping[TopicPartition, int]) -> None:
+    def update_lags(self, lags: Mapping[TopicPartition, int]) -> None:
         """Take the lag of each copy, in records; the next JoinGroup carries them."""
         ...
 
@@ -142,7 +142,7 @@ class TasksAssignor:
         copies = AssignedCopies(frozenset(tasks.standby), frozenset(tasks.warmup), probing_ms)
         return Assignment(frozenset(tasks.active), encode_assigned_copies(copies))
 
-    def take_lags(self, lags: Mapping[TopicPartition, int]) -> None:
+    def update_lags(self, lags: Mapping[TopicPartition, int]) -> None:
         """Take the lag of each copy, in records; the next JoinGroup carries them."""
         self._lags = dict(lags)
 

@@ -1,6 +1,6 @@
 """One member of a classic group, without I/O: inputs and the time go in, effects come out.
 
-The laws. Nothing is owned that has not been through `assigned`, nothing is given up but through `revoked` or `lost`,
+The laws. Nothing is owned that has not been through `assigned`, nothing is released but through `revoked` or `lost`,
 and no request of the next round leaves before that callback has finished. A member whose generation or id was taken
 away *lost* its partitions; a member that rejoins with both *revokes* them: all in EAGER, in COOPERATIVE what it may no
 longer have. Only a response to a request of the present identity counts. Preparation runs once for each round and
@@ -112,41 +112,41 @@ class ClassicMember(MemberBase):
             deadlines.append(session.retry_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    def _take(self, event: inputs.Input, now_ms: int) -> None:
+    def _receive(self, event: inputs.Input, now_ms: int) -> None:
         match event:
             case inputs.Tick():
                 pass
             case inputs.Subscribed():
-                self._take_subscription(event)
+                self._change_subscription(event)
             case inputs.RejoinRequested(reason):
-                self._take_rejoin_request(reason)
+                self._note_rejoin_request(reason)
             case inputs.MetadataChanged():
-                self._take_metadata(event)
+                self._update_metadata(event)
             case inputs.LagsReported(lags):
-                self._take_lags(lags, now_ms)
+                self._report_lags(lags, now_ms)
             case inputs.CloseRequested():
                 self.closing = self.closing or event
             case inputs.CallbackFinished(callback, is_abandoned):
                 self._finish_callback(callback, is_abandoned)
             case inputs.JoinAnswered() if self.state is State.JOINING and self._counts(event.asked_as):
                 if self.closing is None:
-                    self._take_join(event, now_ms)
+                    self._complete_join(event, now_ms)
                 else:
-                    self._take_id_to_leave_with(event)
+                    self._adopt_id_to_leave_with(event)
             case inputs.JoinAnswered(error=ErrorCode.MEMBER_ID_REQUIRED):
                 self.do(effects.Leave(Identity(NO_GENERATION, event.member_id), UNUSED_ID))
             case inputs.Computed() if self.state is State.ASSIGNING and self._counts(event.asked_as):
-                self._take_computed(event)
+                self._sync_computed(event)
             case inputs.ComputeFailed() if self.state is State.ASSIGNING and self._counts(event.asked_as):
-                self._take_compute_failure(event)
+                self._report_compute_failure(event)
             case inputs.SyncAnswered() if self.state is State.SYNCING and self._counts(event.asked_as):
-                self._take_sync(event, now_ms)
+                self._complete_sync(event, now_ms)
             case inputs.HeartbeatAnswered() if event.asked_as == self.beat_as:
                 self.beat_as = None
                 if self._counts(event.asked_as):
-                    self._take_heartbeat(event.error, now_ms)
+                    self._complete_heartbeat(event.error, now_ms)
             case inputs.CommitAnswered() if self._counts(event.asked_as) and self.identity.is_valid:
-                self._take_identity_error(event.error, "OFFSET_COMMIT")
+                self._apply_identity_error(event.error, "OFFSET_COMMIT")
             case inputs.LeaveAnswered() if self.state is State.LEAVING and self.is_leave_sent:
                 self._end()
             case _:
@@ -184,14 +184,14 @@ class ClassicMember(MemberBase):
 
     def _beat(self, now_ms: int) -> None:
         session = self.session
-        if session.is_silent(now_ms):
+        if session.is_session_over(now_ms):
             # The coordinator may have moved or hang; the group alone decides whether this member is out.
             session.wait_for_answer(now_ms)
             self.do(effects.Rediscover(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         if self.beat_as is None and session.is_heartbeat_due(now_ms):
             session.mark_heartbeat_sent(now_ms)
             if self.lag_source is not None:
-                self._take_lags(self.lag_source(), now_ms)
+                self._report_lags(self.lag_source(), now_ms)
             self.beat_as = self.identity
             self.do(effects.Heartbeat(self.identity))
 
@@ -266,7 +266,7 @@ class ClassicMember(MemberBase):
 
     # What starts a round: other topics, changed metadata, responses to heartbeats and commits
 
-    def _take_subscription(self, event: inputs.Subscribed) -> None:
+    def _change_subscription(self, event: inputs.Subscribed) -> None:
         """The user wants these topics."""
         self.topics = tuple(dict.fromkeys(event.topics))
         self.matches = event.matches
@@ -274,28 +274,28 @@ class ClassicMember(MemberBase):
             is_first = not self.joined_topics
             self.request_rejoin(JoinReason.BLIND if is_first else SUBSCRIPTION_CHANGED)
 
-    def _take_rejoin_request(self, reason: str) -> None:
+    def _note_rejoin_request(self, reason: str) -> None:
         """The user wants a rebalance. What it has changed may not be in a JoinGroup that is under way."""
         if self.state in (State.JOINING, State.ASSIGNING, State.SYNCING):
             self.request = reason
         else:
             self.request_rejoin(reason, is_forced=True)
 
-    def _take_lags(self, lags: Mapping[TopicPartition, int], now_ms: int) -> None:
+    def _report_lags(self, lags: Mapping[TopicPartition, int], now_ms: int) -> None:
         """Take the lags of the member's copies; a round begins if the leader can make use of them (KIP-848)."""
-        self._give_lags(lags)
+        self._pass_lags(lags)
         reason = self.lags.report(lags, now_ms)
         if reason is None or not self.identity.is_valid:
             return
         is_falling_behind = reason is HeartbeatReason.STANDBY_FALLING_BEHIND
         if any(is_falling_behind or not reader.is_settled for reader in self.lag_readers):
-            self._take_rejoin_request(reason)
+            self._note_rejoin_request(reason)
 
-    def _give_lags(self, lags: Mapping[TopicPartition, int]) -> None:
+    def _pass_lags(self, lags: Mapping[TopicPartition, int]) -> None:
         for reader in self.lag_readers:
-            reader.take_lags(lags)
+            reader.update_lags(lags)
 
-    def _take_heartbeat(self, error: ErrorCode, now_ms: int) -> None:
+    def _complete_heartbeat(self, error: ErrorCode, now_ms: int) -> None:
         """A heartbeat was answered, as who the member still is."""
         if self.is_leave_sent:
             return
@@ -309,10 +309,10 @@ class ClassicMember(MemberBase):
                 self.session.mark_answered(now_ms)
             if error is ErrorCode.NONE:
                 self.session.mark_no_round()
-            self._take_identity_error(error, "HEARTBEAT")
+            self._apply_identity_error(error, "HEARTBEAT")
 
-    def _take_identity_error(self, error: ErrorCode, request: str) -> None:
-        """A heartbeat or commit says what the group thinks of this identity."""
+    def _apply_identity_error(self, error: ErrorCode, request: str) -> None:
+        """Act on the error of a heartbeat or commit about this identity."""
         if self.is_leave_sent or self.state is State.FATAL:
             return
         match error:
@@ -323,7 +323,7 @@ class ClassicMember(MemberBase):
                         f"offset commit failed since {ALREADY_REBALANCING}" if is_commit else ALREADY_REBALANCING
                     )
             case ErrorCode.ILLEGAL_GENERATION if self.state is State.JOINING:
-                # The generation that this member waits for has formed: the answer to its JoinGroup says which.
+                # The generation that this member waits for has formed: the answer to its JoinGroup has its number.
                 self.is_passed_by = True
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
                 self.forget(error)
@@ -335,9 +335,9 @@ class ClassicMember(MemberBase):
             case _:
                 pass  # what concerns the one request is its caller's business
 
-    def _take_metadata(self, event: inputs.MetadataChanged) -> None:
+    def _update_metadata(self, event: inputs.MetadataChanged) -> None:
         """The cluster looks like this now."""
-        # A broker that does not know a topic yet says that it does not exist: only what was there can be gone.
+        # A broker that does not know a topic yet answers that it does not exist: only what was there can be gone.
         self.seen_topics |= self.metadata.keys()
         self.gone_topics = event.gone & self.seen_topics
         self.absent_topics = event.gone
@@ -378,13 +378,13 @@ class ClassicMember(MemberBase):
         if self.protocol is RebalanceProtocol.EAGER:  # it goes with all the rest
             return frozenset()
         gone = self.gone_topics | self.absent_topics if is_joining else self.gone_topics
-        return frozenset(held for held in self.owned if held.topic in gone or not self._exists(*held, if_unknown=True))
+        return frozenset(each for each in self.owned if each.topic in gone or not self._exists(*each, if_unknown=True))
 
     def _exists(self, topic: str, partition: int, *, if_unknown: bool = False) -> bool:
         spec = self.metadata.get(topic)
         return if_unknown if spec is None else partition < spec.partitions
 
-    # One round: prepare, join, assign as the leader, sync, give up and take over
+    # One round: prepare, join, assign as the leader, sync, revoke and take over
 
     def _prepare(self) -> None:
         """Run the callback that stands before JoinGroup, if there is one, else join."""
@@ -417,7 +417,7 @@ class ClassicMember(MemberBase):
         self.request = None
         self.session.rejoin_ms = None
         if self.lag_source is not None:
-            self._give_lags(self.lag_source())
+            self._pass_lags(self.lag_source())
         try:
             protocols = offer(self.assignors.values(), self.topics, self.owned, self.identity, self.config.rack)
         except Exception as error:  # an assignor may be a user's code
@@ -426,7 +426,7 @@ class ClassicMember(MemberBase):
         else:
             self.do(effects.Join(self.identity, protocols, self.rejoin or ""))
 
-    def _take_join(self, answer: inputs.JoinAnswered, now_ms: int) -> None:
+    def _complete_join(self, answer: inputs.JoinAnswered, now_ms: int) -> None:
         """JoinGroup was answered."""
         match answer.error:
             case ErrorCode.NONE if self._has_missed_generation(answer.generation, now_ms):
@@ -470,14 +470,14 @@ class ClassicMember(MemberBase):
             return False
         return self.is_passed_by or now_ms - self.session.no_round_ms >= self.config.rebalance_timeout_ms
 
-    def _take_computed(self, event: inputs.Computed) -> None:
+    def _sync_computed(self, event: inputs.Computed) -> None:
         """The leader's assignor has an answer."""
         self.metadata = event.snapshot
         if self.snapshot is None:
             self.snapshot = event.snapshot
         self._sync(event.assignments)
 
-    def _take_compute_failure(self, event: inputs.ComputeFailed) -> None:
+    def _report_compute_failure(self, event: inputs.ComputeFailed) -> None:
         """The leader's assignor failed: report it in SyncGroup where the broker passes that on, else leave."""
         if event.is_passed_on:
             self._sync({}, failure=event.text)
@@ -505,7 +505,7 @@ class ClassicMember(MemberBase):
         self.is_sync_repeated = True
         self.do(self.sync)
 
-    def _take_sync(self, answer: inputs.SyncAnswered, now_ms: int) -> None:
+    def _complete_sync(self, answer: inputs.SyncAnswered, now_ms: int) -> None:
         """SyncGroup was answered."""
         if answer.error in MOVED or answer.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             # Whether the coordinator took the assignment before it failed is for the next SyncGroup to find out.
@@ -521,7 +521,7 @@ class ClassicMember(MemberBase):
             return
         if answer.error is not ErrorCode.NONE:
             if answer.error_message is not None:
-                self._take_failed_assignment(answer, now_ms)
+                self._fail_round(answer, now_ms)
             else:
                 self._retry_round(answer.error, now_ms)
             return
@@ -533,23 +533,23 @@ class ClassicMember(MemberBase):
         session.retry_ms = None
         self.rejoin, self.is_rejoin_forced, self.is_prepared = None, False, False
         self.rebalances += 1
-        self._take_assignment_error(answer.assignment, now_ms)
+        self._note_assignment_error(answer.assignment, now_ms)
         if not self._is_wanted(answer.assignment.partitions):
-            self._settle(NOT_MATCHING)
+            self._complete_round(NOT_MATCHING)
             return
-        given_up = revoked_after_sync(self.protocol, self.owned, answer.assignment.partitions)
+        revoked = revoked_after_sync(self.protocol, self.owned, answer.assignment.partitions)
         self.received = Assignment(answer.assignment.partitions, without_error(answer.assignment.user_data))
         reader = self.assignors.get(self.protocol_name)
         if isinstance(reader, ReadsLags) and (probing_ms := reader.probing_ms(self.received)) is not None:
             session.rejoin_ms = min(now_ms + probing_ms, session.rejoin_ms or now_ms + probing_ms)
-        self.is_second_round_due = bool(given_up)
+        self.is_second_round_due = bool(revoked)
         # This round was joined without them, so the leader has dealt with them; asking again would never end.
         self.missing = frozenset()
         self.state = State.COMPLETING
-        if given_up:
-            self.run(Callback.REVOKED, given_up, "the new assignment gives them to another member")
+        if revoked:
+            self.run(Callback.REVOKED, revoked, "the new assignment gives them to another member")
         else:
-            self._take_over()
+            self._assign_received()
 
     def _is_wanted(self, assigned: Partitions) -> bool:
         """Return whether the assignment is about topics that the user wants."""
@@ -561,8 +561,8 @@ class ClassicMember(MemberBase):
             return True
         return not others
 
-    def _take_assignment_error(self, assignment: Assignment, now_ms: int) -> None:
-        """Note what the leader says about this group, and look again some time later whether it still says so."""
+    def _note_assignment_error(self, assignment: Assignment, now_ms: int) -> None:
+        """Note the leader's error about this group, and look again some time later whether it still stands."""
         self.assignment_error = assignment_error(assignment.user_data)
         if self.assignment_error is None:
             self.session.end_bad_rounds()
@@ -571,7 +571,7 @@ class ClassicMember(MemberBase):
             if self.session.rejoin_ms is None:
                 self.do(effects.AssignmentErrorStays(self.assignment_error))
 
-    def _take_failed_assignment(self, answer: inputs.SyncAnswered, now_ms: int) -> None:
+    def _fail_round(self, answer: inputs.SyncAnswered, now_ms: int) -> None:
         """The leader could not assign and every member learns it: report it, and join the next round a little later."""
         self.state = State.UNJOINED
         self.rejoin, self.is_rejoin_forced = "the leader could not assign", False
@@ -602,7 +602,7 @@ class ClassicMember(MemberBase):
         self.session.wait_to_retry(now_ms, is_first_at_once=not is_waiting)
 
     def _finish_callback(self, callback: Callback, is_abandoned: bool) -> None:
-        """A callback is over; go on where it stood in the way."""
+        """A callback is over; continue where it stood in the way."""
         if self.running is None or self.running[0] is not callback:
             return
         partitions = self.running[1]
@@ -617,17 +617,17 @@ class ClassicMember(MemberBase):
             case State.COMPLETING | State.STABLE if not self.identity.is_valid:
                 self.state = State.UNJOINED
             case State.COMPLETING if self.closing is not None:
-                pass  # nothing new is taken over by a member that gives all up
+                pass  # nothing new is taken over by a member that releases all
             case State.COMPLETING if callback is Callback.REVOKED:
-                self._take_over()
+                self._assign_received()
             case State.COMPLETING:
-                self._settle(SECOND_ROUND if self.is_second_round_due else None)
+                self._complete_round(SECOND_ROUND if self.is_second_round_due else None)
             case State.STABLE:
-                self._settle(None)
+                self._complete_round(None)
             case _:
-                pass  # leaving goes on with what is still owned
+                pass  # leaving continues with what is still owned
 
-    def _take_over(self) -> None:
+    def _assign_received(self) -> None:
         self.do(effects.OnAssignment(self.protocol_name, self.received, self.identity.generation))
         added = self.received.partitions - self.owned
         self.owned |= added
@@ -635,7 +635,7 @@ class ClassicMember(MemberBase):
         self.run(Callback.ASSIGNED, added, f"generation {self.identity.generation}")
 
     def _adopt_leader_metadata(self, added: Partitions) -> None:
-        """The leader has seen these partitions; only metadata from now on can say that they are no more."""
+        """The leader has seen these partitions; only metadata from now on can show that they are no more."""
         topics = {topic for topic, _ in added}
         self.absent_topics -= topics
         self.gone_topics -= topics
@@ -647,7 +647,7 @@ class ClassicMember(MemberBase):
         if grown:
             self.metadata = {**self.metadata, **grown}
 
-    def _settle(self, rejoin: str | None) -> None:
+    def _complete_round(self, rejoin: str | None) -> None:
         """The round is over; see whether the next one is due already."""
         self.state = State.STABLE
         if rejoin is not None:
@@ -661,7 +661,7 @@ class ClassicMember(MemberBase):
     # The ways out: the user does not return to `poll` in time, or closes the member
 
     def _expire_poll(self) -> None:
-        """The user did not come back: leave, so that others may read on, and say nothing until it does (KIP-62)."""
+        """The user did not come back: leave, so that others may read on, and send nothing until it does (KIP-62)."""
         self.session.mark_poll_entered()
         if self.state in ENDING:
             return
@@ -675,13 +675,13 @@ class ClassicMember(MemberBase):
         if self.running is None:
             self.state = State.UNJOINED
 
-    def _take_id_to_leave_with(self, answer: inputs.JoinAnswered) -> None:
+    def _adopt_id_to_leave_with(self, answer: inputs.JoinAnswered) -> None:
         """JoinGroup was answered to a member that is being closed: a round would wait for an id that no member uses."""
         self.identity = Identity(NO_GENERATION, answer.member_id)
         self.state = State.UNJOINED
 
     def _close(self, closing: inputs.CloseRequested, now_ms: int) -> None:
-        """Give up what is owned, then leave the group, then end: one of these for each call.
+        """Release what is owned, then leave the group, then end: one of these for each call.
 
         A member with a generation *revokes*, in the middle of a round too: the coordinator takes its commits until the
         round forms the next generation, and again once the leader has synced. So a leader that owns partitions syncs

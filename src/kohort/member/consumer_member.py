@@ -1,6 +1,6 @@
 """One member of a consumer group (KIP-848), without I/O: inputs and the time go in, effects come out.
 
-The laws. Nothing is owned that has not been through `assigned`, nothing is given up but through `revoked` or `lost`,
+The laws. Nothing is owned that has not been through `assigned`, nothing is released but through `revoked` or `lost`,
 and the heartbeat that reports it leaves after that callback has finished: until then the coordinator gives the
 partition to no other member. A fenced member *lost* its partitions, and joins again under the same id once that was
 reported. One heartbeat is under way at a time; only its answer counts. One reconciliation runs at a time, with the part
@@ -15,7 +15,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from kohort.member import effects, inputs
-from kohort.member.effects import Callback, ConsumerHeartbeat, HurryHeartbeat, NameTopics
+from kohort.member.effects import Callback, ConsumerHeartbeat, ExpediteHeartbeat, NameTopics
 from kohort.member.failure_text import consumer_failure_text
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.member.lag_watch import LagWatch
@@ -78,7 +78,7 @@ class ConsumerMember(MemberBase):
         self.topic_ids: dict[str, bytes] = {}
         self.names: Mapping[bytes, str] = {}
         self.gone: frozenset[bytes] = frozenset()
-        self.nameless: frozenset[bytes] = frozenset()
+        self.unresolved: frozenset[bytes] = frozenset()
         # Heartbeats: the number of the one under way, and whether the next one may wait for its time.
         self.number = 0
         self.in_flight: int | None = None
@@ -86,7 +86,7 @@ class ConsumerMember(MemberBase):
         self.is_claiming = False
         self.sent_ms = 0
         self.is_urgent = False
-        self.is_hurried = False
+        self.is_expedited = False
         self.sent_fields: SentFields | None = None
         self.is_regex_sent = False
         self.is_join_unsure = False
@@ -104,7 +104,7 @@ class ConsumerMember(MemberBase):
             deadlines.append(session.retry_ms if self.is_urgent else session.heartbeat_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    def _take(self, event: inputs.Input, now_ms: int) -> None:
+    def _receive(self, event: inputs.Input, now_ms: int) -> None:
         match event:
             case inputs.Subscribed():
                 self._subscribe(event)
@@ -116,16 +116,16 @@ class ConsumerMember(MemberBase):
             case TopicsSeen(names, gone):
                 self.names, self.gone = names, gone
             case LagsReported(lags):
-                if self.take_lags(lags, now_ms):
+                if self.update_lags(lags, now_ms):
                     self.speak()
             case ConsumerHeartbeatAnswered(number) if number == self.in_flight:
                 self.in_flight = None
                 if self.is_leave_sent:
                     self._end()
                 elif event.error is ErrorCode.NONE:
-                    self._take_success(event, now_ms)
+                    self._complete_heartbeat(event, now_ms)
                 else:
-                    self._take_failure(event, now_ms)
+                    self._fail_heartbeat(event, now_ms)
             case inputs.CommitAnswered(asked_as, error) if asked_as == self.identity and self.epoch > 0:
                 if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH):
                     self.speak()  # the next heartbeat brings the newest epoch, or that there is none
@@ -184,7 +184,7 @@ class ConsumerMember(MemberBase):
         if is_full:
             self.sent_fields = None
 
-    def take_lags(self, lags: Mapping[TopicPartition, int], now_ms: int) -> bool:
+    def update_lags(self, lags: Mapping[TopicPartition, int], now_ms: int) -> bool:
         """Take the lags of now; return whether the coordinator must know them at once."""
         reason = self.lags.report(lags, now_ms)
         if reason is None or self.epoch <= 0:
@@ -204,9 +204,9 @@ class ConsumerMember(MemberBase):
         self.target = self.current = self.sent_fields = None
         self.discard()
         self.is_urgent = False
-        if self.nameless:
-            self.nameless = frozenset()
-            self.do(NameTopics(self.nameless))
+        if self.unresolved:
+            self.unresolved = frozenset()
+            self.do(NameTopics(self.unresolved))
 
     def discard(self) -> None:
         """Let a reconciliation that is under way come to nothing, once its callback has finished."""
@@ -241,11 +241,11 @@ class ConsumerMember(MemberBase):
             return
         if self.in_flight is None and (self.is_urgent or session.is_heartbeat_due(now_ms)):
             self._send(now_ms)
-        # What came meanwhile is taken over when the claim under way was answered, and a broker may keep that.
+        # What came meanwhile is taken over when the claim under way was answered, and a broker may park that.
         is_waiting = self.is_claiming and self.state is ConsumerState.RECONCILING and self.underway is None
-        if self.in_flight is not None and (self.is_urgent or is_waiting) and not self.is_hurried:
-            self.is_hurried = True
-            self.do(HurryHeartbeat())
+        if self.in_flight is not None and (self.is_urgent or is_waiting) and not self.is_expedited:
+            self.is_expedited = True
+            self.do(ExpediteHeartbeat())
 
     def _send(self, now_ms: int) -> None:
         is_joining = self.state is ConsumerState.JOINING
@@ -262,7 +262,7 @@ class ConsumerMember(MemberBase):
             regex = now_sent.regex or ("" if self.is_regex_sent else None)
         self.is_regex_sent |= bool(regex)
         if self.lag_source is not None:
-            self.take_lags(self.lag_source(), now_ms)
+            self.update_lags(self.lag_source(), now_ms)
         has_reason = self.reason is not None and not is_joining
         lags = self.lags.lags
         self.number += 1
@@ -285,7 +285,7 @@ class ConsumerMember(MemberBase):
         self.in_flight, self.sent_ms = self.number, now_ms
         self.is_claiming = owned is not None
         self.sent_fields = now_sent
-        self.is_urgent = self.is_hurried = False
+        self.is_urgent = self.is_expedited = False
         self.reason_number = self.number if has_reason else self.reason_number
         self.session.heartbeat_ms = self.session.retry_ms = None
         if is_joining:
@@ -294,13 +294,13 @@ class ConsumerMember(MemberBase):
             self.state = ConsumerState.STABLE if self.current == self.target else ConsumerState.RECONCILING
 
     def _claimed_partitions(self) -> IdPartitions:
-        """Return what the member holds: also what it is giving up, and what it has been given and is taking over."""
-        held = [each.partitions for each in (self.current, self.underway) if each is not None]
-        if len(held) == 1 and self.underway is None:
-            return held[0]
-        return id_partitions(chain(self.owned_ids, *held))
+        """Return what the member owns: also what it is revoking, and what it has been given and is taking over."""
+        reconciled = [each.partitions for each in (self.current, self.underway) if each is not None]
+        if len(reconciled) == 1 and self.underway is None:
+            return reconciled[0]
+        return id_partitions(chain(self.owned_ids, *reconciled))
 
-    def _take_success(self, answer: ConsumerHeartbeatAnswered, now_ms: int) -> None:
+    def _complete_heartbeat(self, answer: ConsumerHeartbeatAnswered, now_ms: int) -> None:
         session = self.session
         self.is_claiming = False
         session.mark_answered(now_ms)
@@ -325,10 +325,10 @@ class ConsumerMember(MemberBase):
         elif self.state in (ConsumerState.JOINING, ConsumerState.RECONCILING) and self.underway is None:
             self.state = ConsumerState.STABLE
 
-    def _take_failure(self, answer: ConsumerHeartbeatAnswered, now_ms: int) -> None:
+    def _fail_heartbeat(self, answer: ConsumerHeartbeatAnswered, now_ms: int) -> None:
         error, session = answer.error, self.session
         is_joining = self.state is ConsumerState.JOINING
-        # What the coordinator took of it is unknown, or nothing: the next one says everything.
+        # What the coordinator took of it is unknown, or nothing: the next one reports everything.
         self.sent_fields = None
         session.heartbeat_ms = None
         match error:
@@ -353,25 +353,25 @@ class ConsumerMember(MemberBase):
                 return
         session.heartbeat_ms = session.retry_ms
 
-    # From one target to the next: give up, take over, acknowledge
+    # From one target to the next: revoke, take over, acknowledge
 
     def _reconcile(self) -> None:
         """Begin to move towards the target, as far as the names of its topics are known."""
         assert self.target is not None, "what is reconciled is a target"
-        resolved, names, nameless = self._resolve(self.target.partitions)
-        if nameless != self.nameless:
-            self.nameless = nameless
-            self.do(NameTopics(nameless))
+        resolved, names, unresolved = self._resolve(self.target.partitions)
+        if unresolved != self.unresolved:
+            self.unresolved = unresolved
+            self.do(NameTopics(unresolved))
         reached = Numbered(self.target.number, resolved)
         if self.current is not None and self.current.partitions == resolved:
             if self.current != reached:
                 self._acknowledge(reached)
             return  # or all that can be done is done, until the other topics have names
         wanted = {TopicPartition(names[topic_id], partition): topic_id for topic_id, partition in each(resolved)}
-        kept = frozenset(held for held in self.owned if wanted.get(held) == self.topic_ids[held.topic])
-        left = self.owned - kept
-        deleted = frozenset(held for held in left if self.topic_ids[held.topic] in self.gone)
-        added = frozenset(wanted) - kept
+        retained = frozenset(each for each in self.owned if wanted.get(each) == self.topic_ids[each.topic])
+        left = self.owned - retained
+        deleted = frozenset(each for each in left if self.topic_ids[each.topic] in self.gone)
+        added = frozenset(wanted) - retained
         self.underway = reached
         self.steps = [(Callback.LOST, deleted)] if deleted else []
         if left - deleted:
@@ -380,15 +380,15 @@ class ConsumerMember(MemberBase):
         self._run_next_step()
 
     def _finish_callback(self, callback: Callback, *, is_abandoned: bool) -> None:
-        """A callback is over: go on with the reconciliation, unless that was discarded."""
+        """A callback is over: continue the reconciliation, unless that was discarded."""
         if self.running is None or self.running[0] is not callback:
             return
         partitions = self.running[1]
         self.running = None
         if callback is not Callback.ASSIGNED and not is_abandoned:
             self.owned -= partitions
-            held = {topic for topic, _ in self.owned}
-            self.topic_ids = {topic: topic_id for topic, topic_id in self.topic_ids.items() if topic in held}
+            topics = {topic for topic, _ in self.owned}
+            self.topic_ids = {topic: topic_id for topic, topic_id in self.topic_ids.items() if topic in topics}
         if self.underway is None:
             return
         if is_abandoned:
@@ -454,7 +454,7 @@ class ConsumerMember(MemberBase):
         self.speak(is_full=True)
 
     def _lose_all(self) -> None:
-        """Report as lost what a member still holds that is out of its group; after that it may join again."""
+        """Report as lost what a member still owns that is out of its group; after that it may join again."""
         if self.owned:
             why = "it was fenced" if self.fenced_by is ErrorCode.NONE else self.fenced_by.name
             self.run(Callback.LOST, self.owned, POLL_EXPIRED if self.state is ConsumerState.STALE else why)
@@ -466,7 +466,7 @@ class ConsumerMember(MemberBase):
             self.state = ConsumerState.UNSUBSCRIBED
 
     def _expire_poll(self) -> None:
-        """The user did not come back: leave, so that others may read on, and say nothing until it does."""
+        """The user did not come back: leave, so that others may read on, and send nothing until it does."""
         session = self.session
         session.mark_poll_entered()
         if self.state is ConsumerState.FENCED:
@@ -485,7 +485,7 @@ class ConsumerMember(MemberBase):
         self.is_away = True
 
     def _close(self, closing: inputs.CloseRequested) -> None:
-        """Give up what is owned, then leave the group, then end: one of these for each call."""
+        """Release what is owned, then leave the group, then end: one of these for each call."""
         if self.is_leave_sent:
             return
         if self.owned:
@@ -520,7 +520,7 @@ class ConsumerMember(MemberBase):
         return self.epoch > 0 or (self.state is ConsumerState.JOINING and is_asked)
 
     def _leave_epoch(self, leave: bool | None) -> int | None:
-        """Return the epoch that says how to leave (KIP-1092), or None to stay until the session ends."""
+        """Return the epoch that means how to leave (KIP-1092), or None to stay until the session ends."""
         if self.config.instance_id is None:
             return None if leave is False else LEAVE_EPOCH
         return LEAVE_EPOCH if leave else LEAVE_STATIC_EPOCH

@@ -53,7 +53,7 @@ class Session:
         self.rejoin_ms: int | None = None
         self.session_ms: int | None = None
         self.no_round_ms = 0
-        """When the last request left whose answer says that no round was under way."""
+        """When the last request left whose answer reports that no round was under way."""
         self._sent_ms = 0
         self._certain_until_ms: int | None = None
         self.poll_ms: int | None = None
@@ -70,16 +70,16 @@ class Session:
         self.wait_for_answer(now_ms)
 
     def mark_no_round(self) -> None:
-        """The answer to the last heartbeat, or to JoinGroup, says that no round is under way."""
+        """The answer to the last heartbeat, or to JoinGroup, reports that no round is under way."""
         self.no_round_ms = self._sent_ms
 
     def wait_for_answer(self, now_ms: int) -> None:
-        """From here a whole session may pass until the coordinator counts as silent."""
+        """From here a whole session may pass without an answer of the coordinator."""
         self.session_ms = now_ms + self._config.session_timeout_ms
         self._backoff.reset()
 
     def left_ms(self, now_ms: int) -> int:
-        """Return how long the coordinator keeps the member at least, or 0; it had the last request once it was sent."""
+        """Return how long the session lasts at least, or 0; the coordinator had the last request once it was sent."""
         return 0 if self._certain_until_ms is None else max(0, self._certain_until_ms - now_ms)
 
     def open(self, now_ms: int) -> None:
@@ -98,7 +98,7 @@ class Session:
         """Return whether the next heartbeat may leave."""
         return self.heartbeat_ms is not None and now_ms >= self.heartbeat_ms
 
-    def is_silent(self, now_ms: int) -> bool:
+    def is_session_over(self, now_ms: int) -> bool:
         """Return whether the coordinator has not answered for a whole session."""
         return self.session_ms is not None and now_ms >= self.session_ms
 
@@ -123,7 +123,7 @@ class Session:
         return 0 if self.poll_ms is None else self.poll_ms - now_ms
 
     def wait_to_retry(self, now_ms: int, *, is_first_at_once: bool = False) -> None:
-        """Something failed: hold the next attempt back, the first one only if it is not due at once."""
+        """Something failed: delay the next attempt, the first one only if it is not due at once."""
         is_at_once = is_first_at_once and self._backoff.failures == 0
         wait_ms = self._backoff.next_ms()
         self.retry_ms = now_ms if is_at_once else now_ms + wait_ms

@@ -49,8 +49,8 @@ class ConsumerHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class HurryHeartbeat:
-    """Have the heartbeat that is under way answered now: there is something to say, and its broker may keep it."""
+class ExpediteHeartbeat:
+    """Have the heartbeat that is under way answered now: there is something to report, and its broker may park it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class NameTopics:
     topic_ids: frozenset[bytes]
 
 
-ConsumerEffect = ConsumerHeartbeat | HurryHeartbeat | NameTopics
+ConsumerEffect = ConsumerHeartbeat | ExpediteHeartbeat | NameTopics
 
 
 class Callback(StrEnum):
@@ -73,7 +73,7 @@ class Callback(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Send JoinGroup. `protocols` are in order of preference; `reason` says why (KIP-800)."""
+    """Send JoinGroup. `protocols` are in order of preference; `reason` is the cause (KIP-800)."""
 
     identity: Identity
     protocols: tuple[tuple[str, Subscription], ...]
@@ -82,7 +82,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Send SyncGroup; `assignments` is empty unless this member leads. `failure` says why the leader has none."""
+    """Send SyncGroup; `assignments` is empty unless this member leads. `failure` is why the leader has none."""
 
     identity: Identity
     protocol_name: str
@@ -142,7 +142,7 @@ class Rediscover:
 
 @dataclass(frozen=True, slots=True)
 class RaiseInPoll:
-    """Raise this from the user's next poll, unless a round succeeds before that; the member goes on."""
+    """Raise this from the user's next poll, unless a round succeeds before that; the member continues."""
 
     code: ErrorCode
     text: str
@@ -150,7 +150,7 @@ class RaiseInPoll:
 
 @dataclass(frozen=True, slots=True)
 class PollLate:
-    """Warn: two thirds of the poll interval have passed, and after `left_ms` more the member gives up its place."""
+    """Warn: two thirds of the poll interval have passed, and after `left_ms` more the member leaves."""
 
     left_ms: int
 
@@ -164,14 +164,14 @@ class AssignmentErrorStays:
 
 @dataclass(frozen=True, slots=True)
 class PollMissed:
-    """Say that the poll deadline has passed: the member leaves, or, a static one, is silent until its session ends."""
+    """Report that the poll deadline has passed: the member leaves, or, static, sends nothing until its session ends."""
 
     is_leaving: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The member cannot go on: `text` is for its user: why and what to do."""
+    """The member cannot continue: `text` is for its user: why and what to do."""
 
     code: ErrorCode
     text: str

@@ -1,4 +1,4 @@
-"""What a user reads when its member cannot go on: why, and what to do about it."""
+"""What a user reads when its member cannot continue: why, and what to do about it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class ConsumerHeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen:
-    """The cluster's topics by id, as far as they concern the member; `gone` are ids that it says do not exist."""
+    """The cluster's topics by id, as far as they concern the member; `gone` are ids that it reports not to exist."""
 
     names: Mapping[bytes, str] = field(default_factory=dict)
     gone: frozenset[bytes] = frozenset()
@@ -40,7 +40,7 @@ class TopicsSeen:
 
 @dataclass(frozen=True, slots=True)
 class LagsReported:
-    """The user says how far each of its standby copies is behind."""
+    """The user reports how far each of its standby copies is behind."""
 
     lags: Mapping[TopicPartition, int]
 
@@ -50,7 +50,7 @@ ConsumerInput = ConsumerHeartbeatAnswered | TopicsSeen | LagsReported
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The user wants these topics from now on; with `matches`, any other topic too that it says yes to (a pattern).
+    """The user wants these topics from now on; with `matches`, any other topic too that it accepts (a pattern).
 
     `regex` is an expression that the broker of the consumer protocol resolves, where it can; `topics` are then those
     the client resolves it to, and `names` those that were wanted by name.
@@ -74,14 +74,14 @@ class PollReturned:
 
 @dataclass(frozen=True, slots=True)
 class RejoinRequested:
-    """The user wants a rebalance, and says why (`enforceRebalance`)."""
+    """The user wants a rebalance, and gives the reason (`enforceRebalance`)."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class CloseRequested:
-    """The user is done. `leave` says whether to send LeaveGroup; None leaves unless the member is static."""
+    """The user is done. `leave` is whether to send LeaveGroup; None leaves unless the member is static."""
 
     reason: str
     leave: bool | None = None
@@ -155,7 +155,7 @@ class ComputeFailed:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanged:
-    """The cluster's metadata is now this, for the topics asked about; `gone` are those it says do not exist."""
+    """The cluster's metadata is now this, for the topics asked about; `gone` are those it reports not to exist."""
 
     topics: Mapping[str, TopicSpec]
     gone: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
-"""When the lag of standby copies is worth a heartbeat of its own (KIP-848): it falls to a threshold, or keeps growing.
+"""When the lag of standby copies is worth a heartbeat of its own (KIP-848): it falls to a threshold, or grows on.
 
-A lag in every heartbeat would mean a new assignment after every heartbeat. So a member says its lags when it joins, and
+A lag in every heartbeat would mean a new assignment after every heartbeat. So a member sends lags when it joins, and
 after that only with one of two reasons, once each time. All times are the member's, in milliseconds.
 """
 
@@ -41,7 +41,7 @@ class LagWatch:
                 since_ms = self._growing_since_ms.get(partition, self._reported_ms)
                 if now_ms - since_ms >= self.growth_ms:
                     is_falling_behind = True
-                    since_ms = now_ms  # reported once; and again only if it goes on for as long once more
+                    since_ms = now_ms  # reported once; and again only if it lasts for as long once more
                 growing_since_ms[partition] = since_ms
         self._lags = dict(lags)
         self._growing_since_ms = growing_since_ms

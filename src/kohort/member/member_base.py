@@ -44,7 +44,7 @@ class MemberBase(ABC):
             case inputs.PollReturned():
                 session.mark_poll_returned(now_ms)
             case _:
-                self._take(event, now_ms)
+                self._receive(event, now_ms)
         if session.poll_ms is not None and now_ms >= session.poll_ms:
             self._expire_poll()
         elif session.is_poll_late(now_ms):
@@ -54,7 +54,7 @@ class MemberBase(ABC):
         return requested
 
     @abstractmethod
-    def _take(self, event: inputs.Input, now_ms: int) -> None:
+    def _receive(self, event: inputs.Input, now_ms: int) -> None:
         """Take an input that is not about the poll deadline."""
 
     @abstractmethod

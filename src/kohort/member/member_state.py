@@ -71,7 +71,7 @@ class PollState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemberConfig:
-    """A member's timings, in milliseconds, and what it says about itself. Kafka's defaults.
+    """A member's timings, in milliseconds, and what it reports about itself. Kafka's defaults.
 
     Session timeout, heartbeat interval and whether the first heartbeat leaves with the assignment are the classic
     protocol's: in the consumer protocol the broker sets them.

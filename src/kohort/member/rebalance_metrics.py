@@ -86,7 +86,7 @@ class Kind(StrEnum):
 
 
 class Metric(NamedTuple):
-    """One metric. `origin` says who named it: KIP-429, Kafka (the name that ships), or kohort."""
+    """One metric. `origin` is who named it: KIP-429, Kafka (the name that ships), or kohort."""
 
     name: str
     kind: Kind
@@ -152,12 +152,12 @@ class RebalanceMetrics:
             self._see_effect(effect, after, now_ms)
 
     def callback_began(self, now_ms: int) -> None:
-        """Say that the callback only begins now: until here it waited for its user to be done with records."""
+        """Note that the callback only begins now: until here it waited for its user to be done with records."""
         if self._callback_ms is not None:
             self._callback_ms = now_ms
 
     def commit_answered(self, latency_ms: int, now_ms: int) -> None:
-        """Say that a commit was answered."""
+        """Note that a commit was answered."""
         self.commits.record(latency_ms, now_ms)
 
     def values(self, now_ms: int) -> dict[str, float]:
@@ -181,7 +181,7 @@ class RebalanceMetrics:
         latency_ms = now_ms - self._asked[1]
         self._asked = None
         if event.error is ErrorCode.MEMBER_ID_REQUIRED:
-            return  # KIP-394: half of a join that goes on
+            return  # KIP-394: half of a join that continues
         if event.error is not ErrorCode.NONE:
             self.failures.record(1, now_ms)
             self.assignment_failures += isinstance(event, inputs.SyncAnswered) and event.error_message is not None

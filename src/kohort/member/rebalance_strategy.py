@@ -1,8 +1,8 @@
-"""What a member gives up around a rebalance, and what it offers in JoinGroup, by rebalance protocol.
+"""What a member revokes around a rebalance, and what it offers in JoinGroup, by rebalance protocol.
 
-This is arithmetic on partition sets; when its answers are asked for is the state machine's business. EAGER gives
-everything up before it joins, so nothing it is assigned can clash with what it owns. COOPERATIVE keeps what it owns and
-gives up, once the assignment is there, what that leaves out: the leader has withheld it from its next owner (KIP-429),
+This is arithmetic on partition sets; when its answers are asked for is the state machine's business. EAGER revokes
+everything before it joins, so nothing it is assigned can clash with what it owns. COOPERATIVE retains what it owns and
+revokes, once the assignment is there, what that leaves out: the leader has withheld it from its next owner (KIP-429),
 who gets it in the round that follows.
 """
 
@@ -22,7 +22,7 @@ def revoked_before_join(protocol: RebalanceProtocol, owned: Partitions, topics: 
     if protocol is RebalanceProtocol.EAGER:
         return owned
     wanted = frozenset(topics)
-    return frozenset(held for held in owned if held.topic not in wanted) or None
+    return frozenset(each for each in owned if each.topic not in wanted) or None
 
 
 def revoked_after_sync(protocol: RebalanceProtocol, owned: Partitions, assigned: Partitions) -> Partitions:
@@ -52,10 +52,10 @@ def offer(
 ) -> tuple[tuple[str, Subscription], ...]:
     """Return what a member offers in JoinGroup: a subscription for each assignor, in order of preference."""
     wanted = tuple(sorted(topics))
-    held = tuple(sorted(owned))
+    claim = tuple(sorted(owned))
     generation = identity.generation
     return tuple(
-        (assignor.name, Subscription(wanted, _user_data(assignor, topics, owned, generation), held, generation, rack))
+        (assignor.name, Subscription(wanted, _user_data(assignor, topics, owned, generation), claim, generation, rack))
         for assignor in assignors
     )
 

@@ -32,7 +32,7 @@ def test_task_is_withheld_for_a_round_and_its_copy_is_announced() -> None:
     behind = a.assign(spec(a, b, owned={"a": frozenset({T0, T1})}, t=2))
     assert behind["a"].partitions == {T0, T1}
     assert decode_assigned_copies(behind["b"].user_data).warmup == {T1}
-    b.take_lags({T1: 0})
+    b.update_lags({T1: 0})
     first = a.assign(spec(a, b, owned={"a": frozenset({T0, T1})}, t=2))
     assert (first["a"].partitions, first["b"].partitions) == ({T0}, frozenset())
     second = a.assign(spec(a, b, owned={"a": frozenset({T0})}, t=2))

@@ -17,7 +17,7 @@ from tests.unit.member.consumer_script import (
 )
 
 from kohort.member import ConsumerState, Identity, MemberConfig, effects, inputs
-from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat
+from kohort.member.effects import ConsumerHeartbeat, ExpediteHeartbeat
 from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.model.cause import HeartbeatReason
 from kohort.model.errors import ErrorCode
@@ -92,7 +92,7 @@ def test_a_changed_subscription_is_sent_at_once_and_alone() -> None:
 def test_what_is_urgent_hurries_the_heartbeat_under_way_once() -> None:
     script = stable()
     script.beat()
-    assert script.subscribe("t", "u") == [HurryHeartbeat()]
+    assert script.subscribe("t", "u") == [ExpediteHeartbeat()]
     assert script.subscribe("t", "u", "v") == []
     assert one_heartbeat(script.answered(1)).topics == ("t", "u", "v")
 

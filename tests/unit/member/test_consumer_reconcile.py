@@ -22,7 +22,7 @@ from tests.unit.member.consumer_script import (
 )
 
 from kohort.member import ConsumerState, inputs
-from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics, RunCallback
+from kohort.member.effects import ConsumerHeartbeat, ExpediteHeartbeat, NameTopics, RunCallback
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING
 
@@ -206,7 +206,7 @@ def test_a_target_that_came_meanwhile_is_taken_over_when_the_acknowledgement_was
     script.beat()
     script.answered(2, ids(0, 1, 2, 3))
     acknowledged = script.finished(ASSIGNED)
-    assert [type(effect) for effect in acknowledged] == [ConsumerHeartbeat, HurryHeartbeat]
+    assert [type(effect) for effect in acknowledged] == [ConsumerHeartbeat, ExpediteHeartbeat]
     assert one_heartbeat(acknowledged[:1]).owned == ids(0, 1, 2)
     assert script.take(inputs.PollEntered()) == []  # who claims 0 to 2 may be refused 3 by the answer
     [callback] = script.answered(3)

@@ -29,11 +29,11 @@ def test_a_generation_starts_heartbeats_and_the_session() -> None:
     assert (deadlines.heartbeat_ms, deadlines.session_ms) == (4_000, 11_000)
     assert not deadlines.is_heartbeat_due(3_999)
     assert deadlines.is_heartbeat_due(4_000)
-    assert not deadlines.is_silent(10_999)
-    assert deadlines.is_silent(11_000)
+    assert not deadlines.is_session_over(10_999)
+    assert deadlines.is_session_over(11_000)
     deadlines.end()
     assert not deadlines.is_heartbeat_due(99_999)
-    assert not deadlines.is_silent(99_999)
+    assert not deadlines.is_session_over(99_999)
 
 
 def test_the_poll_deadline_runs_only_while_the_user_is_away() -> None:

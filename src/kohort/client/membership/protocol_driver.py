@@ -19,7 +19,7 @@ from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, Embedd
 from kohort.client.membership.leader import Leader
 from kohort.client.membership.member_link import MemberLink, OpenConnection
 from kohort.member import ClassicMember, ConsumerMember, Identity, MemberConfig, State, effects, inputs
-from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
+from kohort.member.effects import ConsumerHeartbeat, ExpediteHeartbeat, NameTopics
 from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition, topic_id_text
@@ -190,7 +190,7 @@ class ConsumerDriver:
                 elif effect.is_leave:
                     log.info("group %s: member %s leaves: %s", group_id, member_id, cause)
                 return self._heartbeat(effect)
-            case HurryHeartbeat():
+            case ExpediteHeartbeat():
                 return self._hurry()
             case NameTopics(topic_ids):
                 self._link.resolve_names(topic_ids)
