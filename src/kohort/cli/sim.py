@@ -210,7 +210,7 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
     """Yield the outcome of a world as sentences."""
     extent = f"{outcome.events:,} events in {outcome.virtual_us / 1e6:.1f} virtual seconds"
     if outcome.broken is None:
-        rest = "" if outcome.rest_us < 0 else f", at rest {outcome.rest_us / 1e6:.1f} s after the healing"
+        rest = "" if outcome.rest_us < 0 else f", converged {outcome.rest_us / 1e6:.1f} s after the healing"
         yield f"seed {outcome.seed}: passed, {extent}{rest}"
     else:
         broken = outcome.broken

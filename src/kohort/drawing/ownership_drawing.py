@@ -14,8 +14,8 @@ from itertools import groupby
 from textwrap import wrap
 from typing import NamedTuple
 
+from kohort.drawing.display_text import counted, display_name, duration, visible
 from kohort.drawing.markup import Content, Markup, tag
-from kohort.drawing.shown_text import counted, duration, shown_name, visible
 from kohort.drawing.time_axis import TimeAxis
 
 LANES = 100
@@ -124,7 +124,7 @@ def inline_svg(drawing: OwnershipDrawing) -> Markup:
     """Return a drawing as a part of a page that has `style`."""
     canvas = _Canvas(drawing)
     canvas.draw()
-    label = shown_name(drawing.title)
+    label = display_name(drawing.title)
     return tag("svg", canvas.body, class_="ownership", width="100%", height=canvas.y, role="group", aria_label=label)
 
 
@@ -132,12 +132,12 @@ def svg_file(drawing: OwnershipDrawing) -> str:
     """Return a drawing as a file of its own, as wide as a window and at most 960 pixels."""
     canvas = _Canvas(drawing)
     canvas.y = 16
-    for line in wrap(shown_name(drawing.title), _LINE_LENGTH):
+    for line in wrap(display_name(drawing.title), _LINE_LENGTH):
         canvas.write(line, kind="heading")
     canvas.draw()
     file = tag(
         "svg",
-        tag("title", shown_name(drawing.title)),
+        tag("title", display_name(drawing.title)),
         tag("style", Markup(style())),
         tag("rect", width="100%", height="100%", class_="page"),
         tag("svg", canvas.body, class_="whole", x="2%", width="96%", height=canvas.y, overflow="visible"),
@@ -205,7 +205,7 @@ class _Canvas:
 
     def _draw_legend(self, lanes: Sequence[Lane]) -> None:
         owners = self._drawing.owners
-        entries = [(self._kinds[owner], shown_name(owner)) for owner in owners[:OWNERS]]
+        entries = [(self._kinds[owner], display_name(owner)) for owner in owners[:OWNERS]]
         if len(owners) > COLOURS:
             left = f", and {len(owners) - OWNERS:,} more," if len(owners) > OWNERS else ""
             entries.append(("", f"each colour is used again{left} after {COLOURS}"))
@@ -244,7 +244,7 @@ class _Canvas:
 
     def _draw_group(self, group: LaneGroup) -> None:
         if group.heading:
-            self.write(shown_name(group.heading), kind="heading")
+            self.write(display_name(group.heading), kind="heading")
         written, free_from = [], 0.0
         for at_ms, text in group.steps:
             share, width = self._axis.share(at_ms), 0.03 * len(text) + 0.01
@@ -258,7 +258,7 @@ class _Canvas:
         self.y += 6
 
     def _draw_lane(self, lane: Lane) -> None:
-        name = shown_name(lane.name)
+        name = display_name(lane.name)
         text = f"{name}: {counted(len({span.owner for span in lane.spans}), 'owner')}"
         if lane.gaps:
             text += f", {duration(sum(until - start for start, until in lane.gaps) / 1000)} without one"
@@ -266,7 +266,7 @@ class _Canvas:
         drawn += [self._bar(*times, "empty", _NO_MEMBERS) for times in lane.empty]
         for (owner, from_ms, until_ms), place, places in _side_by_side(lane.spans):
             kind = self._kinds.get(owner, "other")
-            drawn.append(self._bar(from_ms, until_ms, kind, shown_name(owner), place, places))
+            drawn.append(self._bar(from_ms, until_ms, kind, display_name(owner), place, places))
         drawn += [self._bar(*times, "gap", "no owner") for times in lane.gaps]
         self._write_name(name, 11)
         self._place(drawn, _BAR_HEIGHT, "owned", role="img", aria_label=text, data_lane=name, **_STRETCHED)
@@ -282,11 +282,11 @@ class _Canvas:
     # -- panels
 
     def _draw_panel(self, panel: ValueLine | RateColumns) -> None:
-        self.write(shown_name(panel.title), kind="heading")
+        self.write(display_name(panel.title), kind="heading")
         drawn, highest = self._line(panel) if isinstance(panel, ValueLine) else self._columns(panel)
         self._write_name(f"{highest:,.0f}" if highest >= 10 or highest == round(highest) else f"{highest:.1f}", 11)
         self._write_name("0", _PANEL_HEIGHT)
-        text = f"{shown_name(panel.title)}: at most {highest:,.0f}"
+        text = f"{display_name(panel.title)}: at most {highest:,.0f}"
         self._place(drawn, _PANEL_HEIGHT, "panel", role="img", aria_label=text, **_STRETCHED)
         self.y += 6
 
@@ -323,7 +323,7 @@ class _Canvas:
             for owner, value in stack.items():
                 height = 10 * value / highest
                 top = max(top - height, 0)
-                title = f"{shown_name(owner)}: {value:,.0f} at {self._axis.text(from_ms)}"
+                title = f"{display_name(owner)}: {value:,.0f} at {self._axis.text(from_ms)}"
                 drawn.append(_box(start, top, end - start, height, self._kinds.get(owner, "other"), title))
         return drawn, highest
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.unit.fleet.reports import HOSTILE, report
 
+from kohort.drawing.display_text import NAME_LENGTH, display_name, duration, hour, listed, moment, rule_title
 from kohort.drawing.markup import Markup, joined, script_json, tag
-from kohort.drawing.shown_text import NAME_LENGTH, duration, hour, listed, moment, rule_title, shown_name
 from kohort.fleet.report.summary import headline, points
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_shown_name_is_short_and_never_empty(name: str) -> None:
-    assert 0 < len(shown_name(name)) <= 4 * NAME_LENGTH
+def test_a_displayed_name_is_short_and_never_empty(name: str) -> None:
+    assert 0 < len(display_name(name)) <= 4 * NAME_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_shown_name_is_short_and_never_empty(name: str) -> None:
     ],
 )
 def test_what_cannot_be_seen_is_spelled_out(name: str, shown: str) -> None:
-    assert shown_name(name) == shown
+    assert display_name(name) == shown
 
 
 @pytest.mark.parametrize(

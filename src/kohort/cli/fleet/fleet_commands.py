@@ -331,17 +331,19 @@ def run_findings(args: argparse.Namespace) -> int:
 
 def put_findings(rows: Iterable[Mapping[str, Any]], *, has_evidence: bool) -> None:
     """Print findings: a line each, below it the advice, and the evidence with --evidence."""
-    from kohort.drawing.shown_text import shown_name, shown_sentence
+    from kohort.drawing.display_text import display_name, display_sentence
 
     for row in rows:
-        output.put(f"{row['severity']:8}  {row['finding']}  {shown_name(row['group'])} ({shown_name(row['source'])})")
-        output.put(f"          {shown_sentence(row['sentence'] or '')}")
+        output.put(
+            f"{row['severity']:8}  {row['finding']}  {display_name(row['group'])} ({display_name(row['source'])})"
+        )
+        output.put(f"          {display_sentence(row['sentence'] or '')}")
         if row["advice"]:
-            output.put(f"          to do: {shown_sentence(row['advice'])}")
+            output.put(f"          to do: {display_sentence(row['advice'])}")
         for record in (row["evidence"] or ()) if has_evidence else ():
             at = "" if record["at_ms"] is None else f" at {iso_time(record['at_ms'])}"
             place = f"{record['partition']}:{record['offset']}"
-            output.put(f"            {place}{at}  {shown_sentence(record['what'] or '')}")
+            output.put(f"            {place}{at}  {display_sentence(record['what'] or '')}")
 
 
 def finding_json(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -414,12 +416,12 @@ def run_demo(args: argparse.Namespace) -> int:
 
 def put_demo(report: FleetReport, scores: Sequence[Score]) -> None:
     """Print the findings and their precision and recall."""
-    from kohort.drawing.shown_text import shown_name
+    from kohort.drawing.display_text import display_name
     from kohort.fleet.report.summary import headline, points
 
     output.put(headline(report))
     for point in points(report)[0]:
-        where = ", ".join(shown_name(key.group) for key in point.groups[:1])
+        where = ", ".join(display_name(key.group) for key in point.groups[:1])
         more = len(point.groups) - 1 + point.more_groups
         output.put(f"  {point.severity:8}  {point.title}: {where}" + (f" and {more:,} more" if more else ""))
     output.put("")

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, TextIO
 
 from kohort.cli.terminal.failure import CommandFailed, OutputClosed
-from kohort.drawing.shown_text import counted as counted
+from kohort.drawing.display_text import counted as counted
 from kohort.model.printable import printable
 
 SHOW_AFTER_S = 2.0

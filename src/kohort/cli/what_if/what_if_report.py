@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, CommandFailed
+from kohort.drawing.display_text import listed
 from kohort.drawing.ownership_drawing import OwnershipDrawing, ValueLine, svg_file
 from kohort.drawing.time_axis import TimeAxis
 from kohort.group.migration.migration_plan import LiveGroup
@@ -25,13 +26,13 @@ def description(args: argparse.Namespace, change: Change) -> str:
     """Describe a change in a clause."""
     parts = []
     if args.kill:
-        parts.append(f"{listed(args.kill)} {'dies' if len(args.kill) == 1 else 'die'}")
+        parts.append(f"{listed(args.kill, len(args.kill))} {'dies' if len(args.kill) == 1 else 'die'}")
     if args.stop:
-        parts.append(f"{listed(args.stop)} {'leaves' if len(args.stop) == 1 else 'leave'}")
+        parts.append(f"{listed(args.stop, len(args.stop))} {'leaves' if len(args.stop) == 1 else 'leave'}")
     if change.add:
         parts.append(f"{change.add} member{'s join' if change.add != 1 else ' joins'}")
     parts += [f"{topic} grows to {count} partitions" for topic, count in sorted(change.partitions.items())]
-    at_once = listed(parts) if parts else ""
+    at_once = listed(parts, len(parts))
     if not change.restarts:
         return at_once
     pace = "one after another" if change.restarts[0].pace is Pace.ROLLING else "all at once"
@@ -39,11 +40,6 @@ def description(args: argparse.Namespace, change: Change) -> str:
     into += f" with assignor {args.assignor}" if args.assignor else ""
     twice = " twice" if len(change.restarts) > 1 else ""
     return f"{at_once}{', then ' if at_once else ''}every member is restarted{twice}{into}, {pace}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence has them."""
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
 
 
 def headline(group: LiveGroup, found: GroupInputs) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kohort.drawing.shown_text import counted
+from kohort.drawing.display_text import counted
 from kohort.fleet.fold.folded_group import LOG_BEGINS, Violations
 from kohort.fleet.schema import HOUR_MS, Evidence
 

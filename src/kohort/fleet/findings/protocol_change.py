@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kohort.assign.server.catalog import server_assignors
-from kohort.drawing.shown_text import counted
+from kohort.drawing.display_text import counted
 from kohort.fleet.findings.facts import Facts, Finding
 from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.schema import DAY_MS

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kohort.drawing.shown_text import counted
+from kohort.drawing.display_text import counted
 from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf, duration_text
 from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.schema import HOUR_MS, Evidence

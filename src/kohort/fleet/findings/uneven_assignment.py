@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.drawing.shown_text import counted
+from kohort.drawing.display_text import counted
 from kohort.fleet.findings.facts import Facts, Finding
 from kohort.fleet.findings.thresholds import Thresholds
 

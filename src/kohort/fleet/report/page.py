@@ -12,19 +12,19 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any
 
-from kohort.drawing.html_page import page_style, table
-from kohort.drawing.markup import Content, Markup, script_json, tag
-from kohort.drawing.shown_text import (
+from kohort.drawing.display_text import (
     counted,
+    display_name,
+    display_sentence,
     duration,
     hour,
     listed,
     moment,
     rule_title,
-    shown_name,
-    shown_sentence,
     visible,
 )
+from kohort.drawing.html_page import page_style, table
+from kohort.drawing.markup import Content, Markup, script_json, tag
 from kohort.fleet.report import plots
 from kohort.fleet.report.fleet_report import Finding, FleetReport, GroupKey, GroupLine, RuleFindings
 from kohort.fleet.report.summary import WORDS, Point, headline, lead, points
@@ -92,7 +92,7 @@ def _resource(name: str) -> str:
 
 
 def _head_of_page(report: FleetReport) -> Markup:
-    sources = listed([shown_name(each) for each in report.read.sources]) or "nothing"
+    sources = listed([display_name(each) for each in report.read.sources]) or "nothing"
     columns = report.columns
     return tag(
         "header",
@@ -141,7 +141,7 @@ def _point(point: Point, named: Names) -> Markup:
         anchor = tag("a", f"{point.more_groups:,} more", href=f"#{rule_id(point.rule)}", data_opens=True)
         where.append([" and ", anchor])
     # With several groups the sentence is about the first one.
-    of = [tag("bdi", shown_name(point.groups[0].group)), ": "] if len(where) > 1 else None
+    of = [tag("bdi", display_name(point.groups[0].group)), ": "] if len(where) > 1 else None
     return tag(
         "li",
         tag("h3", badge(point.severity), point.title, tag("small", WORDS[point.severity])),
@@ -197,8 +197,8 @@ class Names:
 
     def __call__(self, key: GroupKey) -> Markup:
         """Return a group's name as a link."""
-        name = tag("bdi", shown_name(key.group))
-        source = tag("small", tag("bdi", shown_name(key.source)), class_="source") if self.has_sources else None
+        name = tag("bdi", display_name(key.group))
+        source = tag("small", tag("bdi", display_name(key.source)), class_="source") if self.has_sources else None
         place = self.places.get(key)
         if place is None:
             return tag("span", name, source)
@@ -258,11 +258,13 @@ def rule_id(rule: str) -> str:
 
 
 def _finding(finding: Finding, named: Names) -> Markup:
-    advice = tag("p", tag("b", "To do: "), shown_sentence(finding.advice), class_="advice") if finding.advice else None
+    advice = (
+        tag("p", tag("b", "To do: "), display_sentence(finding.advice), class_="advice") if finding.advice else None
+    )
     return tag(
         "article",
         tag("h4", badge(finding.severity), named(finding.key), tag("small", _lasted(finding))),
-        tag("p", tag("bdi", shown_sentence(finding.sentence), dir="ltr")),
+        tag("p", tag("bdi", display_sentence(finding.sentence), dir="ltr")),
         advice,
         _evidence(finding),
         class_="finding",
@@ -281,7 +283,7 @@ def _evidence(finding: Finding) -> Markup | None:
     if not finding.evidence:
         return None
     rows = [
-        [f"{each.partition}:{each.offset}", moment(each.at_ms), tag("bdi", shown_sentence(each.what), dir="ltr")]
+        [f"{each.partition}:{each.offset}", moment(each.at_ms), tag("bdi", display_sentence(each.what), dir="ltr")]
         for each in finding.evidence
     ]
     shown = table(("place", "time", "event"), rows, ("place",))
@@ -341,7 +343,7 @@ def migration(report: FleetReport, named: Names) -> Markup:
         more = reason.groups - len(reason.shown)
         names: list[Content] = [[", " if place else "", named(key)] for place, key in enumerate(reason.shown)]
         which: list[Content] = [names, f" and {more:,} more" if more else None]
-        rows.append([shown_sentence(reason.example), shown_sentence(reason.advice), f"{reason.groups:,}", which])
+        rows.append([display_sentence(reason.example), display_sentence(reason.advice), f"{reason.groups:,}", which])
     left = f"{counted(ready.reasons_left_out, 'rarer reason')} left out." if ready.reasons_left_out else None
     headings = ("for example", "what to do", "groups", "which")
     shown = [tag("h3", "What is in the way"), table(headings, rows, ("groups",))] if rows else []
@@ -397,7 +399,7 @@ def _group(place: int, line: GroupLine) -> Markup:
         f"{line.kind}, {line.state}, {counted(line.members, 'member')}, {counted(line.partitions, 'partition')}"
     )
     figures = f"{counted(line.rebalances, 'rebalance')}, {duration(line.unowned_s)} without an owner"
-    name = tag("b", tag("bdi", shown_name(line.key.group)))
+    name = tag("b", tag("bdi", display_name(line.key.group)))
     return tag(
         "p",
         badge(line.severity) if line.severity else None,
@@ -411,7 +413,7 @@ def listed_groups(report: FleetReport) -> dict[str, Any]:
     """Return the groups and what was found of them, for the page's script."""
     by_key: dict[GroupKey, list[list[str]]] = {}
     for finding in chain(*(rule.shown for rule in report.rules), report.further):
-        sentence, advice = shown_sentence(finding.sentence), shown_sentence(finding.advice)
+        sentence, advice = display_sentence(finding.sentence), display_sentence(finding.advice)
         row = [finding.severity, rule_title(finding.rule), sentence, advice]
         by_key.setdefault(finding.key, []).append(row)
     drawn = {of.key: place for place, of in enumerate(report.timelines)}
@@ -425,19 +427,19 @@ def listed_groups(report: FleetReport) -> dict[str, Any]:
 
 
 def _row(line: GroupLine, has_sources: bool, timeline: int | None) -> dict[str, Any]:
-    topics = [shown_name(each) for each in line.topics[:5]]
+    topics = [display_name(each) for each in line.topics[:5]]
     if len(line.topics) > 5:
         topics.append(f"and {len(line.topics) - 5:,} more")
     return {
-        "name": shown_name(line.key.group),
-        "source": shown_name(line.key.source) if has_sources else "",
+        "name": display_name(line.key.group),
+        "source": display_name(line.key.source) if has_sources else "",
         "kind": visible(line.kind),
         "state": visible(line.state),
         "members": line.members,
         "partitions": line.partitions,
         "topics": ", ".join(topics),
-        "assignor": shown_name(line.assignor) if line.assignor else "",
-        "protocols": ", ".join(shown_name(each) for each in line.protocols[:5]),
+        "assignor": display_name(line.assignor) if line.assignor else "",
+        "protocols": ", ".join(display_name(each) for each in line.protocols[:5]),
         "rebalances": line.rebalances,
         "failed": line.rebalances_failed,
         "longest": round(line.rebalance_ms_max / 1000, 1),

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from kohort.drawing.display_text import clock, counted, day, display_name, duration, hour
 from kohort.drawing.html_page import table
 from kohort.drawing.markup import Content, Markup, joined, tag
 from kohort.drawing.ownership_drawing import Lane, LaneGroup, OwnedSpan, OwnershipDrawing, inline_svg
-from kohort.drawing.shown_text import clock, counted, day, duration, hour, shown_name
 from kohort.drawing.time_axis import TimeAxis
 from kohort.fleet.report.fleet_report import (
     Columns,
@@ -129,7 +129,7 @@ def _heat_lane(columns: Columns, place: int, row: HeatRow, named: Named) -> Mark
         _rect(start, 0, length, _TALL, f"q{_quantum(count)}") for start, length, count in _runs(row.rebalances) if count
     ]
     total = sum(row.rebalances)
-    text = f"{shown_name(row.key.group)}: {counted(total, 'rebalance')}"
+    text = f"{display_name(row.key.group)}: {counted(total, 'rebalance')}"
     drawn = strip(columns.count, cells, kind="cells", label=text, tabindex=0, data_cells=place)
     return _lane(named(row.key), drawn)
 
@@ -174,7 +174,7 @@ def ranking(report: FleetReport, named: Named) -> Markup:
     highest = max((seconds for _, seconds in report.ranking), default=0) or 1
     lanes = []
     for key, seconds in report.ranking:
-        text = f"{shown_name(key.group)}: {duration(seconds)} of partition time without an owner"
+        text = f"{display_name(key.group)}: {duration(seconds)} of partition time without an owner"
         bar = strip(_WIDE, _rect(0, 0, max(_WIDE * seconds / highest, 2), _TALL, "bar"), kind="bars", label=text)
         lanes.append(_lane(named(key), bar, tag("span", duration(seconds), class_="value"), kind="lane valued"))
     rows = [[named(key), f"{seconds:,.1f}"] for key, seconds in report.ranking]
@@ -208,7 +208,7 @@ def timeline(place: int, of: Timeline, named: Named) -> Markup:
 
 def _ownership(of: Timeline) -> OwnershipDrawing:
     lanes = [Lane(row.partition, [OwnedSpan(*span) for span in row.spans], gaps(of, row), of.empty) for row in of.rows]
-    title = f"Who owned each partition of {shown_name(of.key.group)}"
+    title = f"Who owned each partition of {display_name(of.key.group)}"
     return OwnershipDrawing(title, TimeAxis(of.from_ms, of.until_ms, True), members_of(of), [LaneGroup("", lanes)])
 
 
@@ -233,14 +233,14 @@ def gaps(of: Timeline, row: TimelineRow) -> list[tuple[int, int]]:
 
 
 def _owner_cells(of: Timeline, row: TimelineRow) -> list[Content]:
-    owners = [f"{clock(span.from_ms)} {shown_name(span.member)}" for span in row.spans[:CELLS_OF_A_TABLE]]
+    owners = [f"{clock(span.from_ms)} {display_name(span.member)}" for span in row.spans[:CELLS_OF_A_TABLE]]
     if len(row.spans) > len(owners):
         owners.append(f"and {len(row.spans) - len(owners):,} more")
     unowned = gaps(of, row)
     without = [f"{clock(start)} for {duration((end - start) / 1000)}" for start, end in unowned[:GAPS_OF_A_TABLE]]
     if len(unowned) > len(without):
         without.append(f"and {len(unowned) - len(without):,} more times")
-    return [tag("bdi", shown_name(row.partition)), "; ".join(owners) or "–", "; ".join(without) or "–"]
+    return [tag("bdi", display_name(row.partition)), "; ".join(owners) or "–", "; ".join(without) or "–"]
 
 
 def _left_out(of: Timeline) -> str:
@@ -289,7 +289,7 @@ def plotted(report: FleetReport) -> dict[str, Any]:
         "columns": [columns.from_ms, columns.step_ms, columns.count],
         "fleet": list(report.fleet_rebalances),
         "heat": [
-            [shown_name(row.key.group), {place: count for place, count in enumerate(row.rebalances) if count}]
+            [display_name(row.key.group), {place: count for place, count in enumerate(row.rebalances) if count}]
             for row in report.heat
         ],
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from math import isfinite
 from typing import Any
 
-from kohort.drawing.shown_text import counted, duration, rule_title, shown_sentence
+from kohort.drawing.display_text import counted, display_sentence, duration, rule_title
 from kohort.fleet.report.fleet_report import NOT_READY, READY, FleetReport, GroupKey, RuleFindings, severity_rank
 
 POINTS = 7
@@ -77,8 +77,8 @@ def _point(rule: RuleFindings) -> Point:
         severity=rule.severity,
         rule=rule.rule,
         title=rule_title(rule.rule),
-        sentence=shown_sentence(worst.sentence),
-        advice=shown_sentence(worst.advice),
+        sentence=display_sentence(worst.sentence),
+        advice=display_sentence(worst.advice),
         groups=keys,
         more_groups=max(0, rule.groups - len(keys)),
     )

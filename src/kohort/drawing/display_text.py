@@ -20,7 +20,7 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Categories of characters that show nothing, or that change how others are shown."""
 
 
-def shown_name(name: str) -> str:
+def display_name(name: str) -> str:
     """Return a name as it may be shown: never empty, at most NAME_LENGTH characters, nothing invisible in it."""
     if not name:
         return "(empty name)"
@@ -47,7 +47,7 @@ def _spelled(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def shown_sentence(sentence: str) -> str:
+def display_sentence(sentence: str) -> str:
     """Return a sentence of a finding without invisible characters, and cut where it is longer than a paragraph."""
     spelled = visible(sentence[: SENTENCE_LENGTH + 1])
     return spelled if len(sentence) <= SENTENCE_LENGTH else spelled[:SENTENCE_LENGTH] + "…"
