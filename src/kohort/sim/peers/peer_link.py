@@ -18,13 +18,14 @@ from kohort.client.membership.protocol_driver import ClassicDriver, ConsumerDriv
 from kohort.member import Identity, effects, inputs
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import topic_id_text
+from kohort.parking.client_software import KOHORT
 from kohort.sim.kernel.coroutines import outcome_of
 from kohort.sim.kernel.host import Host
 from kohort.sim.peers.client_kinds import Kind, Pace, PeerConfig
 from kohort.sim.peers.peer_connection import PeerConnections
 from kohort.sim.peers.peer_metadata import PeerMetadata
 from kohort.wire.message import Request
-from kohort.wire.messages import JoinGroupRequest, SyncGroupRequest
+from kohort.wire.messages import ApiVersionsRequest, JoinGroupRequest, SyncGroupRequest
 
 ResponseT = TypeVar("ResponseT")
 Take = Callable[[inputs.Input], None]
@@ -49,6 +50,7 @@ class PeerLink:
         self._connections = connections
         self._metadata = metadata
         self._is_ours = is_ours
+        self._opening = connections.opening(KOHORT)
 
     async def open(self) -> PeerLink:
         """Return itself: connections are opened for what is sent on them."""
@@ -63,9 +65,10 @@ class PeerLink:
         connections = self._connections
         is_of_round = isinstance(request, JoinGroupRequest | SyncGroupRequest)
         connection = connections.joins if is_of_round else connections.group
-        code, response = await outcome_of(
-            lambda answered: connections.send(connection, request, answered, timeout_ms=timeout_ms)
-        )
+        send = partial(connections.send, connection, request, timeout_ms=timeout_ms)
+        if isinstance(request, ApiVersionsRequest):  # to end a parked heartbeat: what the response has is known
+            send = partial(connection.send, self._opening, bytes, timeout_ms=timeout_ms)
+        code, response = await outcome_of(lambda answered: send(answered=answered))
         if response is None:
             raise KafkaError(code)
         return response  # type: ignore[no-any-return]
