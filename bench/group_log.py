@@ -13,12 +13,12 @@ from random import Random
 
 from kohort.broker.os_disk import OsDisk
 from kohort.group.events import (
+    Assigned,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
     GroupStored,
     HardEvent,
-    Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
@@ -137,7 +137,7 @@ class ConsumerStory:
         decision.append(TargetStored(self._name, self._epoch, now_ms, CAUSE))
         self._steps.append(decision)
         for member, share in shares.items():
-            held = (Held(b"P" * 16, share, (self._epoch,) * len(share)),)
+            held = (Assigned(b"P" * 16, share, (self._epoch,) * len(share)),)
             self._steps.append(
                 [
                     MemberAssignmentStored(

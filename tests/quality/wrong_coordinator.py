@@ -27,7 +27,7 @@ from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.join import refused
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Effects, Reply, Then
-from kohort.group.events import Held
+from kohort.group.events import Assigned
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
@@ -53,9 +53,11 @@ def kafka_16147() -> Mutation:
     return replaced(consumer_apply, "_hand_over", hand_over)
 
 
-def _book(group: ConsumerGroup, member: ConsumerMember, before: tuple[Held, ...], now: tuple[Held, ...]) -> None:
+def _book(
+    group: ConsumerGroup, member: ConsumerMember, before: tuple[Assigned, ...], now: tuple[Assigned, ...]
+) -> None:
     for held in before:
-        consumer_apply._withdraw(group.owners, held, member.member_id)
+        consumer_apply._drop(group.owners, held, member.member_id)
     for held in now:
         group.owners.setdefault(held.topic_id, {}).update(dict.fromkeys(held.partitions, member.member_id))
 

@@ -12,7 +12,7 @@ from kohort.group import shard as shard_module
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.consumer import apply as consumer_apply
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
-from kohort.group.events import ConsumerHardEvent, Held
+from kohort.group.events import Assigned, ConsumerHardEvent
 from kohort.group.shard import Shard
 from kohort.log.group_records import LOADED
 from kohort.model.id_partitions import each
@@ -54,7 +54,7 @@ def kafka_19862() -> Iterator[None]:
             holder = group.owners.get(topic_id, {}).get(partition)
             assert holder == member.member_id, f"cannot take {partition} from {member.member_id}: {holder} has it"
         for held in (*member.assigned, *member.pending):
-            consumer_apply._withdraw(group.owners, held, member.member_id)
+            consumer_apply._drop(group.owners, held, member.member_id)
 
     def hand_over(group: ConsumerGroup, member: ConsumerMember, assigned: Any, pending: Any) -> None:
         release(group, member)
@@ -70,7 +70,7 @@ def kafka_19862() -> Iterator[None]:
         yield
 
 
-def _partitions(*held: tuple[Held, ...]) -> Iterator[tuple[bytes, int]]:
+def _partitions(*held: tuple[Assigned, ...]) -> Iterator[tuple[bytes, int]]:
     for part in held:
         yield from each(tuple((topic.topic_id, topic.partitions) for topic in part))
 

@@ -2,7 +2,7 @@
 
 An offset is stored as the event that committed it. Groups of both types keep theirs in the shard, so that they outlive
 a change of the group's type. A classic group takes commits of its generation. A consumer group takes those of a
-member's epoch, and of an older one for partitions that the member has held since then or before (KIP-1251): a commit
+member's epoch, and of an older one for partitions that the member has offsets since then or before (KIP-1251): a commit
 that was under way when the epoch went on is not lost. What comes from outside a group (no generation, no member) is for
 groups without members.
 """
@@ -85,9 +85,9 @@ def decide_delete_offsets(shard: Shard, command: DeleteOffsets, now_ms: int) -> 
         return
     subscribed = subscribed_among({topic for topic, _ in command.partitions}, group, shard.settings)
     cause = Cause(CauseKind.ADMIN_REQUEST, now_ms)
-    held = shard.offsets.get(command.group_id, {})
+    offsets = shard.offsets.get(command.group_id, {})
     for topic, partition in dict.fromkeys(command.partitions):
-        if topic not in subscribed and (topic, partition) in held:
+        if topic not in subscribed and (topic, partition) in offsets:
             yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
     yield Reply(DeleteOffsetsResult(ErrorCode.NONE, frozenset(subscribed)))
 
@@ -113,11 +113,11 @@ def decide_expiry(shard: Shard, command: ExpireOffsets, now_ms: int) -> Effects:
     group: Group | None = shard.groups.get(command.group_id)
     if group is None or _is_dead(group):
         return
-    held = shard.offsets.get(command.group_id, {})
+    offsets = shard.offsets.get(command.group_id, {})
     pending = shard.pending
     expired = [
         key
-        for key, committed in sorted(held.items())
+        for key, committed in sorted(offsets.items())
         if _is_expired(group, committed, now_ms, shard.settings) and not pending.is_pending(command.group_id, *key)
     ]
     cause = Cause(CauseKind.OFFSETS_EXPIRED, now_ms)
@@ -125,7 +125,7 @@ def decide_expiry(shard: Shard, command: ExpireOffsets, now_ms: int) -> Effects:
         yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
     is_awaited = isinstance(group, ClassicGroup) and group.pending
     is_needed = is_awaited or pending.has_group(command.group_id)
-    if _is_empty(group) and not is_needed and len(expired) == len(held):
+    if _is_empty(group) and not is_needed and len(expired) == len(offsets):
         yield from _delete(group, cause)
 
 
@@ -231,17 +231,17 @@ def _consumer_commit_error(group: ConsumerGroup, command: CommitOffsets, setting
         return ErrorCode.UNSUPPORTED_VERSION
     if epoch == member.epoch:
         return ErrorCode.NONE
-    if epoch > member.epoch or not _has_held_since(member, epoch, command, settings.offset_metadata_max_bytes):
+    if epoch > member.epoch or not _has_owned_since(member, epoch, command, settings.offset_metadata_max_bytes):
         return _stale(member)
     return ErrorCode.NONE
 
 
-def _has_held_since(member: ConsumerMember, epoch: int, command: CommitOffsets, longest_metadata: int) -> bool:
+def _has_owned_since(member: ConsumerMember, epoch: int, command: CommitOffsets, longest_metadata: int) -> bool:
     """Whether every partition of a commit was the member's in `epoch` and is still, or is just asked back."""
     assigned_at = {
-        (held.topic_id, partition): assigned_epoch
-        for held in (*member.pending, *member.assigned)
-        for partition, assigned_epoch in zip(held.partitions, held.epochs, strict=True)
+        (topic.topic_id, partition): assigned_epoch
+        for topic in (*member.pending, *member.assigned)
+        for partition, assigned_epoch in zip(topic.partitions, topic.epochs, strict=True)
     }
     return all(
         0 <= assigned_at.get((offset.topic_id, offset.partition), -1) <= epoch

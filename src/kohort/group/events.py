@@ -368,7 +368,7 @@ class ClassicMemberMetadata(NamedTuple):
     protocols: Protocols
 
 
-class Held(NamedTuple):
+class Assigned(NamedTuple):
     """Partitions of one topic with the epoch in which each was assigned to the member (KIP-1251), in the same order."""
 
     topic_id: bytes
@@ -437,8 +437,8 @@ class MemberAssignmentStored(ConsumerHardEvent):
     epoch: int
     previous_epoch: int
     state: MemberState
-    assigned: tuple[Held, ...]
-    pending: tuple[Held, ...]
+    assigned: tuple[Assigned, ...]
+    pending: tuple[Assigned, ...]
     cause: Cause
     classic_phase: ClassicPhase = ClassicPhase.STABLE
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from kohort.group.commands import LEAVE_STATIC_EPOCH
 from kohort.group.events import (
+    Assigned,
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerGroupDeleted,
@@ -21,7 +22,6 @@ from kohort.group.events import (
     ConsumerHardEvent,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
-    Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
@@ -140,7 +140,7 @@ def member_assignment_value(event: MemberAssignmentStored) -> bytes:
     return b"".join(parts)
 
 
-def _add_held(parts: list[bytes], held: tuple[Held, ...]) -> None:
+def _add_held(parts: list[bytes], held: tuple[Assigned, ...]) -> None:
     parts.append(compact(len(held)))
     for topic_id, partitions, epochs in held:
         written = pack_run("B", "i", epochs)
@@ -271,7 +271,7 @@ class _StoredTopic(Protocol):
     assignment_epochs: list[int] | None
 
 
-def _held(topics: Iterable[_StoredTopic], member_epoch: int) -> tuple[Held, ...]:
+def _held(topics: Iterable[_StoredTopic], member_epoch: int) -> tuple[Assigned, ...]:
     """Return partitions with their epochs, in order; without epochs of their own they have that of the member."""
     found: dict[bytes, dict[int, int]] = {}
     for topic in topics:
@@ -281,7 +281,7 @@ def _held(topics: Iterable[_StoredTopic], member_epoch: int) -> tuple[Held, ...]
             epochs = [max(member_epoch, 0)] * len(topic.partitions)
         found.setdefault(topic.topic_id, {}).update(zip(topic.partitions, epochs, strict=True))
     return tuple(
-        Held(topic_id, tuple(sorted(held)), tuple(held[index] for index in sorted(held)))
+        Assigned(topic_id, tuple(sorted(held)), tuple(held[index] for index in sorted(held)))
         for topic_id, held in sorted(found.items())
         if held
     )

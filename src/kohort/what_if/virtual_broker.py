@@ -18,12 +18,12 @@ from kohort.assign.server.catalog import KAFKAS_CLASSES, UnknownAssignor, server
 from kohort.assign.server.spec import StandbyLags
 from kohort.group.consumer.group import metadata_hash
 from kohort.group.events import (
+    Assigned,
     ClassicMemberMetadata,
     ConsumerGroupStored,
     ConsumerMemberStored,
     GroupStored,
     HardEvent,
-    Held,
     MemberAssignmentStored,
     MemberState,
     MemberTargetStored,
@@ -115,7 +115,7 @@ def consumer_events(
     yield TargetStored(group_id, GENERATION, now_ms, cause)
     for member_id in sorted(roster.profiles):
         held = tuple(
-            Held(topic_id, numbers, (GENERATION,) * len(numbers))
+            Assigned(topic_id, numbers, (GENERATION,) * len(numbers))
             for topic_id, numbers in with_ids(roster.owned[member_id], ids)
         )
         yield MemberAssignmentStored(

@@ -9,12 +9,12 @@ from kohort.fleet.fold.fold import COMMITS, fold
 from kohort.fleet.fold.folded_group import Group, Interval, Record, SilverEvent
 from kohort.fleet.fold.hours import Hour
 from kohort.group.events import (
+    Assigned,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
     GroupDeleted,
     GroupStored,
-    Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
@@ -132,8 +132,8 @@ class Written:
     ) -> Written:
         """What a member was granted, and asked to give up."""
         state = state or (MemberState.UNREVOKED_PARTITIONS if pending else MemberState.STABLE)
-        assigned = (Held(TOPIC, partitions, (epoch,) * len(partitions)),) if partitions else ()
-        asked = (Held(TOPIC, pending, (epoch,) * len(pending)),) if pending else ()
+        assigned = (Assigned(TOPIC, partitions, (epoch,) * len(partitions)),) if partitions else ()
+        asked = (Assigned(TOPIC, pending, (epoch,) * len(pending)),) if pending else ()
         return self.write(
             MemberAssignmentStored(self.group.group, member_id, epoch, epoch - 1, state, assigned, asked, LOADED)
         )

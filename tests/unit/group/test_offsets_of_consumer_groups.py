@@ -14,13 +14,13 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Effect, Reply
 from kohort.group.events import (
+    Assigned,
     ClassicMemberMetadata,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
     HardEvent,
-    Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
@@ -51,8 +51,8 @@ HOLDS = MemberAssignmentStored(
     9,
     8,
     MemberState.STABLE,
-    (Held(T, (0, 1), (5, 9)),),
-    (Held(U, (0,), (3,)),),
+    (Assigned(T, (0, 1), (5, 9)),),
+    (Assigned(U, (0,), (3,)),),
     CAUSE,
 )
 CLASSIC = replace(MEMBER, classic=ClassicMemberMetadata(45_000, (("range", b""),)))
@@ -182,7 +182,7 @@ def test_what_is_too_long_to_be_stored_is_not_asked_whose_it_is() -> None:
 
 
 def test_static_member_that_is_away_commits_at_no_earlier_epoch() -> None:
-    away = replace(HOLDS, epoch=-2, assigned=(Held(T, (0,), (0,)),), pending=())
+    away = replace(HOLDS, epoch=-2, assigned=(Assigned(T, (0,), (0,)),), pending=())
     assert commit(group(away), "m", -2) is ErrorCode.NONE
     assert commit(group(away), "m", 9) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit(group(away), "m", -1) is ErrorCode.STALE_MEMBER_EPOCH

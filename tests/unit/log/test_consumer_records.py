@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kohort.group.events import (
+    Assigned,
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerGroupDeleted,
@@ -14,7 +15,6 @@ from kohort.group.events import (
     ConsumerMemberDeleted,
     ConsumerMemberStored,
     HardEvent,
-    Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
@@ -64,8 +64,8 @@ ASSIGNMENT = MemberAssignmentStored(
     4,
     3,
     MemberState.UNREVOKED_PARTITIONS,
-    (Held(A, (0, 2), (2, 4)),),
-    (Held(B, (1,), (3,)),),
+    (Assigned(A, (0, 2), (2, 4)),),
+    (Assigned(B, (1,), (3,)),),
     LOADED,
 )
 REGEX = RegexStored("g", "t.*", ("t", "tu"), 7, NOW, LOADED)
@@ -85,7 +85,7 @@ STORED: list[HardEvent] = [
     replace(ASSIGNMENT, epoch=-2, state=MemberState.STABLE, assigned=(), pending=()),
     replace(ASSIGNMENT, classic_phase=ClassicPhase.PREPARE_REBALANCE, state=MemberState.UNRELEASED_PARTITIONS),
     replace(ASSIGNMENT, classic_phase=ClassicPhase.COMPLETING_REBALANCE),
-    replace(ASSIGNMENT, assigned=(Held(A, tuple(range(500)), (9,) * 500),)),
+    replace(ASSIGNMENT, assigned=(Assigned(A, tuple(range(500)), (9,) * 500),)),
     REGEX,
     replace(REGEX, topics=()),
 ]
@@ -250,7 +250,7 @@ def test_partition_without_an_epoch_of_its_own_was_assigned_at_its_members(
     value = values(member_epoch=member_epoch, assigned_partitions=[topic])
     (event,) = read(Record(0, NOW, record_of(ASSIGNMENT)[0], b"\x00\x00" + encode(value, 0)))
     assert isinstance(event, MemberAssignmentStored)
-    assert event.assigned == (Held(A, (0, 2), expected),)
+    assert event.assigned == (Assigned(A, (0, 2), expected),)
 
 
 def test_partitions_are_put_in_order_with_their_epochs() -> None:
@@ -264,7 +264,7 @@ def test_partitions_are_put_in_order_with_their_epochs() -> None:
     value = values(member_epoch=7, assigned_partitions=topics)
     (event,) = read(Record(0, NOW, record_of(ASSIGNMENT)[0], b"\x00\x00" + encode(value, 0)))
     assert isinstance(event, MemberAssignmentStored)
-    assert event.assigned == (Held(A, (1,), (5,)), Held(B, (0, 1, 2), (6, 4, 7)))
+    assert event.assigned == (Assigned(A, (1,), (5,)), Assigned(B, (0, 1, 2), (6, 4, 7)))
 
 
 @pytest.mark.parametrize("state", [3, 127, -1])

@@ -35,10 +35,11 @@ from kohort.group.consumer.classic_members import classic_record
 from kohort.group.consumer.exit import session_timeout_ms
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.join import change_of, member_record
-from kohort.group.consumer.reconcile import epochs_of, held_of
+from kohort.group.consumer.reconcile import epochs_of, packed
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
 from kohort.group.effects import Effect
 from kohort.group.events import (
+    Assigned,
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerGroupDeleted,
@@ -49,7 +50,6 @@ from kohort.group.events import (
     Event,
     GroupDeleted,
     GroupLoaded,
-    Held,
     JoinRefused,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
@@ -219,7 +219,7 @@ class ObservedConsumerGroups:
             self._store(ConsumerGroupStored(group.group_id, result.member_epoch, 0, cause))
             self._store(TargetStored(group.group_id, result.member_epoch, now_ms, cause))
         granted = result.assignment if result.assignment is not None else command.owned or ()
-        held = held_of(dict.fromkeys(each(granted), 0))
+        held = packed(dict.fromkeys(each(granted), 0))
         epoch = result.member_epoch
         self._store(
             MemberAssignmentStored(group.group_id, member_id, epoch, epoch, MemberState.STABLE, held, (), cause)
@@ -495,7 +495,7 @@ class ObservedConsumerGroups:
         self._store(record)
         self._store(MemberTargetStored(group_id, member_id, shown.target, cause))
         state = MemberState.UNREVOKED_PARTITIONS if shown.pending else MemberState.STABLE
-        assigned, pending = (held_of(dict.fromkeys(each(held), 0)) for held in (shown.assignment, shown.pending))
+        assigned, pending = (packed(dict.fromkeys(each(held), 0)) for held in (shown.assignment, shown.pending))
         before = member.previous_epoch
         self._store(MemberAssignmentStored(group_id, member_id, shown.epoch, before, state, assigned, pending, cause))
 
@@ -609,8 +609,8 @@ class ObservedConsumerGroups:
                 result.member_epoch,
                 member.epoch,
                 state,
-                held_of(dict.fromkeys(granted, result.member_epoch)),
-                held_of(dict.fromkeys(pending, member.epoch)),
+                packed(dict.fromkeys(granted, result.member_epoch)),
+                packed(dict.fromkeys(pending, member.epoch)),
                 cause,
                 classic_phase,
             ),
@@ -660,5 +660,5 @@ def _are_known(group: ConsumerGroup) -> bool:
     return all(member.classic is None or member.classic.protocols for member in group.members.values())
 
 
-def _count(held: tuple[Held, ...]) -> int:
+def _count(held: tuple[Assigned, ...]) -> int:
     return sum(len(each.partitions) for each in held)

@@ -6,10 +6,10 @@ from kohort.group.commands import Reconcile
 from kohort.group.consumer.exit import wake_waiting
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
 from kohort.group.consumer.join import is_full
-from kohort.group.consumer.reconcile import Step, epochs_of, held_of, ids_of, is_unknown, reconcile, stored_step
+from kohort.group.consumer.reconcile import ReconcileStep, epochs_of, ids_of, is_unknown, packed, reconcile, stored_step
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Reply
-from kohort.group.events import Held, MemberState
+from kohort.group.events import Assigned, MemberState
 from kohort.group.group_timers import revocation_timer
 from kohort.group.results import ConsumerHeartbeatResult, refused
 from kohort.model.cause import Cause, CauseKind
@@ -21,7 +21,7 @@ def decide_reconcile(group: ConsumerGroup, command: Reconcile, now_ms: int, sett
     member = group.members[command.member_id]
     heartbeat = command.heartbeat
     if is_unknown(member, heartbeat.owned):
-        text = f"member {member.member_id} is in a state of a later version: it must give up everything and join again"
+        text = f"member {member.member_id} is in a state of a later version: it must revoke everything and join again"
         yield Reply(refused(ErrorCode.FENCED_MEMBER_EPOCH, text))
         return
     # A member that shows the epoch before its own has missed an answer: it is sent what it missed before anything
@@ -44,7 +44,7 @@ def decide_reconcile(group: ConsumerGroup, command: Reconcile, now_ms: int, sett
     yield Reply(_answer(group, member, settings, step.epoch, step.state, assigned, is_quiet=False))
 
 
-def revocation_effects(group: ConsumerGroup, member: ConsumerMember, step: Step, now_ms: int) -> Effects:
+def revocation_effects(group: ConsumerGroup, member: ConsumerMember, step: ReconcileStep, now_ms: int) -> Effects:
     """Bound the time that a member has to give partitions back, from the step that asks for them."""
     if member.state is MemberState.UNREVOKED_PARTITIONS and (
         step.state is not MemberState.UNREVOKED_PARTITIONS or step.epoch != member.epoch
@@ -55,7 +55,7 @@ def revocation_effects(group: ConsumerGroup, member: ConsumerMember, step: Step,
         yield Arm(timer, now_ms + max(member.rebalance_timeout_ms, 0))
 
 
-def freed_effects(group: ConsumerGroup, member: ConsumerMember, step: Step, now_ms: int) -> Effects:
+def freed_effects(group: ConsumerGroup, member: ConsumerMember, step: ReconcileStep, now_ms: int) -> Effects:
     """Wake the members that wait for what the member has no more after the step."""
     if not member.pending and step.assigned == member.assigned:
         return
@@ -64,7 +64,7 @@ def freed_effects(group: ConsumerGroup, member: ConsumerMember, step: Step, now_
         freed.pop(partition, None)
     if freed:
         cause = Cause(CauseKind.PARTITIONS_RELEASED, now_ms, member.member_id)
-        yield from wake_waiting(group, held_of(freed), {member.member_id}, cause)
+        yield from wake_waiting(group, packed(freed), {member.member_id}, cause)
 
 
 def _answer(
@@ -73,7 +73,7 @@ def _answer(
     settings: GroupSettings,
     epoch: int,
     state: MemberState,
-    assigned: tuple[Held, ...] | None,
+    assigned: tuple[Assigned, ...] | None,
     *,
     is_quiet: bool,
 ) -> ConsumerHeartbeatResult:

@@ -1,12 +1,12 @@
 """Fold one event into a consumer group. Nothing else may change a group or a member.
 
 The same function serves a live coordinator and the replay of its log, and a log may have been compacted: of one key
-only the last record is sure to be there. So what a record says of its own key is taken as it stands, whatever came
+only the last record is sure to be there. So what a record has of its own key is taken as it stands, whatever came
 before, and nothing is expected of other keys:
 
  - What a member owns may be known before what it subscribes to. It is in the group from the first record of it.
- - A partition may be granted to one member before the record by which another gave it up. The later record is the
-   truth, so the partition's owner is the member that had it by the last record, and to give up what another has does
+ - A partition may be granted to one member before the record by which another released it. The later record is the
+   truth, so the partition's owner is the member that had it by the last record, and to release what another has does
    nothing (KAFKA-19862, KAFKA-16147).
  - A tombstone of what is not known means nothing.
 """
@@ -17,6 +17,7 @@ from collections import Counter
 
 from kohort.group.consumer.group import FIRST_EPOCH, ConsumerGroup, ConsumerMember, retry_after_ms
 from kohort.group.events import (
+    Assigned,
     ClassicJoinAnswered,
     ClassicJoinParked,
     ClassicPhase,
@@ -28,7 +29,6 @@ from kohort.group.events import (
     GroupConverted,
     GroupLoaded,
     GroupUnloaded,
-    Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
@@ -58,7 +58,7 @@ def apply(group: ConsumerGroup, event: ConsumerHardEvent | SoftEvent) -> None:
         case TargetStored(epoch=epoch, timestamp_ms=timestamp_ms):
             _store_target(group, epoch, timestamp_ms)
         case ConsumerGroupStored(epoch=epoch, metadata_hash=metadata_hash, cause=cause):
-            # A log that was read while it was cleaned may hold a group of before, and not that it was deleted.
+            # A log that was read while it was cleaned may have a group of before, and not that it was deleted.
             is_read = cause.kind is CauseKind.COORDINATOR_LOADED
             assert is_read or epoch >= group.epoch or group.epoch == FIRST_EPOCH, f"{group.group_id}: epochs only grow"
             group.epoch, group.metadata_hash, group.epoch_cause = epoch, metadata_hash, cause
@@ -103,11 +103,11 @@ def _member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     member = group.members.get(member_id)
     if member is None:
         member = group.members[member_id] = ConsumerMember(group.group_id, member_id)
-        _settle(group, member)
+        _update_unsettled(group, member)
     return member
 
 
-def _settle(group: ConsumerGroup, member: ConsumerMember) -> None:
+def _update_unsettled(group: ConsumerGroup, member: ConsumerMember) -> None:
     if member.epoch == group.assignment_epoch and member.state is MemberState.STABLE:
         group.unsettled.discard(member.member_id)
     else:
@@ -189,19 +189,19 @@ def _store_assignment(group: ConsumerGroup, event: MemberAssignmentStored) -> No
     member.previous_epoch = event.previous_epoch
     member.state = event.state
     member.classic_phase = event.classic_phase
-    _settle(group, member)
+    _update_unsettled(group, member)
 
 
 def _hand_over(
-    group: ConsumerGroup, member: ConsumerMember, assigned: tuple[Held, ...], pending: tuple[Held, ...]
+    group: ConsumerGroup, member: ConsumerMember, assigned: tuple[Assigned, ...], pending: tuple[Assigned, ...]
 ) -> None:
     """Let a member have these partitions, granted or asked back, and no others."""
     if member.assigned != assigned or member.pending != pending:
         _release(group, member)
     member.assigned = assigned
     member.pending = pending
-    for held in (*assigned, *pending):
-        group.owners.setdefault(held.topic_id, {}).update(dict.fromkeys(held.partitions, member.member_id))
+    for topic in (*assigned, *pending):
+        group.owners.setdefault(topic.topic_id, {}).update(dict.fromkeys(topic.partitions, member.member_id))
 
 
 def _delete_assignment(group: ConsumerGroup, member_id: str) -> None:
@@ -213,17 +213,17 @@ def _delete_assignment(group: ConsumerGroup, member_id: str) -> None:
     member.state = MemberState.STABLE
     member.assigned = member.pending = ()
     member.classic_phase = ClassicPhase.STABLE
-    _settle(group, member)
+    _update_unsettled(group, member)
 
 
 def _release(group: ConsumerGroup, member: ConsumerMember) -> None:
-    for held in (*member.assigned, *member.pending):
-        _withdraw(group.owners, held, member.member_id)
+    for topic in (*member.assigned, *member.pending):
+        _drop(group.owners, topic, member.member_id)
 
 
-def _withdraw(index: dict[bytes, dict[int, str]], held: Held | tuple[bytes, tuple[int, ...]], member_id: str) -> None:
+def _drop(index: dict[bytes, dict[int, str]], topic: Assigned | tuple[bytes, tuple[int, ...]], member_id: str) -> None:
     """Take partitions of one topic from a member in an index, but for those that are another's by now."""
-    topic_id, partitions = held[0], held[1]
+    topic_id, partitions = topic[0], topic[1]
     of_topic = index.get(topic_id)
     if of_topic is None:
         return
@@ -236,7 +236,7 @@ def _withdraw(index: dict[bytes, dict[int, str]], held: Held | tuple[bytes, tupl
 
 def _set_target(group: ConsumerGroup, member: ConsumerMember, target: IdPartitions) -> None:
     for topic in member.target:
-        _withdraw(group.claims, topic, member.member_id)
+        _drop(group.claims, topic, member.member_id)
     member.target = target
     for topic_id, partitions in target:
         group.claims.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member.member_id))

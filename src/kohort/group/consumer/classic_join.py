@@ -1,6 +1,6 @@
 """JoinGroup of a classic member in a consumer group: who comes, and when it is answered.
 
-What a join says of its sender is stored as a heartbeat's would be; the group's epoch goes on if that matters to the
+What a join reports of its sender is stored as a heartbeat's would be; the group's epoch rises if that matters to the
 group. Then the member takes one step towards its target, and is answered, or waits for what others still have.
 """
 
@@ -18,10 +18,10 @@ from kohort.group.consumer.classic_members import (
     identity_error,
     send_back,
 )
-from kohort.group.consumer.exit import delete_member, disarm, take_over
+from kohort.group.consumer.exit import delete_member, disarm, transfer_target
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
 from kohort.group.consumer.join import late_resolution, store_member
-from kohort.group.consumer.reconcile import Step, reconcile, stored_step
+from kohort.group.consumer.reconcile import ReconcileStep, reconcile, stored_step
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
 from kohort.group.events import (
@@ -86,14 +86,14 @@ def _is_acceptable(
 
 
 def _identity_error(group: ConsumerGroup, command: Join, subscription: Subscription) -> ErrorCode:
-    """Return why the sender, who shows a member id, is not who it says it is, or NONE."""
+    """Return why the sender, who shows a member id, is not who it claims to be, or NONE."""
     member = group.members.get(command.member_id)
     if command.instance_id is not None:
         error = identity_error(group, command.member_id, command.instance_id)
         is_native = member is not None and member.instance_id == command.instance_id
         return ErrorCode.NONE if is_native else error
     if member is None:
-        # A member that was in the group and is no more must give up what it owned; a fresh id has no past (KIP-394).
+        # A member that was in the group and is no more must revoke what it owned; a fresh id has no past (KIP-394).
         return ErrorCode.UNKNOWN_MEMBER_ID if subscription.owned or subscription.generation >= 0 else ErrorCode.NONE
     return ErrorCode.UNKNOWN_MEMBER_ID if subscription.generation > member.epoch else ErrorCode.NONE
 
@@ -116,7 +116,7 @@ def _enter(
     now_ms: int,
     settings: GroupSettings,
 ) -> Effects:
-    """Take what a member says of itself, a new one or one that joins again, and reconcile it."""
+    """Store what a member reports of itself, a new one or one that joins again, and reconcile it."""
     member = group.members.get(member_id) or ConsumerMember(group.group_id, member_id)
     kind = CauseKind.MEMBER_REJOINED if member.is_stored else CauseKind.MEMBER_JOINED
     cause = Cause(kind, now_ms, member_id, command.reason)
@@ -132,7 +132,7 @@ def _enter(
 
 
 def _follow(group: ConsumerGroup, command: Join, cause: Cause, change: Cause | None, *, was_native: bool) -> Effects:
-    """Go on with a sender whose record is stored: the group may be classic again without its last native member."""
+    """Continue with a sender whose record is stored: the group may be classic again without its last native member."""
     yield Arm(session_timer(group.group_id, command.member_id), cause.at_ms + command.session_timeout_ms)
     if was_native and group.natives == 1:
         has_changed = change is not None and change.kind is CauseKind.SUBSCRIPTION_CHANGED
@@ -161,7 +161,7 @@ def _replace(
     yield from delete_member(group, old, cause, ErrorCode.FENCED_INSTANCE_ID)
     record = classic_record(group.group_id, member_id, command, subscription, cause)
     change = yield from store_member(group, old, record, cause, settings)
-    yield from take_over(group, old, member_id, cause)
+    yield from transfer_target(group, old, member_id, cause)
     yield from _follow(group, replace(command, member_id=member_id), cause, change, was_native=old.classic is None)
     yield from late_resolution(group, old, "", now_ms, settings)
 
@@ -170,7 +170,7 @@ def _replace(
 
 
 def decide_reconcile(group: ConsumerGroup, command: ReconcileJoin, now_ms: int, settings: GroupSettings) -> Effects:
-    """Move a classic member one step, and answer its JoinGroup, or keep it waiting."""
+    """Move a classic member one step, and answer its JoinGroup, or park it."""
     member_id = command.member_id
     member = group.members.get(member_id)
     if member is None or member.classic is None or (command.is_waiting and member_id not in group.awaiting_join):
@@ -183,7 +183,7 @@ def decide_reconcile(group: ConsumerGroup, command: ReconcileJoin, now_ms: int, 
         subscribed = topic_ids_of(group, member, settings.image)
         step = reconcile(group, member, subscribed, _owned(member, settings), has_subscription_changed=True)
     if command.may_wait and (is_without_target or _state_after(member, step) is MemberState.UNRELEASED_PARTITIONS):
-        yield from _keep_waiting(group, member, step, command, now_ms)
+        yield from _park(group, member, step, command, now_ms)
     else:
         yield from _answer(group, member, step, command, now_ms)
     if step is not None:
@@ -213,13 +213,13 @@ def _is_target_coming(group: ConsumerGroup) -> bool:
     return group.epoch > group.assignment_epoch and group.target_failure is None
 
 
-def _state_after(member: ConsumerMember, step: Step | None) -> MemberState:
+def _state_after(member: ConsumerMember, step: ReconcileStep | None) -> MemberState:
     return member.state if step is None else step.state
 
 
 def _owned(member: ConsumerMember, settings: GroupSettings) -> IdPartitions:
-    """Return what the member says it owns. Below version 1 it cannot say, and is an eager one that owns nothing."""
-    assert member.classic is not None, "a native member says it in its heartbeat"
+    """Return what the member reports to own. Below version 1 it cannot, and is an eager one that owns nothing."""
+    assert member.classic is not None, "a native member reports it in its heartbeat"
     subscription = settings.subscription_of(member.classic.protocols[0][1])
     owned = () if subscription is None else subscription.owned
     topics = {name: settings.image.topic(name) for name in sorted({name for name, _ in owned})}
@@ -228,8 +228,8 @@ def _owned(member: ConsumerMember, settings: GroupSettings) -> IdPartitions:
     )
 
 
-def _keep_waiting(
-    group: ConsumerGroup, member: ConsumerMember, step: Step | None, command: ReconcileJoin, now_ms: int
+def _park(
+    group: ConsumerGroup, member: ConsumerMember, step: ReconcileStep | None, command: ReconcileJoin, now_ms: int
 ) -> Effects:
     group_id, member_id = group.group_id, member.member_id
     if step is not None or member.classic_phase is not ClassicPhase.PREPARE_REBALANCE:
@@ -244,7 +244,7 @@ def _keep_waiting(
 
 
 def _answer(
-    group: ConsumerGroup, member: ConsumerMember, step: Step | None, command: ReconcileJoin, now_ms: int
+    group: ConsumerGroup, member: ConsumerMember, step: ReconcileStep | None, command: ReconcileJoin, now_ms: int
 ) -> Effects:
     group_id, member_id = group.group_id, member.member_id
     assert member.classic is not None, "only a classic member is answered here"

@@ -9,34 +9,34 @@ which the coordinator starts when it needs one, and there is no leader: the serv
                     a new target, or something left to give back─┘         └─▶ it waits for partitions (JoinGroup)
 
 THE RULES.
- 1. The generation that a classic member speaks of is its member epoch. JoinGroup says what it subscribes to and owns,
-    as a native heartbeat would; SyncGroup asks what it is granted; Heartbeat keeps it alive and calls it to join.
+ 1. The generation that a classic member speaks of is its member epoch. JoinGroup has what it subscribes to and owns,
+    as a native heartbeat would; SyncGroup asks what it is granted; Heartbeat renews its session and calls it to join.
  2. JoinGroup moves the member one step (`reconcile`). Who must give something back is answered at once, in its old
-    epoch: it learns from SyncGroup what it may keep, revokes the rest and joins again. Who need not waits until all
+    epoch: it learns from SyncGroup what stays, revokes the rest and joins again. Who need not waits until all
     that it will get is free, and is then answered in its new epoch: so it joins once where Kafka, which answers at
-    once, has it join again and again. An eager member owns nothing when it joins, so it never holds up another: what
+    once, has it join again and again. An eager member owns nothing when it joins, so it never delays another: what
     it had is free when it waits. The wait is bounded by the member's rebalance timeout; then it gets what there is.
  3. A member whose JoinGroup waits is alive: its session does not run.
  4. A member that is called must join within its rebalance timeout, and sync within it after that, or is evicted. Both
     bounds are the member's own, and its phase is stored beside what it owns: the coordinator that takes the group over
     arms them again (Kafka forgets them).
- 5. A new target calls every classic member, even one that keeps what it has: its generation is old then. One that
+ 5. A new target calls every classic member, even one that retains what it has: its generation is old then. One that
     waits for partitions is called when all of them are free.
- 6. What a member says it owns counts only against what it is granted: an old claim can delay, never give.
+ 6. What a member reports to own counts only against what it is granted: an old claim can delay, never give.
 
 DOUBTS.
  - The specification lets JoinGroup fail unless the generation in the subscription is the member's epoch. A lost answer
    leaves a member behind, and Java ends on the error; since an old claim gives nothing, only one from the future is
-   refused, as a stranger's.
+   refused, as an unknown member's.
  - An id that was issued and not used yet (KIP-394) is not remembered: any unknown id without claims is new. One that
    claims an epoch or partitions was evicted, and is answered so.
  - A member in CompletingRebalance that a new target overtakes is sent back to join by SyncGroup, as in Kafka; the
    specification would give it its assignment, and then call it.
 
 The decisions on JoinGroup are in `classic_join`; those on LeaveGroup and on the two bounds in `exit`. This module
-answers heartbeats and SyncGroup, calls members to join, and takes them up and gives them up with the group. There is no
-leader, so assignments in a SyncGroup are ignored. A member that must give something back is answered with what it may
-keep: what it was granted and is still to own.
+answers heartbeats and SyncGroup, calls members to join, and takes them up and drops them with the group. There is no
+leader, so assignments in a SyncGroup are ignored. A member that must give something back is answered with what
+stays: what it was granted and is still to own.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def classic_record(
 
 
 def decide_heartbeat(group: ConsumerGroup, command: Heartbeat, now_ms: int) -> Effects:
-    """Keep a classic member alive, and answer whether it must join again."""
+    """Renew a classic member's session, and answer whether it must join again."""
     if group.is_dead:
         return (Reply(HeartbeatResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)),)
     member = group.members.get(command.member_id)
@@ -113,7 +113,7 @@ def decide_heartbeat(group: ConsumerGroup, command: Heartbeat, now_ms: int) -> E
 
 
 def identity_error(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Return why the sender is not the classic member it says it is, or NONE."""
+    """Return why the sender is not the classic member it claims to be, or NONE."""
     if error := instance_error(group.static_members, member_id, instance_id):
         return error
     member = group.members.get(member_id)
@@ -134,11 +134,11 @@ def is_due(group: ConsumerGroup, member: ConsumerMember) -> bool:
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         # It learns from SyncGroup what it must give back.
         return member.classic_phase is ClassicPhase.STABLE
-    return member.state is MemberState.UNRELEASED_PARTITIONS and not _is_kept_waiting(group, member)
+    return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member)
 
 
-def _is_kept_waiting(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    granted = {held.topic_id: set(held.partitions) for held in member.assigned}
+def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    granted = {topic.topic_id: set(topic.partitions) for topic in member.assigned}
     return any(
         partition not in granted.get(topic_id, ()) and group.owner_epoch(topic_id, partition) != -1
         for topic_id, partition in each(member.target)
@@ -169,7 +169,7 @@ def decide_prepare(group: ConsumerGroup, command: PrepareClassic, now_ms: int, _
 
 
 def call(group: ConsumerGroup, member: ConsumerMember, cause: Cause, now_ms: int) -> Effects:
-    """Have a member join within its rebalance timeout; its next heartbeat says so."""
+    """Have a member join within its rebalance timeout; its next heartbeat is answered so."""
     yield Append(stored_step(group, member, ClassicPhase.PREPARE_REBALANCE, cause))
     if member.classic_phase is ClassicPhase.COMPLETING_REBALANCE:
         yield Disarm(member_sync_timer(group.group_id, member.member_id))

@@ -1,9 +1,9 @@
-"""The ways out of a consumer group: to leave, to be removed, to be evicted for silence or for what was not given back.
+"""The ways out of a consumer group: to leave, to be removed, to be evicted: no heartbeat came, or no revocation.
 
 Native members leave with a heartbeat, classic ones with LeaveGroup, which may name native members too.
 A member that goes takes everything of it out of the log, in the order that Kafka replays: what it owns, its target,
-itself. The group's epoch goes on once for all that go together, and what follows is decided on the group without them:
-a new target, or the way back to a classic group. A static member that says it comes back (-2) does not go: it keeps
+itself. The group's epoch rises once for all that go together, and what follows is decided on the group without them:
+a new target, or the way back to a classic group. A static member that will come back (-2) does not go: it retains
 what it has and its session runs on.
 """
 
@@ -28,12 +28,12 @@ from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Disarm, Effect, Effects, Note, Reply, Then, WakeMembers
 from kohort.group.events import (
+    Assigned,
     ClassicPhase,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberOut,
-    Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
@@ -52,7 +52,7 @@ from kohort.model.id_partitions import each
 
 
 def decide_leave(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:
-    """Let the sender go: for good (-1), or until its instance comes back (-2). To say so again does no harm."""
+    """Let the sender go: for good (-1), or until its instance comes back (-2). To send it again does no harm."""
     member_id, epoch = command.member_id, command.member_epoch
     left = Reply(ConsumerHeartbeatResult(ErrorCode.NONE, None, member_id, epoch))
     if command.instance_id is not None:
@@ -79,12 +79,12 @@ def _leave_for_a_while(group: ConsumerGroup, member: ConsumerMember, now_ms: int
     if member.epoch == LEAVE_STATIC_EPOCH:
         return
     cause = Cause(CauseKind.STATIC_MEMBER_LEFT, now_ms, member.member_id)
-    kept = tuple(Held(topic_id, numbers, (0,) * len(numbers)) for topic_id, numbers, _ in member.assigned)
+    granted = tuple(Assigned(topic_id, numbers, (0,) * len(numbers)) for topic_id, numbers, _ in member.assigned)
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         yield Disarm(revocation_timer(group.group_id, member.member_id, member.epoch))
     yield Append(
         MemberAssignmentStored(
-            group.group_id, member.member_id, LEAVE_STATIC_EPOCH, member.epoch, MemberState.STABLE, kept, (), cause
+            group.group_id, member.member_id, LEAVE_STATIC_EPOCH, member.epoch, MemberState.STABLE, granted, (), cause
         )
     )
     yield from wake_waiting(group, member.pending, {member.member_id}, cause)
@@ -119,7 +119,7 @@ def expire_revocation(
 
 
 def session_timeout_ms(member: ConsumerMember, settings: GroupSettings, group_id: str) -> int:
-    """Return how long a member may be silent: as it asked itself if it is a classic one, else as the group says."""
+    """Return how long a member may be absent: as it asked itself if it is a classic one, else as its group has it."""
     if member.classic is not None:
         return member.classic.session_timeout_ms
     return settings.config_of(group_id).session_timeout_ms
@@ -152,7 +152,7 @@ def out_effects(
         yield Disarm(target_timer(group.group_id))
         return
     gone = {member.member_id for member in going}
-    freed = tuple(held for member in going for held in (*member.assigned, *member.pending))
+    freed = tuple(topic for member in going for topic in (*member.assigned, *member.pending))
     yield from wake_waiting(group, freed, gone, cause)
     if group.natives == sum(member.classic is None for member in going):
         yield Then(DowngradeIfDue(group.group_id, cause))
@@ -161,8 +161,8 @@ def out_effects(
 
 def _out(group: ConsumerGroup, member: ConsumerMember, cause: Cause, settings: GroupSettings) -> Effects:
     group_id, member_id = group.group_id, member.member_id
-    is_silent = cause.kind is CauseKind.SESSION_TIMEOUT and member.epoch != LEAVE_STATIC_EPOCH
-    silent_ms = session_timeout_ms(member, settings, group_id) if is_silent else -1
+    is_expired = cause.kind is CauseKind.SESSION_TIMEOUT and member.epoch != LEAVE_STATIC_EPOCH
+    silent_ms = session_timeout_ms(member, settings, group_id) if is_expired else -1
     yield from delete_member(group, member, cause, ErrorCode.UNKNOWN_MEMBER_ID)
     yield Note(ConsumerMemberOut(group_id, member_id, member.instance_id, cause, silent_ms))
 
@@ -176,7 +176,7 @@ def delete_member(group: ConsumerGroup, member: ConsumerMember, cause: Cause, er
         yield from release(group, member.member_id, error)
 
 
-def take_over(group: ConsumerGroup, old: ConsumerMember, member_id: str, cause: Cause) -> Effects:
+def transfer_target(group: ConsumerGroup, old: ConsumerMember, member_id: str, cause: Cause) -> Effects:
     """Give a member the target of the one whose place it takes, and what that one was granted (KIP-345)."""
     yield Append(MemberTargetStored(group.group_id, member_id, old.target, cause))
     yield Append(MemberAssignmentStored(group.group_id, member_id, 0, 0, MemberState.STABLE, old.assigned, (), cause))
@@ -190,10 +190,10 @@ def disarm(group: ConsumerGroup, member: ConsumerMember) -> Effects:
         yield Disarm(revocation_timer(group.group_id, member.member_id, member.epoch))
 
 
-def wake_waiting(group: ConsumerGroup, freed: Iterable[Held], gone: set[str], cause: Cause) -> Effects:
-    """Wake the members whose targets hold partitions that have just become free."""
+def wake_waiting(group: ConsumerGroup, freed: Iterable[Assigned], gone: set[str], cause: Cause) -> Effects:
+    """Wake the members whose targets have partitions that have just become free."""
     waiting: set[str] = set()
-    for topic_id, partition in each(tuple((held.topic_id, held.partitions) for held in freed)):
+    for topic_id, partition in each(tuple((topic.topic_id, topic.partitions) for topic in freed)):
         heir = group.claims.get(topic_id, {}).get(partition)
         if heir is not None and heir not in gone and heir in group.unsettled:
             waiting.add(heir)
@@ -216,7 +216,7 @@ def delete_effects(group: ConsumerGroup, cause: Cause) -> Iterator[Effect]:
 
 
 def decide_classic_leave(group: ConsumerGroup, command: Leave, now_ms: int, settings: GroupSettings) -> Effects:
-    """Let a batch of members go, native ones too. Each entry gets its own answer; the epoch goes on once."""
+    """Let a batch of members go, native ones too. Each entry gets its own answer; the epoch rises once."""
     if group.is_dead:
         yield Reply(LeaveResult(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
@@ -243,7 +243,7 @@ def _classic_leaver(group: ConsumerGroup, leaving: Leaving, gone: dict[str, Caus
 
 
 def expire_classic_member(group: ConsumerGroup, timer: Timer, now_ms: int, settings: GroupSettings) -> Effects:
-    """End a wait that has lasted a rebalance timeout: a join that waits gets what there is, a silent member goes."""
+    """End a wait that has lasted a rebalance timeout: a join that waits gets what there is, any other member goes."""
     member = group.members.get(timer.member_id)
     if member is None or member.classic is None:
         return

@@ -16,10 +16,10 @@ from struct import Struct
 from kohort.assign.server.spec import StandbyLags
 from kohort.group.coordinator_settings import ImageTopic, TopicImage
 from kohort.group.events import (
+    Assigned,
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerMemberStored,
-    Held,
     MemberState,
     RegexStored,
 )
@@ -77,8 +77,8 @@ class ConsumerMember:
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
-    assigned: tuple[Held, ...] = ()
-    pending: tuple[Held, ...] = ()
+    assigned: tuple[Assigned, ...] = ()
+    pending: tuple[Assigned, ...] = ()
     target: IdPartitions = NOTHING
     session: Timer = field(init=False)
 
@@ -86,13 +86,13 @@ class ConsumerMember:
         self.session = session_timer(group_id, self.member_id)
 
     def store(self, record: ConsumerMemberStored) -> None:
-        """Take what the record says of the member."""
+        """Take what the record has of the member."""
         self.is_stored = True
         for name in _STORED:
             setattr(self, name, getattr(record, name))
 
     def has_stored(self, record: ConsumerMemberStored) -> bool:
-        """Whether the record says nothing new of the member."""
+        """Whether the record has nothing new of the member."""
         return all(getattr(self, name) == getattr(record, name) for name in _STORED)
 
 
@@ -100,17 +100,17 @@ _STORED = (
     "instance_id", "rack_id", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex",
     "rebalance_timeout_ms", "server_assignor", "classic", "lags", "acceptable_recovery_lag",
 )  # fmt: skip
-"""What the record of a member says of it."""
+"""What the record of a member has of it."""
 
 
 @dataclass(slots=True, eq=False)
 class ConsumerGroup:
     """One consumer group.
 
-    `owners` holds the member that has a partition, granted or asked back; `claims` the one whose target it is in.
+    `owners` has the member that owns a partition, granted or asked back; `claims` the one whose target it is in.
     `subscribers` counts the members by topic name, `regex_subscribers` by expression, `assignors` by vote, `natives`
     those that speak the consumer protocol. `unsettled` are the members that have not reached the target or have
-    something left to do. `followers` is the shard's index of its groups by topic name, kept by each for itself.
+    something left to do. `followers` is the shard's index of its groups by topic name, updated by each for itself.
     """
 
     group_id: str

@@ -1,13 +1,13 @@
 """How members join a consumer group, also under an instance id, and what their heartbeats change of their records.
 
-Everything that a heartbeat says of its sender goes through `subscribe`, whichever member sends it. What it leaves out
+Everything that a heartbeat sends of its sender goes through `subscribe`, whichever member sends it. What it leaves out
 has not changed. A new member, another subscription, another assignor of the group, or standby copies that have caught
 up take the group's epoch on, once for a heartbeat; a rack, a timeout or a host do not.
 
 An instance that announced its return (-2) is replaced (KIP-345 in the terms of KIP-848): the new member takes over what
-the old one subscribed to, owns and is to own, so nothing moves and the epoch stays. One that is alive keeps its place,
+the old one subscribed to, owns and is to own, so nothing moves and the epoch stays. One that is alive stays in place,
 and any other member that claims it is refused; but a member that only repeats its own join, since its answer was lost,
-is let in again (kafka#23542), and a native member takes the place of the classic member it was before an upgrade.
+is admitted again (kafka#23542), and a native member takes the place of the classic member it was before an upgrade.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kohort.group.commands import (
     ResolveExpressions,
 )
 from kohort.group.consumer.classic_members import release
-from kohort.group.consumer.exit import delete_member, take_over
+from kohort.group.consumer.exit import delete_member, transfer_target
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_hash, regex_topics
 from kohort.group.consumer.reconcile import is_within
 from kohort.group.consumer.target import assignor_of
@@ -82,7 +82,7 @@ def subscribe(
     *,
     replaces: ConsumerMember | None = None,
 ) -> Effects:
-    """Store what the sender says of itself, take the epoch on if that matters to the group, and reconcile it.
+    """Store what the sender sends of itself, raise the epoch if that matters to the group, and reconcile it.
 
     `member` is the sender as the group knows it; a new one is not in the group yet. `replaces` is the member whose
     instance it has taken over, and all that it was with it; that one's records are gone already.
@@ -128,7 +128,7 @@ def member_record(
 ) -> ConsumerMemberStored:
     """Return the member's record after a heartbeat: what it leaves out is as it was, or is not there if it joins.
 
-    A joiner says everything. Where an instance comes back, Kafka keeps the expression and the assignor of the process
+    A joiner sends everything. Where an instance comes back, Kafka uses the expression and the assignor of the process
     before, of which the new one knows nothing.
     """
     names, regex = command.subscribed_topic_names, command.subscribed_topic_regex
@@ -163,7 +163,7 @@ def member_record(
 def change_of(
     group: ConsumerGroup, before: ConsumerMember, record: ConsumerMemberStored, settings: GroupSettings, cause: Cause
 ) -> Cause | None:
-    """Return why the group's epoch must go on, or None. The detail of `cause` is what the sender gave as its reason."""
+    """Return why the group's epoch must rise, or None. The detail of `cause` is what the sender gave as its reason."""
     is_late = is_resolved_late(group, record.subscribed_topic_regex, settings)
     if not before.is_stored and (record.subscribed_topic_names or not is_late):
         return cause
@@ -259,7 +259,7 @@ def decide_static_join(
     if holder_id == member_id:
         yield from _come_back(group, holder, command, now_ms, settings)
     elif holder.epoch != LEAVE_STATIC_EPOCH and holder.classic is None:
-        text = f"instance {instance_id} is held by {holder_id}, which has not left: {member_id} must wait until it has"
+        text = f"instance {instance_id} belongs to {holder_id}, which has not left: {member_id} must wait until it has"
         yield Reply(refused(ErrorCode.UNRELEASED_INSTANCE_ID, text))
     elif member_id in group.members:
         text = f"member {member_id} is in the group already, and instance {instance_id} is {holder_id}'s"
@@ -296,7 +296,7 @@ def _replace(
     yield from delete_member(group, old, cause, ErrorCode.FENCED_INSTANCE_ID)
     newcomer = ConsumerMember(group.group_id, member_id)
     yield from subscribe(group, newcomer, command, cause, settings, replaces=old)
-    yield from take_over(group, old, member_id, cause)
+    yield from transfer_target(group, old, member_id, cause)
 
 
 def request_refusal(command: ConsumerHeartbeat, settings: GroupSettings) -> ConsumerHeartbeatResult | None:
@@ -330,14 +330,14 @@ def _wrong_epoch(command: ConsumerHeartbeat) -> str | None:
     if epoch < LEAVE_STATIC_EPOCH:
         return f"member epoch {epoch} means nothing"
     if epoch == LEAVE_STATIC_EPOCH and command.instance_id is None:
-        return "a member that leaves for a while (epoch -2) must say its instance id"
+        return "a member that leaves for a while (epoch -2) must send its instance id"
     if epoch == 0:
         if command.rebalance_timeout_ms == -1:
-            return "a member that joins (epoch 0) must say its rebalance timeout"
+            return "a member that joins (epoch 0) must send its rebalance timeout"
         if command.owned is None or command.owned:
-            return "a member that joins (epoch 0) must say that it owns no partitions"
+            return "a member that joins (epoch 0) must send that it owns no partitions"
         if command.subscribed_topic_names is None and command.subscribed_topic_regex is None:
-            return "a member that joins (epoch 0) must say what it subscribes to"
+            return "a member that joins (epoch 0) must send what it subscribes to"
     return None
 
 
@@ -347,7 +347,7 @@ def is_leaving(command: ConsumerHeartbeat) -> bool:
 
 
 def is_full(command: ConsumerHeartbeat) -> bool:
-    """Whether a heartbeat says everything, so that its sender may know nothing: it is sent its whole assignment."""
+    """Whether a heartbeat sends everything, so that its sender may know nothing: it is sent its whole assignment."""
     if command.member_epoch == 0:
         return True
     has_subscription = command.subscribed_topic_names is not None or command.subscribed_topic_regex is not None
@@ -358,14 +358,14 @@ def epoch_refusal(member: ConsumerMember, command: ConsumerHeartbeat) -> Consume
     """Return the answer to a member that shows an epoch it cannot have, or None.
 
     The epoch before the member's own is good unless the sender owns more than it was granted: then the answer that
-    carried the newer one was lost. Kafka fences who does not say what it owns; but a member that reached the newer
+    carried the newer one was lost. Kafka fences who does not send what it owns; but a member that reached the newer
     epoch had given back what it had to, and is only sent again.
     """
-    shown, known = command.member_epoch, member.epoch
-    if shown == known:
+    sent, known = command.member_epoch, member.epoch
+    if sent == known:
         return None
     is_possible = command.owned is None or is_within(command.owned, member.assigned)
-    if shown < known and shown == member.previous_epoch and is_possible:
+    if sent < known and sent == member.previous_epoch and is_possible:
         return None
-    text = f"member {member.member_id} shows epoch {shown} and has {known}: it must give up everything and join again"
+    text = f"member {member.member_id} shows epoch {sent} and has {known}: it must revoke everything and join again"
     return refused(ErrorCode.FENCED_MEMBER_EPOCH, text)

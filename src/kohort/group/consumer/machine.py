@@ -1,33 +1,33 @@
 """Consumer groups (KIP-848): the coordinator's half of ConsumerGroupHeartbeat.
 
-THE MACHINE. There is no round. A group has an epoch, which goes on whenever something happens that its assignment
+THE MACHINE. There is no round. A group has an epoch, which rises whenever something happens that its assignment
 depends on: who is in, what they subscribe to, what those topics are, who assigns. A target belongs to an epoch: what
 each member should own. Every member walks to its target by itself, one step per heartbeat, at its own epoch:
 
     group epoch ──computed at once, if that is cheap──▶ target epoch ──step by step, when it heartbeats──▶ member epoch
 
     Empty: no members.  Assigning: the target is behind the group.  Reconciling: some member is behind the target.
-    Stable: neither.  Dead: this coordinator has given the group up.
+    Stable: neither.  Dead: this coordinator has dropped the group.
 
-A member's steps are in `reconcile`. What they keep true: a partition is held by one member at most, granted or not yet
+A member's steps are in `reconcile`. What stays true: a partition is owned by one member at most, granted or not yet
 given back, and a member reaches its target's epoch only after it has given back what the target takes from it.
 
 THE RULES.
- 1. Every record is a fact about one thing, and every prefix of a group's log is a group that can go on. So a heartbeat
-    that changes much is decided in parts, each with records of its own: what the sender says of itself and the group's
+ 1. Every record is a fact about one thing, and every prefix of a group's log is a group that works. So a heartbeat
+    that changes much is decided in parts, each with records of its own: what the sender sends of itself and the group's
     epoch; the target (`AssignTarget`); the sender's step (`Reconcile`), which carries the answer. A crash between two
     leaves a member that has not received its answer and asks again.
  2. A heartbeat may be lost, its answer may, and both may come twice. To join twice is to join once. Who shows the
     epoch before its own, and does not own more than it was granted, has missed an answer: it is sent again what it
-    missed and nothing changes, so it may say so as often as it likes. To leave twice is to leave once. What a member
-    can never do is show an epoch that it has not been given: it is fenced, gives up everything and joins again.
- 3. An assignment is sent when it has changed, and whenever the sender shows that it may not know: it joins, it says
+    missed and nothing changes, so it may do so as often as it likes. To leave twice is to leave once. What a member
+    can never do is show an epoch that it has not been given: it is fenced, loses everything and joins again.
+ 3. An assignment is sent when it has changed, and whenever the sender shows that it may not know: it joins, it sends
     everything (clients do that after any error), or it shows an old epoch.
- 4. A member that must act is woken: its kept heartbeat is answered at once, instead of the next one being waited for.
+ 4. A member that must act is woken: its parked heartbeat is answered at once, instead of the next one being waited for.
     Those are the members whose target a computation changed, and the one whose target a freed partition is in.
  5. A member's session is counted from its heartbeats. One that must give something back has its rebalance timeout for
     that, counted from the step that asks for it, and is evicted if it does not. One that waits for others has no bound.
- 6. A static member (KIP-345) that says it comes back (-2) keeps everything: its place in the target, and partitions
+ 6. A static member (KIP-345) that will come back (-2) retains everything: its place in the target, and partitions
     that no member reads meanwhile. Its session runs on. Who comes back first under its instance id takes its place.
  7. Decisions cost what they change, whatever the size of the group; only a target walks all members.
 
@@ -36,9 +36,9 @@ at most, and never waits longer than the assignment interval (KIP-1263). Kafka s
 answers with the old one meanwhile, which costs a second member its first five seconds. An assignor that fails leaves
 the target standing; all members get the reason with each answer, and it is asked again at the next epoch or soon.
 
-TOPICS are known from the image the runtime keeps. `TopicChanged` comes for each topic that the group subscribes to or
+TOPICS are known from the image the runtime has. `TopicChanged` comes for each topic that the group subscribes to or
 that one of its expressions may match: the expressions are resolved again, and the hash of what the topics are decides
-whether the epoch goes on. Kafka waits for the next heartbeat, and for expressions up to ten seconds more.
+whether the epoch rises. Kafka waits for the next heartbeat, and for expressions up to ten seconds more.
 
 AFTER A FAILOVER nothing is lost: every member has a full session to send a request, one that owes partitions its full
 rebalance timeout, a target that was due is computed, and topics that changed meanwhile are noticed.
@@ -48,14 +48,14 @@ DOUBTS.
    last. Its epoch identifies it unless the epoch has not changed; then what it owned when it was sent counts for what
    it owns. The protocol has no number for heartbeats, so neither Kafka nor kohort can know. Nothing that clients do
    leads there: they close the connection before they repeat a request, and a closed connection's requests are not read.
- - Kafka fences a lost answer's sender if it does not say what it owns. We do not: it would not have the newer epoch
+ - Kafka fences a lost answer's sender if it does not send what it owns. We do not: it would not have the newer epoch
    if it had not given back what it had to.
  - A member that left for a while makes its group Reconciling until it is back, as in Kafka.
 
 The decisions are beside this module: `join` (requests that no group takes, joins, restarts of static members, what
 members subscribe to), `answer`, `target`, `exit`, `classic_members` (the classic protocol inside); conversions are in
-`group/migration`. This one checks who sends a heartbeat, routes timers, follows topics, takes groups up and gives them
-up.
+`group/migration`. This one checks who sends a heartbeat, routes timers, follows topics, takes groups up and drops
+them.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ TARGET_RETRY_MS = 1_000
 
 
 def decide_heartbeat(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:
-    """Keep the sender alive, and answer with what has changed for it. Most change nothing, and cost little."""
+    """Renew the sender's session, and answer with what has changed for it. Most change nothing, and cost little."""
     member = group.members.get(command.member_id)
     if (
         member is not None
@@ -175,7 +175,7 @@ def _decide_heartbeat(
         text = f"instance {command.instance_id} is not {command.member_id}'s: it must join again, or close"
         yield Reply(refused(error, text))
     elif member is None:
-        text = f"member {command.member_id} is not in the group: it must give up its partitions and join again"
+        text = f"member {command.member_id} is not in the group: it must revoke its partitions and join again"
         yield Reply(refused(ErrorCode.UNKNOWN_MEMBER_ID, text))
     elif (refusal := epoch_refusal(member, command)) is not None:
         yield Reply(refusal)
@@ -186,7 +186,7 @@ def _decide_heartbeat(
 def _go_on(
     group: ConsumerGroup, member: ConsumerMember, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
 ) -> Effects:
-    """Take what a member says, if it says something of itself, and reconcile it."""
+    """Store what a member sends, if it sends something of itself, and reconcile it."""
     has_changes = (
         command.subscribed_topic_names is not None
         or command.subscribed_topic_regex is not None

@@ -2,11 +2,11 @@
 
 A is what the member was granted, P what it was asked to give back, T its target among the topics it subscribes to.
 
- STABLE                 has what its epoch says. It steps when the target's epoch is another one.
- UNREVOKED_PARTITIONS   must give back P. It steps once it says that it owns nothing of P; its epoch stays until then.
+ STABLE                 has what its epoch grants. It steps when the target's epoch is another one.
+ UNREVOKED_PARTITIONS   must give back P. It steps once it reports to own nothing of P; its epoch stays until then.
  UNRELEASED_PARTITIONS  has its target's epoch, but waits for partitions that others still have. It steps each time.
 
-A step keeps A∩T. If the member may still own anything beyond, that is P, and all else waits. Otherwise it takes the
+A step retains A∩T. If the member may still own anything beyond, that is P, and all else waits. Otherwise it takes the
 target's epoch and everything of T that no member has; what another member has is left for a later step. So no partition
 is ever in A∪P of two members: it leaves one only when that member has reported that it does not own it, and enters
 another only when it is in none.
@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
-from kohort.group.events import ClassicPhase, Held, MemberAssignmentStored, MemberState
+from kohort.group.events import Assigned, ClassicPhase, MemberAssignmentStored, MemberState
 from kohort.model.cause import Cause
 from kohort.model.id_partitions import IdPartitions, each
 
@@ -28,21 +28,21 @@ Epochs = dict[tuple[bytes, int], int]
 """Partitions with the epoch in which each was assigned."""
 
 
-class Step(NamedTuple):
+class ReconcileStep(NamedTuple):
     """What becomes of a member."""
 
     epoch: int
     previous_epoch: int
     state: MemberState
-    assigned: tuple[Held, ...]
-    pending: tuple[Held, ...]
+    assigned: tuple[Assigned, ...]
+    pending: tuple[Assigned, ...]
 
 
 def stored_step(
-    group: ConsumerGroup, member: ConsumerMember, phase: ClassicPhase, cause: Cause, step: Step | None = None
+    group: ConsumerGroup, member: ConsumerMember, phase: ClassicPhase, cause: Cause, step: ReconcileStep | None = None
 ) -> MemberAssignmentStored:
     """Return the event by which a member takes a step, or enters a phase with all that it has."""
-    step = step or Step(member.epoch, member.previous_epoch, member.state, member.assigned, member.pending)
+    step = step or ReconcileStep(member.epoch, member.previous_epoch, member.state, member.assigned, member.pending)
     return MemberAssignmentStored(group.group_id, member.member_id, *step, cause, phase)
 
 
@@ -53,13 +53,13 @@ def reconcile(
     owned: IdPartitions | None,
     *,
     has_subscription_changed: bool,
-) -> Step | None:
+) -> ReconcileStep | None:
     """Return the member's next step, or None when it stays as it is.
 
-    `subscribed` are the ids of its topics. `owned` is what it says it owns, None when it says nothing. A member in the
+    `subscribed` are the ids of its topics. `owned` is what it reports to own, None without a report. A member in the
     state UNKNOWN must own nothing: see `is_unknown`.
     """
-    held = epochs_of(member.assigned)
+    granted = epochs_of(member.assigned)
     match member.state:
         case MemberState.STABLE:
             stays = member.epoch == group.assignment_epoch
@@ -68,8 +68,8 @@ def reconcile(
         case _:
             stays = False
     if stays:
-        return _shrunk(member, held, subscribed, owned) if has_subscription_changed else None
-    step = _step(group, member, held, subscribed, owned)
+        return _shrunk(member, granted, subscribed, owned) if has_subscription_changed else None
+    step = _step(group, member, granted, subscribed, owned)
     is_same = step._replace(previous_epoch=0) == (member.epoch, 0, member.state, member.assigned, member.pending)
     return None if is_same else step
 
@@ -82,34 +82,34 @@ def is_unknown(member: ConsumerMember, owned: IdPartitions | None) -> bool:
 def _step(
     group: ConsumerGroup,
     member: ConsumerMember,
-    held: Epochs,
+    granted: Epochs,
     subscribed: frozenset[bytes],
     owned: IdPartitions | None,
-) -> Step:
+) -> ReconcileStep:
     target_epoch = group.assignment_epoch
     wanted = {partition for partition in each(member.target) if partition[0] in subscribed}
-    kept = {partition: epoch for partition, epoch in held.items() if partition in wanted}
-    revoked = {partition: epoch for partition, epoch in held.items() if partition not in wanted}
+    retained = {partition: epoch for partition, epoch in granted.items() if partition in wanted}
+    revoked = {partition: epoch for partition, epoch in granted.items() if partition not in wanted}
     if revoked and _may_own(owned, revoked):
         epoch = target_epoch if member.state is MemberState.UNKNOWN else member.epoch
-        return Step(epoch, member.epoch, MemberState.UNREVOKED_PARTITIONS, held_of(kept), held_of(revoked))
-    missing = wanted - kept.keys()
+        return ReconcileStep(epoch, member.epoch, MemberState.UNREVOKED_PARTITIONS, packed(retained), packed(revoked))
+    missing = wanted - retained.keys()
     # At once it may have what no member has, and what it has just given back (KAFKA-19449).
     given_back = set(each(ids_of(member.pending)))
     free = {partition for partition in missing if partition in given_back or group.owner_epoch(*partition) == -1}
     state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED_PARTITIONS
-    if not free and len(kept) == len(held):
-        return Step(target_epoch, member.epoch, state, member.assigned, ())
-    kept.update(dict.fromkeys(free, target_epoch))
-    return Step(target_epoch, member.epoch, state, held_of(kept), ())
+    if not free and len(retained) == len(granted):
+        return ReconcileStep(target_epoch, member.epoch, state, member.assigned, ())
+    retained.update(dict.fromkeys(free, target_epoch))
+    return ReconcileStep(target_epoch, member.epoch, state, packed(retained), ())
 
 
 def _shrunk(
-    member: ConsumerMember, held: Epochs, subscribed: frozenset[bytes], owned: IdPartitions | None
-) -> Step | None:
-    """Ask for what the member no longer subscribes to; what it says it does not own is free at once."""
-    kept = {partition: epoch for partition, epoch in held.items() if partition[0] in subscribed}
-    revoked = {partition: epoch for partition, epoch in held.items() if partition[0] not in subscribed}
+    member: ConsumerMember, granted: Epochs, subscribed: frozenset[bytes], owned: IdPartitions | None
+) -> ReconcileStep | None:
+    """Ask for what the member no longer subscribes to; what it reports not to own is free at once."""
+    retained = {partition: epoch for partition, epoch in granted.items() if partition[0] in subscribed}
+    revoked = {partition: epoch for partition, epoch in granted.items() if partition[0] not in subscribed}
     if not revoked:
         return None
     pending = epochs_of(member.pending)
@@ -117,7 +117,7 @@ def _shrunk(
     if _may_own(owned, revoked):
         pending.update(revoked)
         state = MemberState.UNREVOKED_PARTITIONS
-    return Step(member.epoch, member.epoch, state, held_of(kept), held_of(pending))
+    return ReconcileStep(member.epoch, member.epoch, state, packed(retained), packed(pending))
 
 
 def _may_own(owned: IdPartitions | None, partitions: Iterable[tuple[bytes, int]]) -> bool:
@@ -128,34 +128,34 @@ def _may_own(owned: IdPartitions | None, partitions: Iterable[tuple[bytes, int]]
     return any(partition in claimed for partition in partitions)
 
 
-def is_within(owned: IdPartitions | None, assigned: tuple[Held, ...]) -> bool:
-    """Whether a member says what it owns, and that is no more than it was granted."""
+def is_within(owned: IdPartitions | None, assigned: tuple[Assigned, ...]) -> bool:
+    """Whether a member reports what it owns, and that is no more than it was granted."""
     if owned is None:
         return False
-    granted = {held.topic_id: set(held.partitions) for held in assigned}
+    granted = {topic.topic_id: set(topic.partitions) for topic in assigned}
     return all(granted.get(topic_id, set()).issuperset(partitions) for topic_id, partitions in owned)
 
 
-def ids_of(held: tuple[Held, ...]) -> IdPartitions:
+def ids_of(topics: tuple[Assigned, ...]) -> IdPartitions:
     """Return partitions without their epochs."""
-    return tuple((topic_id, partitions) for topic_id, partitions, _ in held)
+    return tuple((topic_id, partitions) for topic_id, partitions, _ in topics)
 
 
-def epochs_of(held: tuple[Held, ...]) -> Epochs:
+def epochs_of(topics: tuple[Assigned, ...]) -> Epochs:
     """Return the epoch in which each partition was assigned."""
     return {
         (topic_id, partition): epoch
-        for topic_id, partitions, epochs in held
+        for topic_id, partitions, epochs in topics
         for partition, epoch in zip(partitions, epochs, strict=True)
     }
 
 
-def held_of(epochs: Epochs) -> tuple[Held, ...]:
+def packed(epochs: Epochs) -> tuple[Assigned, ...]:
     """Return partitions with their epochs in canonical order."""
     topics: dict[bytes, list[int]] = {}
     for topic_id, partition in sorted(epochs):
         topics.setdefault(topic_id, []).append(partition)
     return tuple(
-        Held(topic_id, tuple(numbers), tuple(epochs[topic_id, number] for number in numbers))
+        Assigned(topic_id, tuple(numbers), tuple(epochs[topic_id, number] for number in numbers))
         for topic_id, numbers in topics.items()
     )

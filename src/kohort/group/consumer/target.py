@@ -1,8 +1,8 @@
-"""The target of a consumer group: what each member should own, as a server-side assignor says (KIP-848).
+"""The target of a consumer group: what each member should own, as a server-side assignor computes it (KIP-848).
 
-A target belongs to a group epoch. It is computed at once when the epoch goes on, unless the last one was expensive:
+A target belongs to a group epoch. It is computed at once when the epoch rises, unless the last one was expensive:
 then the next one waits, so that targets take a twentieth of a core at most, and never longer than the assignment
-interval (KIP-1263). An assignor that fails, or says what cannot be, leaves the target in force standing.
+interval (KIP-1263). An assignor that fails, or returns what cannot be, leaves the target in force standing.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ _NO_METADATA: dict[str, tuple[int, bytes]] = {}
 
 
 def _metadata(member: ConsumerMember, settings: GroupSettings) -> Mapping[str, tuple[int, bytes]]:
-    """Return what a classic member's assignors say, as the metadata of server-side ones (KIP-848): version -1."""
+    """Return what a classic member's assignors send, as the metadata of server-side ones (KIP-848): version -1."""
     if member.classic is None:
         return _NO_METADATA
     found: dict[str, tuple[int, bytes]] = {}
@@ -131,8 +131,8 @@ def _legal_targets(assignor: ServerAssignor | None, group: ServerGroup) -> dict[
     if assignor is None:
         raise IllegalTarget("this broker has no assignor")
     assigned = assignor.assign(group)
-    if strangers := assigned.keys() - group.members.keys():
-        raise IllegalTarget(f"{min(strangers)} is no member")
+    if unknown := assigned.keys() - group.members.keys():
+        raise IllegalTarget(f"{min(unknown)} is no member")
     targets: dict[str, IdPartitions] = {}
     given: dict[bytes, set[int]] = {}
     total = 0

@@ -35,7 +35,7 @@ from kohort.group.commands import AssignTarget, ConsumerHeartbeat, DowngradeIfDu
 from kohort.group.consumer.classic_members import assignment_bytes, classic_record, release, send_back
 from kohort.group.consumer.exit import disarm
 from kohort.group.consumer.group import FIRST_EPOCH, ConsumerGroup, ConsumerMember, metadata_hash
-from kohort.group.consumer.reconcile import held_of, ids_of
+from kohort.group.consumer.reconcile import ids_of, packed
 from kohort.group.coordinator_settings import GroupSettings, TopicImage
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then
 from kohort.group.events import (
@@ -116,7 +116,7 @@ def _upgrade(
     stored_hash = metadata_hash(_topic_names(group, settings), settings.image)
     yield Append(ConsumerGroupStored(group.group_id, epoch, stored_hash, cause))
     for member_id in ids:
-        target = ids_of(held_of(dict.fromkeys(owned[member_id].assigned, 0)))
+        target = ids_of(packed(dict.fromkeys(owned[member_id].assigned, 0)))
         yield Append(MemberTargetStored(group.group_id, member_id, target, cause))
     yield Append(TargetStored(group.group_id, epoch, 0, cause))
     for member_id in ids:
@@ -212,8 +212,8 @@ def _place(group: ClassicGroup, member: Member, owned: _Owned, now_ms: int, caus
             epoch,
             epoch,
             MemberState.UNREVOKED_PARTITIONS if owned.revoked else MemberState.STABLE,
-            held_of(dict.fromkeys(owned.assigned, epoch)),
-            held_of(dict.fromkeys(owned.revoked, epoch)),
+            packed(dict.fromkeys(owned.assigned, epoch)),
+            packed(dict.fromkeys(owned.revoked, epoch)),
             cause,
             ClassicPhase.PREPARE_REBALANCE if is_called else ClassicPhase.STABLE,
         )

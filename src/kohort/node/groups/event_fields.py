@@ -17,6 +17,7 @@ from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kohort.group.commands import ConsumerHeartbeat, Protocols
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.events import (
+    Assigned,
     ClassicJoinAnswered,
     ClassicJoinParked,
     ConsumerGroupDeleted,
@@ -28,7 +29,6 @@ from kohort.group.events import (
     GroupConverted,
     GroupDeleted,
     GroupStored,
-    Held,
     JoinRefused,
     MemberAdded,
     MemberAssignmentStored,
@@ -418,5 +418,5 @@ def _named(partitions: IdPartitions, name_of: TopicName) -> ByTopic:
     return {name_of(topic_id): list(numbers) for topic_id, numbers in partitions}
 
 
-def _held(held: Iterable[Held], name_of: TopicName) -> ByTopic:
+def _held(held: Iterable[Assigned], name_of: TopicName) -> ByTopic:
     return {name_of(each.topic_id): list(each.partitions) for each in held}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.group.events import (
+    Assigned,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
@@ -24,7 +25,6 @@ from kohort.group.events import (
     GroupLoaded,
     GroupStored,
     GroupUnloaded,
-    Held,
     MemberAdded,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
@@ -319,7 +319,7 @@ class GroupLedger:
                 del self.asker[place]
 
 
-def epochs_of(held: tuple[Held, ...]) -> dict[Place, int]:
+def epochs_of(held: tuple[Assigned, ...]) -> dict[Place, int]:
     """Return the epoch in which each partition was assigned."""
     return {
         (topic_id, partition): epoch

@@ -10,6 +10,7 @@ from tests.unit.group.consumer_world import parts, topic_id
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import (
+    Assigned,
     ClassicMemberMetadata,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
@@ -19,7 +20,6 @@ from kohort.group.events import (
     GroupDeleted,
     GroupStored,
     HardEvent,
-    Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
@@ -56,8 +56,8 @@ def member_stored(member_id: str, **changes: Any) -> ConsumerMemberStored:
 
 
 def has(member_id: str, epoch: int, *numbers: int, pending: tuple[int, ...] = ()) -> MemberAssignmentStored:
-    assigned = (Held(FOO, numbers, (epoch,) * len(numbers)),) if numbers else ()
-    asked = (Held(FOO, pending, (epoch,) * len(pending)),) if pending else ()
+    assigned = (Assigned(FOO, numbers, (epoch,) * len(numbers)),) if numbers else ()
+    asked = (Assigned(FOO, pending, (epoch,) * len(pending)),) if pending else ()
     state = MemberState.UNREVOKED_PARTITIONS if pending else MemberState.STABLE
     return MemberAssignmentStored("g", member_id, epoch, epoch - 1, state, assigned, asked, CAUSE)
 

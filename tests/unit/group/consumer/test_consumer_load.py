@@ -7,8 +7,8 @@ from tests.unit.group.consumer_world import ConsumerWorld, parts, topic_id
 from kohort.group.commands import TargetMeasured, Unload
 from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.events import (
+    Assigned,
     GroupLoaded,
-    Held,
     MemberAssignmentStored,
     MemberState,
     MemberTargetStored,
@@ -91,7 +91,7 @@ def test_member_that_crashed_between_its_record_and_its_answer_joins_again() -> 
 def test_partitions_of_unknown_members_are_freed_when_the_group_is_loaded() -> None:
     world = ConsumerWorld()
     world.enters("A", "foo")
-    held = (Held(topic_id("bar"), (0,), (2,)),)
+    held = (Assigned(topic_id("bar"), (0,), (2,)),)
     world.log.append([MemberAssignmentStored("g", "ghost", 2, 2, MemberState.STABLE, held, (), CAUSE)])
     world.log.append([MemberTargetStored("g", "spectre", parts("bar-1"), CAUSE)])
     world.restart()

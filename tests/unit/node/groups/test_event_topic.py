@@ -15,10 +15,10 @@ from kohort.group.commands import Join
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import (
+    Assigned,
     ConsumerMemberOut,
     GroupLoaded,
     GroupStored,
-    Held,
     MemberAssignmentStored,
     MemberRecognized,
     MemberRejoined,
@@ -223,7 +223,7 @@ def test_targets_of_one_computation_are_one_event_by_topic_name() -> None:
     for member_id, numbers in (("a", (0, 1)), ("b", (2,))):
         events_of.note(shard, MemberTargetStored("g", member_id, ((topic.topic_id, numbers),), CAUSE), 0)
     events_of.note(shard, TargetStored("g", 2, 5, CAUSE), 0)
-    held = (Held(topic.topic_id, (0, 1), (2, 2)),)
+    held = (Assigned(topic.topic_id, (0, 1), (2, 2)),)
     step = MemberAssignmentStored("g", "a", 2, 1, MemberState.STABLE, held, (), CAUSE)
     events_of.note(shard, step, 0)
     desk.node.topics.delete(topic, 0)
@@ -271,7 +271,7 @@ def test_event_of_a_loaded_consumer_group_has_assignments_and_targets_of_its_mem
     group = shard.groups["g"] = ConsumerGroup("g")
     member = group.members["a"] = ConsumerMember("g", "a")
     member.client_id, member.epoch, member.state = "alice", 3, MemberState.UNREVOKED_PARTITIONS
-    member.assigned, member.pending = (Held(topic.topic_id, (0,), (3,)),), (Held(topic.topic_id, (1,), (3,)),)
+    member.assigned, member.pending = (Assigned(topic.topic_id, (0,), (3,)),), (Assigned(topic.topic_id, (1,), (3,)),)
     member.target = ((topic.topic_id, (0,)),)
     events_of.note(shard, GroupLoaded("g", CAUSE), 0)
     member.epoch = 4

@@ -13,6 +13,7 @@ from tests.unit.group.fixed_topics import FixedTopics
 from kohort.group.commands import Join
 from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.events import (
+    Assigned,
     ClassicMemberMetadata,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
@@ -22,7 +23,6 @@ from kohort.group.events import (
     GroupConverted,
     GroupDeleted,
     GroupStored,
-    Held,
     MemberAdded,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
@@ -136,9 +136,9 @@ def ids(text: str) -> IdPartitions:
     return id_partitions((T if word[0] == "t" else U, (int(word[1:]),)) for word in text.split())
 
 
-def held(text: str, epoch: int) -> tuple[Held, ...]:
+def held(text: str, epoch: int) -> tuple[Assigned, ...]:
     """Return them as granted in an epoch."""
-    return tuple(Held(topic_id, numbers, (epoch,) * len(numbers)) for topic_id, numbers in ids(text))
+    return tuple(Assigned(topic_id, numbers, (epoch,) * len(numbers)) for topic_id, numbers in ids(text))
 
 
 # -- a classic group

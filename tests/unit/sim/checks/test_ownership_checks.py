@@ -30,7 +30,7 @@ from tests.unit.sim.checks.scripted import (
 )
 
 from kohort.group.coordinator_settings import ImageTopic
-from kohort.group.events import GroupStored, Held, MemberState
+from kohort.group.events import Assigned, GroupStored, MemberState
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.subscription import Subscription
 from kohort.sim.checks.group_ledger import Ledgers
@@ -73,7 +73,7 @@ def test_a_member_that_learns_late_of_a_topic_that_was_made_anew_does_not_act_on
     if is_cleared:
         script.happens(granted("A", 2, ""))
     script.see.owns(script.member("a"), of("t0"))
-    of_new = replace(granted("B", 3, ""), assigned=(Held(b"n" * 16, (0,), (3,)),))
+    of_new = replace(granted("B", 3, ""), assigned=(Assigned(b"n" * 16, (0,), (3,)),))
     script.happens(of_new)
     script.see.owns(script.member("b"), of("t0"))
 

@@ -9,7 +9,7 @@ from tests.unit.sim.checks.brokers import Broker
 from tests.unit.sim.checks.scripted import breaks
 
 from kohort.group.effects import parked_sync
-from kohort.group.events import Held, MemberState, OffsetCommitted
+from kohort.group.events import Assigned, MemberState, OffsetCommitted
 from kohort.group.group_timers import session_timer
 from kohort.sim.checks.invariants import (
     BOUNDED_MEMORY,
@@ -52,7 +52,7 @@ def test_a_group_in_any_phase_is_sound() -> None:
 
 def _twice(broker: Broker) -> None:
     member = broker.consumer_group.members["B"]
-    member.assigned = (Held(broker.topic_id, (0, 1, 2, 3), (2, 2, 2, 2)),)
+    member.assigned = (Assigned(broker.topic_id, (0, 1, 2, 3), (2, 2, 2, 2)),)
 
 
 def _wanted_twice(broker: Broker) -> None:
