@@ -60,9 +60,9 @@ def topic_partition(name: str, value: object) -> TopicPartition:
     return TopicPartition(topic, whole_number("partition", number, 0))
 
 
-def topic_partitions(name: str, values: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return a collection of partitions, each once."""
-    return list(dict.fromkeys(topic_partition(f"one of {name}", each) for each in _several(name, values)))
+def topic_partitions(values: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return the argument `partitions`, each of them once."""
+    return list(dict.fromkeys(topic_partition("one of partitions", each) for each in _several("partitions", values)))
 
 
 def by_partition(name: str, values: Mapping[TopicPartition, Any]) -> dict[TopicPartition, Any]:

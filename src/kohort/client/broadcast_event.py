@@ -21,7 +21,11 @@ class BroadcastEvent:
 
     async def wait(self, until_s: float | None = None) -> None:
         """Wait for the next notification, at most until a time of the running loop's clock."""
-        event = self._event
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(until_s):
-                await event.wait()
+        await wait_until(self._event, until_s)
+
+
+async def wait_until(event: asyncio.Event, until_s: float | None) -> None:
+    """Wait for an event, at most until a time of the running loop's clock."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(until_s):
+            await event.wait()

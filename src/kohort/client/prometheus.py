@@ -28,7 +28,7 @@ LAG = f"{PREFIX}_lag"
 Family = CounterMetricFamily | GaugeMetricFamily
 
 
-class Measured(Protocol):
+class MeasuredConsumer(Protocol):
     """A consumer, of `kohort` or of `kohort.sync`."""
 
     @property
@@ -42,7 +42,7 @@ class Measured(Protocol):
 class ConsumerCollector(Collector):
     """Collects from these consumers. `client_id` and group label their metrics: no two may have both in common."""
 
-    def __init__(self, *consumers: Measured) -> None:
+    def __init__(self, *consumers: MeasuredConsumer) -> None:
         self._consumers = consumers
 
     def collect(self) -> Iterator[Family]:

@@ -91,7 +91,7 @@ def test_a_consumer_refuses_what_cannot_be_meant(call: Callable[[Any], Any], kin
 
 
 def test_other_clients_partitions_are_tuples_and_stand_for_ours() -> None:
-    assert topic_partitions("partitions", [("t", 0), ONLY]) == [ONLY]  # type: ignore[list-item]
+    assert topic_partitions([("t", 0), ONLY]) == [ONLY]  # type: ignore[list-item]
     [found] = by_partition("offsets", {("t", 0): 7})  # type: ignore[dict-item]
     assert type(found) is TopicPartition
 

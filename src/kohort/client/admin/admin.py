@@ -391,7 +391,7 @@ class Admin:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return a group's committed offsets, of all partitions by default; a group that is not there has none."""
         check_text("group_id", group_id)
-        wanted = None if partitions is None else topic_partitions("partitions", partitions)
+        wanted = None if partitions is None else topic_partitions(partitions)
         return await fetch_committed(self._cluster, group_id, wanted, is_stable=False)
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
@@ -416,7 +416,7 @@ class Admin:
                     name=topic,
                     partitions=[OffsetDeleteRequest.Topic.Partition(partition_index=number) for number in numbers],
                 )
-                for topic, numbers in by_topic(topic_partitions("partitions", partitions)).items()
+                for topic, numbers in by_topic(topic_partitions(partitions)).items()
             ],
         )
         response = await self._cluster.call_coordinator(group_id, request, lambda found: found.error_code)

@@ -200,7 +200,7 @@ class Consumer:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, and no others, without sharing them; commits go to `group_id` if there is one."""
-        self._subscription.assign(frozenset(topic_partitions("partitions", partitions)))
+        self._subscription.assign(frozenset(topic_partitions(partitions)))
         if self._positioning is not None:
             self._subscription.read_assigned()
 
@@ -304,18 +304,18 @@ class Consumer:
         self._seek_to(partitions, LATEST)
 
     def _seek_to(self, partitions: Iterable[TopicPartition] | None, end: int) -> None:
-        for partition in self.assignment() if partitions is None else topic_partitions("partitions", partitions):
+        for partition in self.assignment() if partitions is None else topic_partitions(partitions):
             self._partitions[partition].reset(end)
         self._partitions.position_wanted.set()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions until `resume`."""
-        for partition in topic_partitions("partitions", partitions):
+        for partition in topic_partitions(partitions):
             self._partitions[partition].is_paused = True
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Return records of these partitions again."""
-        for partition in topic_partitions("partitions", partitions):
+        for partition in topic_partitions(partitions):
             self._partitions[partition].is_paused = False
         self._fetcher.wake()
         self._changed.notify()
@@ -331,7 +331,7 @@ class Consumer:
 
         Raises `UnknownTopic` and `UnknownPartition` after five seconds, TimeoutError, `KafkaError`.
         """
-        wanted = topic_partitions("partitions", partitions)
+        wanted = topic_partitions(partitions)
         async with _limit(timeout_ms):
             return await list_ends(self._cluster, wanted, EARLIEST, unknown_ms=UNKNOWN_MS)
 
@@ -339,7 +339,7 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last record of each partition that may be read. Raises as `beginning_offsets`."""
-        wanted = topic_partitions("partitions", partitions)
+        wanted = topic_partitions(partitions)
         async with _limit(timeout_ms):
             return await list_ends(self._cluster, wanted, LATEST, self._config.isolation, unknown_ms=UNKNOWN_MS)
 
@@ -376,7 +376,7 @@ class Consumer:
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
         self._group.require_id()
-        return await self._group.current.committed(topic_partitions("partitions", partitions))
+        return await self._group.current.committed(topic_partitions(partitions))
 
     def enforce_rebalance(self, reason: str = "rebalance enforced by user") -> None:
         """Request a rebalance, for a cause that only this program knows. Raises RuntimeError without a group."""

@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 
-from kohort.client.broadcast_event import BroadcastEvent
+from kohort.client.broadcast_event import BroadcastEvent, wait_until
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.offset_specs import READ_COMMITTED
@@ -86,7 +85,7 @@ class Fetcher:
             ready = [state for state in mine if self._may_fetch(state) and state.not_before_s <= now_s]
             broker = self._cluster.view.brokers.get(node_id)
             if not ready or broker is None:
-                await _wait(event, min((t.not_before_s for t in mine if t.not_before_s > now_s), default=None))
+                await wait_until(event, min((t.not_before_s for t in mine if t.not_before_s > now_s), default=None))
                 continue
             try:
                 is_full = any(state.buffered_bytes >= self._config.max_partition_fetch_bytes for state in mine)
@@ -236,12 +235,6 @@ class Fetcher:
         for state in ready:
             state.not_before_s = until_s
             state.preferred = (-1, 0.0)
-
-
-async def _wait(event: asyncio.Event, until_s: float | None) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout_at(until_s):
-            await event.wait()
 
 
 @dataclass(eq=False)

@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from math import inf
 from typing import Protocol
 
 from kohort.client.background_tasks import BackgroundTasks
+from kohort.client.broadcast_event import wait_until
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
@@ -169,9 +169,7 @@ class BatchSender:
             next_s = self._send_ready(self._loop.time())
             if not self._active:
                 self._idle.set()
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(None if next_s == inf else next_s):
-                    await self._wake.wait()
+            await wait_until(self._wake, None if next_s == inf else next_s)
 
     async def flush(self) -> None:
         """Wait until every batch is done with; nothing lingers meanwhile."""

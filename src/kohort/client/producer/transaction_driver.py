@@ -20,12 +20,12 @@ from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.accumulator import ProducerId
 from kohort.client.producer.transaction_machine import (
     EPOCH_RAISING,
-    CommitOffsets,
-    EndTransaction,
+    EndTxn,
     InitProducerId,
     TransactionMachine,
     TransactionRequest,
     TransactionState,
+    TxnOffsetCommit,
 )
 from kohort.client.producer.transaction_messages import code_of, identity_of, message_of
 from kohort.model.errors import ErrorCode, KafkaError
@@ -249,11 +249,11 @@ class TransactionDriver:
 
     async def _ask(self, request: TransactionRequest) -> tuple[ErrorCode, ProducerId]:
         message, highest = message_of(self._machine, request, self.transaction_timeout_ms)
-        if isinstance(request, CommitOffsets):
+        if isinstance(request, TxnOffsetCommit):
             key, kind = request.group.group_id, CoordinatorType.GROUP
         else:
             key, kind = self.transactional_id, CoordinatorType.TRANSACTION
-        if isinstance(request, EndTransaction):
+        if isinstance(request, EndTxn):
             await self._note_version()  # before: it may fail, and then the answer would be lost
         answer = await self._cluster.call_coordinator(key, message, code_of, kind=kind, highest=highest)
         if isinstance(request, InitProducerId):

@@ -62,33 +62,33 @@ class InitProducerId(NamedTuple):
     current: ProducerId
 
 
-class AddPartitions(NamedTuple):
+class AddPartitionsToTxn(NamedTuple):
     """Add partitions to the transaction before they are written to (version 1)."""
 
     partitions: frozenset[TopicPartition]
 
 
-class AddOffsets(NamedTuple):
+class AddOffsetsToTxn(NamedTuple):
     """Add the group's partition of `__consumer_offsets` to the transaction (version 1)."""
 
     group_id: str
 
 
 @dataclass(frozen=True, eq=False)
-class CommitOffsets:
+class TxnOffsetCommit:
     """Commit offsets of a group that count once the transaction commits, as a member with its generation (KIP-447)."""
 
     group: GroupMetadata
     offsets: PartitionOffsets
 
 
-class EndTransaction(NamedTuple):
+class EndTxn(NamedTuple):
     """Commit or abort."""
 
     is_commit: bool
 
 
-TransactionRequest = InitProducerId | AddPartitions | AddOffsets | CommitOffsets | EndTransaction
+TransactionRequest = InitProducerId | AddPartitionsToTxn | AddOffsetsToTxn | TxnOffsetCommit | EndTxn
 
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 _FATAL = frozenset(
@@ -120,7 +120,7 @@ class TransactionMachine:
     begun: int = 0
     _new: set[TopicPartition] = field(default_factory=set)
     _added: set[TopicPartition] = field(default_factory=set)
-    _offsets: deque[AddOffsets | CommitOffsets] = field(default_factory=deque)
+    _offsets: deque[AddOffsetsToTxn | TxnOffsetCommit] = field(default_factory=deque)
     _lost: TransactionRequest | None = None
     _is_started: bool = False
     """Whether the coordinator may know the open transaction, so that its end must be sent there."""
@@ -153,18 +153,18 @@ class TransactionMachine:
             self._new.add(partition)
         return True
 
-    def send_offsets(self, group: GroupMetadata, offsets: PartitionOffsets) -> CommitOffsets:
+    def send_offsets(self, group: GroupMetadata, offsets: PartitionOffsets) -> TxnOffsetCommit:
         """Commit a group's offsets in the transaction; `is_pending` is False once the request returned is done."""
         self._require("send offsets", TransactionState.IN_TRANSACTION)
-        request = CommitOffsets(group, offsets)
+        request = TxnOffsetCommit(group, offsets)
         if self.version >= EPOCH_RAISING:
             self._is_started = True
         else:
-            self._offsets.append(AddOffsets(group.group_id))
+            self._offsets.append(AddOffsetsToTxn(group.group_id))
         self._offsets.append(request)
         return request
 
-    def is_pending(self, request: CommitOffsets) -> bool:
+    def is_pending(self, request: TxnOffsetCommit) -> bool:
         """Return whether the offsets are neither committed nor dropped."""
         return request in self._offsets
 
@@ -244,11 +244,11 @@ class TransactionMachine:
         if self.state is TransactionState.INITIALIZING:
             return InitProducerId(self.identity)
         if self.takes_records and self._new:
-            return AddPartitions(frozenset(self._new))
+            return AddPartitionsToTxn(frozenset(self._new))
         if self.takes_records and self._offsets:
             return self._offsets[0]
         if self._is_drained:
-            return EndTransaction(self.state is TransactionState.COMMITTING)
+            return EndTxn(self.state is TransactionState.COMMITTING)
         return None
 
     def apply_answer(self, request: TransactionRequest, error: KafkaError | None, identity: ProducerId) -> bool:
@@ -280,25 +280,25 @@ class TransactionMachine:
             case InitProducerId():
                 self.identity = identity
                 self._enter(TransactionState.READY)
-            case AddPartitions(partitions):
+            case AddPartitionsToTxn(partitions):
                 self._new -= partitions
                 self._added |= partitions
                 self._is_started = True
-            case AddOffsets() | CommitOffsets():
+            case AddOffsetsToTxn() | TxnOffsetCommit():
                 if self._offsets and self._offsets[0] is request:
                     self._offsets.popleft()
                 self._is_started = True
-            case EndTransaction() if self.version >= EPOCH_RAISING:
+            case EndTxn() if self.version >= EPOCH_RAISING:
                 assert identity != NO_PRODUCER_ID, "the end of a transaction of version 2 raises the epoch"
                 self.identity = identity
                 self._complete()
-            case EndTransaction(is_commit):
+            case EndTxn(is_commit):
                 self._complete(then=TransactionState.READY if is_commit else TransactionState.INITIALIZING)
         self._complete_if_unknown()
 
     def _refuse(self, request: TransactionRequest, error: KafkaError) -> None:
-        is_abortable = not isinstance(request, InitProducerId | EndTransaction) or (
-            error.code is ErrorCode.TRANSACTION_ABORTABLE and request == EndTransaction(is_commit=True)
+        is_abortable = not isinstance(request, InitProducerId | EndTxn) or (
+            error.code is ErrorCode.TRANSACTION_ABORTABLE and request == EndTxn(is_commit=True)
         )
         is_fatal = not is_abortable or error.code in _FATAL or error.code in _FENCED
         self.fail(error, _remedy(request, error), is_fatal=is_fatal)
@@ -308,7 +308,7 @@ class TransactionMachine:
 
     def _complete_if_unknown(self) -> None:
         """End a transaction of which the coordinator knows nothing."""
-        if self._is_drained and not self._is_started and isinstance(self.next_request(), EndTransaction):
+        if self._is_drained and not self._is_started and isinstance(self.next_request(), EndTxn):
             self._complete()
 
     def _complete(self, *, then: TransactionState = TransactionState.READY) -> None:
@@ -366,7 +366,7 @@ def _remedy(request: TransactionRequest, error: KafkaError) -> str:
             return "this user may not use the transactional id: allow it Write and Describe on it"
         case _, ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             return "the coordinator no longer has its producer id (transactional.id.expiration.ms)"
-        case CommitOffsets(group), (
+        case TxnOffsetCommit(group), (
             ErrorCode.ILLEGAL_GENERATION
             | ErrorCode.UNKNOWN_MEMBER_ID
             | ErrorCode.STALE_MEMBER_EPOCH
@@ -376,6 +376,6 @@ def _remedy(request: TransactionRequest, error: KafkaError) -> str:
                 f"group {group.group_id!r} refused the offsets of member {group.member_id or '(none)'} in generation"
                 f" {group.generation}, because it has rebalanced: the partitions' owners read the records again"
             )
-        case AddOffsets() | CommitOffsets(), ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        case AddOffsetsToTxn() | TxnOffsetCommit(), ErrorCode.GROUP_AUTHORIZATION_FAILED:
             return "this user may not commit offsets of the group: allow it Read on it"
     return f"{type(request).__name__}: {error.text}"

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from kohort.client.producer.accumulator import ProducerId
 from kohort.client.producer.transaction_machine import (
-    AddOffsets,
-    AddPartitions,
-    CommitOffsets,
-    EndTransaction,
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    EndTxn,
     InitProducerId,
     TransactionMachine,
     TransactionRequest,
+    TxnOffsetCommit,
 )
 from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, error_for
@@ -53,9 +53,9 @@ def message_of(machine: TransactionMachine, request: TransactionRequest, timeout
                     producer_epoch=current.epoch,
                 )
             )
-        case AddPartitions(partitions):
+        case AddPartitionsToTxn(partitions):
             return TransactionMessage(_add_partitions(machine, partitions), _NEWEST_ADD_PARTITIONS)
-        case AddOffsets(group_id):
+        case AddOffsetsToTxn(group_id):
             return TransactionMessage(
                 AddOffsetsToTxnRequest(
                     transactional_id=machine.transactional_id,
@@ -64,9 +64,9 @@ def message_of(machine: TransactionMachine, request: TransactionRequest, timeout
                     group_id=group_id,
                 )
             )
-        case CommitOffsets():
+        case TxnOffsetCommit():
             return TransactionMessage(_commit_offsets(machine, request), _NEWEST_COMMIT_OFFSETS[machine.version])
-        case EndTransaction(is_commit):
+        case EndTxn(is_commit):
             return TransactionMessage(
                 EndTxnRequest(
                     transactional_id=machine.transactional_id,
@@ -88,7 +88,7 @@ def _add_partitions(machine: TransactionMachine, partitions: frozenset[TopicPart
     )
 
 
-def _commit_offsets(machine: TransactionMachine, request: CommitOffsets) -> TxnOffsetCommitRequest:
+def _commit_offsets(machine: TransactionMachine, request: TxnOffsetCommit) -> TxnOffsetCommitRequest:
     topic, group, offsets = TxnOffsetCommitRequest.Topic, request.group, request.offsets
     return TxnOffsetCommitRequest(
         transactional_id=machine.transactional_id,

@@ -18,12 +18,12 @@ from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.accumulator import NO_PRODUCER_ID
 from kohort.client.producer.transaction_machine import (
     EPOCH_RAISING,
-    CommitOffsets,
-    EndTransaction,
+    EndTxn,
     InitProducerId,
     TransactionMachine,
     TransactionRequest,
     TransactionState,
+    TxnOffsetCommit,
 )
 from kohort.client.producer.transaction_messages import code_of, identity_of, message_of
 from kohort.member.deadlines import Backoff
@@ -83,7 +83,7 @@ class _Transaction:
     number: int
     left: list[_Batch]
     until_us: int
-    offsets: CommitOffsets | None = None
+    offsets: TxnOffsetCommit | None = None
     is_commit: bool | None = None
     is_done: bool = False
     """Whether its program has nothing more to do before the end."""
@@ -271,14 +271,14 @@ class TransactionalProducer:
     def _ask(self, request: TransactionRequest) -> None:
         self._is_asking = True
         message, highest = message_of(self.machine, request, self.plan.timeout_ms)
-        connections = self._group if isinstance(request, CommitOffsets) else self._connections
+        connections = self._group if isinstance(request, TxnOffsetCommit) else self._connections
         connections.send(
             connections.group,
             message,
             lambda code, answer: self._answered(connections, request, code, answer),
             version=highest,
         )
-        if isinstance(request, EndTransaction):
+        if isinstance(request, EndTxn):
             self._end_sent(self)
 
     def _answered(

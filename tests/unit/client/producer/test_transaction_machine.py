@@ -11,14 +11,14 @@ from kohort.client.errors import ProducerFenced, TransactionAbortable, Transacti
 from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.accumulator import NO_PRODUCER_ID, ProducerId
 from kohort.client.producer.transaction_machine import (
-    AddOffsets,
-    AddPartitions,
-    CommitOffsets,
-    EndTransaction,
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    EndTxn,
     InitProducerId,
     TransactionMachine,
     TransactionRequest,
     TransactionState,
+    TxnOffsetCommit,
 )
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -27,7 +27,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 MEMBER = GroupMetadata("g", 3, "m")
 AT_7 = {T0: OffsetAndMetadata(7)}
 LOST = KafkaError(ErrorCode.NETWORK_EXCEPTION)
-COMMIT, ABORT = EndTransaction(is_commit=True), EndTransaction(is_commit=False)
+COMMIT, ABORT = EndTxn(is_commit=True), EndTxn(is_commit=False)
 
 
 def answer(
@@ -61,11 +61,11 @@ def added(version: int) -> TransactionMachine:
     machine = opened(version)
     machine.add(T0)
     if version == 1:
-        answer(machine, AddPartitions(frozenset({T0})))
+        answer(machine, AddPartitionsToTxn(frozenset({T0})))
     return machine
 
 
-def end(machine: TransactionMachine, request: EndTransaction) -> None:
+def end(machine: TransactionMachine, request: EndTxn) -> None:
     machine.end(is_commit=request.is_commit)
     machine.mark_drained()
 
@@ -76,7 +76,7 @@ def test_version_1_adds_partitions_before_they_are_written_to_and_keeps_the_epoc
     assert machine.add(T1)
     assert not machine.add(T0)
     assert not machine.may_write(T0)
-    answer(machine, AddPartitions(frozenset({T0, T1})))
+    answer(machine, AddPartitionsToTxn(frozenset({T0, T1})))
     assert machine.may_write(T0)
     assert machine.may_write(T1)
     end(machine, COMMIT)
@@ -115,7 +115,7 @@ def test_the_end_is_sent_once_no_record_is_on_its_way() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("request_", [COMMIT, ABORT])
-def test_a_transaction_without_records_ends_without_the_coordinator(version: int, request_: EndTransaction) -> None:
+def test_a_transaction_without_records_ends_without_the_coordinator(version: int, request_: EndTxn) -> None:
     machine = opened(version)
     end(machine, request_)
     assert machine.next_request() is None
@@ -126,7 +126,7 @@ def test_a_transaction_without_records_ends_without_the_coordinator(version: int
 def test_offsets_follow_their_group_in_version_1_and_go_alone_in_version_2() -> None:
     machine = opened(1)
     offsets = machine.send_offsets(MEMBER, AT_7)
-    answer(machine, AddOffsets("g"))
+    answer(machine, AddOffsetsToTxn("g"))
     assert machine.is_pending(offsets)
     answer(machine, offsets)
     assert not machine.is_pending(offsets)
@@ -142,9 +142,9 @@ def test_offsets_follow_their_group_in_version_1_and_go_alone_in_version_2() -> 
 def test_a_refusal_that_may_pass_is_sent_again_with_what_came_meanwhile() -> None:
     machine = opened(1)
     machine.add(T0)
-    assert answer(machine, AddPartitions(frozenset({T0})), ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert answer(machine, AddPartitionsToTxn(frozenset({T0})), ErrorCode.CONCURRENT_TRANSACTIONS)
     machine.add(T1)
-    assert not answer(machine, AddPartitions(frozenset({T0, T1})))
+    assert not answer(machine, AddPartitionsToTxn(frozenset({T0, T1})))
 
 
 def test_a_lost_request_of_version_1_is_answered_before_the_abort() -> None:
@@ -162,7 +162,7 @@ def test_a_lost_request_of_version_1_is_answered_before_the_abort() -> None:
 def test_a_refused_request_is_not_in_doubt_and_the_abort_needs_no_coordinator() -> None:
     machine = opened(1)
     machine.add(T0)
-    answer(machine, AddPartitions(frozenset({T0})), ErrorCode.CONCURRENT_TRANSACTIONS)
+    answer(machine, AddPartitionsToTxn(frozenset({T0})), ErrorCode.CONCURRENT_TRANSACTIONS)
     end(machine, ABORT)
     assert machine.state is TransactionState.READY
 
@@ -211,7 +211,7 @@ FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 @pytest.mark.parametrize("code", FENCED)
 @pytest.mark.parametrize("end_", [COMMIT, ABORT])
-def test_a_fenced_producer_does_nothing_more(code: ErrorCode, end_: EndTransaction) -> None:
+def test_a_fenced_producer_does_nothing_more(code: ErrorCode, end_: EndTxn) -> None:
     machine = added(2)
     end(machine, end_)
     answer(machine, end_, code)
@@ -232,12 +232,17 @@ def test_a_write_with_a_superseded_epoch_may_be_aborted_and_a_fenced_one_not() -
 
 OFFSETS = "offsets"
 VERDICTS: list[tuple[Any, ErrorCode, type[Exception], str]] = [
-    (AddPartitions(frozenset({T0})), ErrorCode.TOPIC_AUTHORIZATION_FAILED, TransactionAbortable, "AddPartitions"),
-    (AddPartitions(frozenset({T0})), ErrorCode.TRANSACTION_ABORTABLE, TransactionAbortable, "AddPartitions"),
-    (AddPartitions(frozenset({T0})), ErrorCode.PRODUCER_FENCED, ProducerFenced, "is fenced"),
-    (AddPartitions(frozenset({T0})), ErrorCode.INVALID_PRODUCER_ID_MAPPING, TransactionFatal, "expiration"),
     (
-        AddPartitions(frozenset({T0})),
+        AddPartitionsToTxn(frozenset({T0})),
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        TransactionAbortable,
+        "AddPartitionsToTxn",
+    ),
+    (AddPartitionsToTxn(frozenset({T0})), ErrorCode.TRANSACTION_ABORTABLE, TransactionAbortable, "AddPartitionsToTxn"),
+    (AddPartitionsToTxn(frozenset({T0})), ErrorCode.PRODUCER_FENCED, ProducerFenced, "is fenced"),
+    (AddPartitionsToTxn(frozenset({T0})), ErrorCode.INVALID_PRODUCER_ID_MAPPING, TransactionFatal, "expiration"),
+    (
+        AddPartitionsToTxn(frozenset({T0})),
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         TransactionFatal,
         "allow it Write",
@@ -251,23 +256,23 @@ VERDICTS: list[tuple[Any, ErrorCode, type[Exception], str]] = [
     (COMMIT, ErrorCode.TRANSACTION_ABORTABLE, TransactionAbortable, "can only be aborted"),
     (COMMIT, ErrorCode.INVALID_TXN_STATE, ProducerFenced, "was aborted: stop it$"),
     (COMMIT, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, TransactionFatal, "whether its last .* is not known"),
-    (ABORT, ErrorCode.TRANSACTION_ABORTABLE, TransactionFatal, "EndTransaction"),
+    (ABORT, ErrorCode.TRANSACTION_ABORTABLE, TransactionFatal, "EndTxn"),
 ]
 
 
 @pytest.mark.parametrize(("request_", "code", "kind", "text"), VERDICTS)
 def test_each_refusal_says_what_is_left_to_do(request_: Any, code: ErrorCode, kind: type[Exception], text: str) -> None:
-    machine = opened(1) if isinstance(request_, AddPartitions) else added(2)
+    machine = opened(1) if isinstance(request_, AddPartitionsToTxn) else added(2)
     if request_ is OFFSETS:
         request_ = machine.send_offsets(MEMBER, AT_7)
-    elif isinstance(request_, EndTransaction):
+    elif isinstance(request_, EndTxn):
         end(machine, request_)
     else:
         machine.add(T0)
     assert not answer(machine, request_, code)
     with pytest.raises(kind, match=text):
         machine.check()
-    if isinstance(request_, CommitOffsets):
+    if isinstance(request_, TxnOffsetCommit):
         assert not machine.is_pending(request_)
 
 
