@@ -55,7 +55,7 @@ class Join(GroupCommand):
 
 @dataclass(slots=True)
 class Sync(GroupCommand):
-    """SyncGroup. `protocol_type` and `protocol_name` are None when the sender's version cannot say them.
+    """SyncGroup. `protocol_type` and `protocol_name` are None when the sender's version cannot send them.
 
     `failure` is why the sender, the leader, could not assign; None when it could.
     """
@@ -71,7 +71,7 @@ class Sync(GroupCommand):
 
 @dataclass(slots=True)
 class Heartbeat(GroupCommand):
-    """Heartbeat of one member. `is_counted`: it was decided when it came and kept since, so it reports nothing new."""
+    """Heartbeat of one member. `is_counted`: it was decided when it came and parked since, so it has nothing new."""
 
     member_id: str
     instance_id: str | None
@@ -193,9 +193,9 @@ class FormGeneration(GroupCommand):
 class ConsumerHeartbeat(GroupCommand):
     """ConsumerGroupHeartbeat. What is None was not sent and has not changed.
 
-    `new_member_id` is the id that a joiner without one gets (v0). `owned` is what the sender says it owns. `lags`,
+    `new_member_id` is the id that a joiner without one gets (v0). `owned` is what the sender reports to own. `lags`,
     `acceptable_recovery_lag` and `reason` are this project's extension. `is_counted`: it was decided when it came and
-    kept since. `margin_ms`: how long before its next heartbeat is due its client must have the answer, 0 where that
+    parked since. `margin_ms`: how long before its next heartbeat is due its client must have the answer, 0 where that
     does not matter.
     """
 
@@ -238,7 +238,7 @@ class Reconcile(GroupCommand):
 
 @dataclass(slots=True)
 class TargetMeasured(GroupCommand):
-    """What the last target of the group cost to compute, in microseconds: the runtime says so, who has a clock."""
+    """What the last target of the group cost to compute, in microseconds: the runtime sends it, who has a clock."""
 
     cost_us: int
 
@@ -262,7 +262,7 @@ class ResolveExpressions(GroupCommand):
 
 @dataclass(slots=True)
 class ReconcileJoin(GroupCommand):
-    """Move a classic member, whose JoinGroup has been checked and stored, towards its target, and answer or keep it.
+    """Move a classic member, whose JoinGroup has been checked and stored, towards its target, and answer or park it.
 
     `is_waiting`: its JoinGroup is parked already; otherwise it is the request being decided. Unless it `may_wait`, it
     is answered with what there is.

@@ -1,9 +1,9 @@
 """Committed offsets: what is stored, what is deleted and when, and which member may commit and fetch.
 
-An offset is stored as the event that committed it. Groups of both types keep theirs in the shard, so that they outlive
+An offset is stored as the event that committed it. Groups of both types have theirs in the shard, so that they outlive
 a change of the group's type. A classic group takes commits of its generation. A consumer group takes those of a
-member's epoch, and of an older one for partitions that the member has offsets since then or before (KIP-1251): a commit
-that was under way when the epoch went on is not lost. What comes from outside a group (no generation, no member) is for
+member's epoch, and of an older one for partitions that the member has owned since then or before (KIP-1251): a commit
+that was under way when the epoch rose is not lost. What comes from outside a group (no generation, no member) is for
 groups without members.
 """
 
@@ -179,7 +179,7 @@ Group = ClassicGroup | ConsumerGroup
 def commit_error(group: Group | None, command: CommitOffsets, settings: GroupSettings) -> ErrorCode:
     """Return why the sender may not commit, or NONE.
 
-    GROUP_ID_NOT_FOUND is ILLEGAL_GENERATION to versions below 9: the API module says it in its version's words.
+    GROUP_ID_NOT_FOUND is ILLEGAL_GENERATION to versions below 9: the API module puts it in its version's words.
     """
     if group is None:
         missing = ErrorCode.GROUP_ID_NOT_FOUND if command.producer is None else ErrorCode.ILLEGAL_GENERATION
@@ -211,7 +211,7 @@ def _classic_commit_error(group: ClassicGroup, command: CommitOffsets) -> ErrorC
 
 
 def _names_no_member(command: CommitOffsets) -> bool:
-    """Whether a sender says nothing of a group: a transaction may commit so, since its producer is fenced itself."""
+    """Whether a sender names no group: a transaction may commit so, since its producer is fenced itself."""
     return command.generation < 0 and not command.member_id and command.instance_id is None
 
 
@@ -251,9 +251,9 @@ def _has_owned_since(member: ConsumerMember, epoch: int, command: CommitOffsets,
 
 
 def fetch_error(group: Group | None, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return why a sender that says who it is may not read offsets, or NONE.
+    """Return why a sender that names itself may not read offsets, or NONE.
 
-    Who says nothing (no member id, epoch -1) is an administrator. A classic group does not ask.
+    Who names nothing (no member id, epoch -1) is an administrator. A classic group does not ask.
     """
     if type(group) is not ConsumerGroup or group.is_dead or (member_id is None and epoch < 0):
         return ErrorCode.NONE
@@ -269,7 +269,7 @@ def _stale(member: ConsumerMember) -> ErrorCode:
 
 
 def subscribed_among(topics: set[str], group: Group, settings: GroupSettings) -> set[str]:
-    """Return those of `topics` that a member subscribes to: all of them if what one says cannot be read."""
+    """Return those of `topics` that a member subscribes to: all of them if what one sends cannot be read."""
     if type(group) is ConsumerGroup:
         found = topics & group.subscribers.keys()
         for regex in group.regex_subscribers:

@@ -1,6 +1,6 @@
 """What a coordinator is configured with: Kafka's group settings, how to read a member's topics, and the topics.
 
-The image is the cluster's topics as a coordinator sees them, kept by the runtime. It is not the group's state: what a
+The image is the cluster's topics as a coordinator sees them, a part of the runtime. It is not the group's state: what a
 group decided upon it is in the group's records.
 """
 
@@ -118,8 +118,8 @@ UNLIMITED = 2**31 - 1
 class GroupSettings:
     """Settings of all groups of a broker; each that is one of the broker's names it.
 
-    What members of type `consumer` say is opaque to the coordinator but for what these read, each None when it
-    cannot: `topics_of` the topics of a subscription, `owned_of` the partitions that it says its member owns,
+    What members of type `consumer` send is opaque to the coordinator but for what these read, each None when it
+    cannot: `topics_of` the topics of a subscription, `owned_of` the partitions that its member reports to own,
     `assigned_of` those of an assignment, `offer_of` all of a subscription but the generation it was written in;
     `version_of` reads the version of a subscription, -1 where it cannot;
     `compared_metadata_of` what it asks for, given the name of its protocol.
@@ -129,7 +129,7 @@ class GroupSettings:
     when it cannot; `encode_assignment_of` writes its
     assignment in the version of that metadata.
 
-    `sync_hold_ms` 0 holds no SyncGroup answer; `initial_quiet_ms` -1 lets a first round run its full delay.
+    `sync_hold_ms` 0 withholds no SyncGroup answer; with `initial_quiet_ms` -1 a first round runs its full delay.
     """
 
     min_session_timeout_ms: int = setting(6_000, name="group.min.session.timeout.ms")
@@ -166,7 +166,7 @@ class GroupSettings:
     encode_assignment_of: Callable[[NamedPartitions, int], bytes] = no_assignment
 
     def config_of(self, group_id: str) -> GroupConfig:
-        """Return what holds for a consumer group."""
+        """Return the settings of a consumer group."""
         return self.group_config(group_id) or GroupConfig(
             self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms, self.assignment_interval_ms
         )

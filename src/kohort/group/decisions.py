@@ -161,7 +161,7 @@ def _first_heartbeat(
     """Let a member into a group that is no consumer group: there is none, or a classic one is to become one."""
     refusal = request_refusal(command, settings)
     if refusal is None and command.member_epoch != 0:
-        text = f"group {command.group_id} is no consumer group: the member must give up its partitions and join again"
+        text = f"group {command.group_id} is no consumer group: the member must revoke its partitions and join again"
         refusal = refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
     if refusal is None:
         refusal = regex_refusal(None, command, settings)
@@ -220,7 +220,7 @@ def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Eff
         case DowngradeIfDue(then=Join()):
             return (Reply(JoinResult(append_error(failed.error, is_join=True), "")),)
         case TimerFired() if isinstance(group, ConsumerGroup):
-            # To evict a member from a consumer group is a record; a silent one is so a little later as well.
+            # To evict a member from a consumer group is a record; one that sends nothing is so a little later as well.
             return (Arm(command.timer, now_ms + consumer.TARGET_RETRY_MS),)
         case AssignTarget() | TopicChanged() | ResolveExpressions() | PrepareClassic() | DowngradeIfDue():
             return consumer.retry_later(command.group_id, now_ms)

@@ -25,7 +25,7 @@ class ParkedKind(StrEnum):
 
 
 class Parked(NamedTuple):
-    """Where a waiting request is kept: at most one of a kind for each member."""
+    """Where a waiting request is parked: at most one of a kind for each member."""
 
     kind: ParkedKind
     group_id: str
@@ -66,7 +66,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Park:
-    """Keep the request being decided until a later `Reply` to this place."""
+    """Park the request being decided until a later `Reply` to this place."""
 
     at: Parked
 
@@ -88,7 +88,7 @@ class Disarm:
 
 @dataclass(slots=True)
 class WakeMembers:
-    """These members have something new to learn: answer their heartbeats if some are kept."""
+    """These members have something new to learn: answer their heartbeats if some are parked."""
 
     group_id: str
     member_ids: tuple[str, ...]
@@ -98,7 +98,7 @@ class WakeMembers:
 class Announce:
     """A round has begun, of which members learn by their heartbeats.
 
-    Those in `stopping` give up all partitions when they learn of it, and read nothing until the last of `awaited` has
+    Those in `stopping` revoke all partitions when they learn of it, and read nothing until the last of `awaited` has
     joined. So they should learn of it together, when all of `awaited` can be reached, and at `latest_ms` at the latest.
     """
 

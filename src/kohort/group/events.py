@@ -1,7 +1,7 @@
 """What happened to a group. Every event carries its cause; `apply` folds it, and nothing else changes a group.
 
 Hard events are records of `__consumer_offsets` (log/offsets_topic.py writes and reads them), so their fields are what
-those records can hold, and the cause beside it, which a replay cannot know: it is COORDINATOR_LOADED then. Those of
+those records can store, and the cause beside it, which a replay cannot know: it is COORDINATOR_LOADED then. Those of
 consumer groups (KIP-848) are Kafka's records of types 3 to 8 and 16, one for one. Soft events are lost with the node.
 """
 
@@ -57,7 +57,7 @@ class ConsumerHardEvent(StoredEvent):
 
 
 class SoftEvent(_Event):
-    """Soft state, which no record holds."""
+    """Soft state, which no record stores."""
 
     __slots__ = ()
 
@@ -82,7 +82,7 @@ class _JoinEvent(_Event):
 
 @dataclass(frozen=True, slots=True)
 class GroupStored(StoredEvent):
-    """A classic group as the log holds it: a generation, or an empty group. Record type 2.
+    """A classic group as the log stores it: a generation, or an empty group. Record type 2.
 
     `is_synced`: its members have their assignments; a generation that is not awaits its leader's SyncGroup.
     """
@@ -196,7 +196,7 @@ class StaticMemberReplaced(SoftEvent, _JoinEvent):
     """An instance came back without its member id and got a new one; the old id is fenced (KIP-345).
 
     `awaits_join`: its JoinGroup waits for the round; otherwise it is answered at once. `old_session_timeout_ms` is how
-    long the old id could be silent, -1 where a request of it waited.
+    long the old id could be absent, -1 where a request of it waited.
     """
 
     old_member_id: str
@@ -211,7 +211,7 @@ class StaticMemberReplaced(SoftEvent, _JoinEvent):
 
 @dataclass(frozen=True, slots=True)
 class MemberRemoved(SoftEvent):
-    """A member is out: it left, was removed, or was evicted. The cause says which.
+    """A member is out: it left, was removed, or was evicted. The cause shows which.
 
     `silent_ms` is how long it had sent no request where that is why, else -1; `session_timeout_ms` how long it could.
     """
@@ -248,7 +248,7 @@ class RoundAnnounced(SoftEvent):
 
 @dataclass(frozen=True, slots=True)
 class InitialDelayExtended(SoftEvent):
-    """Members keep arriving at a new group, so it waits a little more (KIP-134)."""
+    """More members arrive at a new group, so it waits a little more (KIP-134)."""
 
     delay_ms: int
     remaining_ms: int
@@ -285,7 +285,7 @@ class MemberRecognized(SoftEvent):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceAvoided(SoftEvent, _MemberEvent):
-    """A member joined again with the reason `blind`; it keeps its generation where Kafka would start a round."""
+    """A member joined again with the reason `blind`; it retains its generation where Kafka would start a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ class AssignmentFailed(SoftEvent):
 class RevocationsAwaited(SoftEvent):
     """A cooperative round took partitions away that no member has yet: `revoking` will join again without them.
 
-    `is_holding`: the others get no answer to SyncGroup until then, or until the hold is over; `held` wait already.
+    `is_holding`: the others get no answer to SyncGroup until then or the limit; those of `held` wait already.
     """
 
     generation: int
@@ -314,7 +314,7 @@ class RevocationsAwaited(SoftEvent):
 
 @dataclass(frozen=True, slots=True)
 class SyncsReleased(SoftEvent):
-    """The revoking members take their time: each held member has its assignment now."""
+    """The revoking members take their time: each waiting member has its assignment now."""
 
     generation: int
     cause: Cause
@@ -322,7 +322,7 @@ class SyncsReleased(SoftEvent):
 
 @dataclass(frozen=True, slots=True)
 class JoinRefused(SoftEvent):
-    """A member was not let in, with an answer on which its client may end for good. It changes no group."""
+    """A member was not admitted, with an answer on which its client may end for good. It changes no group."""
 
     error: ErrorCode
     request: Join | ConsumerHeartbeat
@@ -387,7 +387,7 @@ class ConsumerGroupStored(ConsumerHardEvent):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberStored(ConsumerHardEvent):
-    """What a member says about itself. Record type 5. `classic` is None for a native member; `lags` is our extension.
+    """What a member sends about itself. Record type 5. `classic` is None for a native member; `lags` is our extension.
 
     `subscribed_topic_names` are sorted; `subscribed_topic_regex` is empty for none.
     """
@@ -461,7 +461,7 @@ class ConsumerGroupDeleted(ConsumerHardEvent, _GroupEvent):
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadataStored(ConsumerHardEvent, _GroupEvent):
-    """The log holds what Kafka 4.0 stored about topics. Record type 4: read, never written; it is taken out again."""
+    """The log has what Kafka 4.0 stored about topics. Record type 4: read, never written; it is taken out again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,7 +516,7 @@ class TargetTimed(SoftEvent):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberOut(SoftEvent):
-    """A member left, was removed or was evicted; the records that say so come with it. Says why, for people."""
+    """A member left, was removed or was evicted; the records of it come with it. Why, for people."""
 
     member_id: str
     instance_id: str | None
@@ -536,7 +536,7 @@ class ClassicJoinAnswered(SoftEvent, _MemberEvent):
 
 @dataclass(frozen=True, slots=True)
 class GroupConverted(SoftEvent):
-    """A group became a consumer group, or a classic one again, with these members; says so for people."""
+    """A group became a consumer group, or a classic one again, with these members; for people."""
 
     is_consumer: bool
     epoch: int

@@ -1,6 +1,6 @@
 """The timers of a group: named values, armed and disarmed by effects, that come back as commands.
 
-A timer is its own key: arming it again moves it. It holds no time; the deadline is in the effect.
+A timer is its own key: arming it again moves it. It has no time; the deadline is in the effect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TimerKind(StrEnum):
     SYNC = "sync"
     """The wait for every member's SyncGroup (KAFKA-12890)."""
     HOLD = "hold"
-    """How long SyncGroup answers are held for members that must revoke."""
+    """How long SyncGroup answers are withheld for members that must revoke."""
     QUIET = "quiet"
     """How long no join may arrive before a first round ends its delay."""
     REBALANCE = "rebalance"
@@ -38,7 +38,7 @@ class Timer(NamedTuple):
 
 
 def session_timer(group_id: str, member_id: str) -> Timer:
-    """Return the timer that evicts a member which falls silent."""
+    """Return the timer that evicts a member which sends nothing."""
     return Timer(TimerKind.SESSION, group_id, member_id)
 
 
@@ -53,7 +53,7 @@ def sync_timer(group_id: str, generation: int) -> Timer:
 
 
 def hold_timer(group_id: str, generation: int) -> Timer:
-    """Return the timer that ends the hold of a generation's SyncGroup answers."""
+    """Return the timer that ends the wait of a generation's SyncGroup answers."""
     return Timer(TimerKind.HOLD, group_id, "", generation)
 
 

@@ -1,4 +1,4 @@
-"""What of a shard its log holds, as values: two shards of one log have the same, whichever process folded it and when.
+"""What of a shard its log has, as values: two shards of one log have the same, whichever process folded it and when.
 
 Soft state is left out: who waits, which round gathers, why an epoch began, who committed. Of a classic group the log
 knows generations, and nothing of a round before it is over: while one gathers, only the generation before it counts.
@@ -18,11 +18,11 @@ SOFT = frozenset(
     {"awaiting_join", "epoch_cause", "failed_epoch", "followers", "is_dead", "target_cost_us", "target_failure",
      "target_failures", "target_retry_ms", "session"}
 )  # fmt: skip
-"""Fields of a consumer group and its members that no record holds."""
+"""Fields of a consumer group and its members that no record stores."""
 
 
 def hard_state(shard: Shard) -> dict[str, Any]:
-    """Return everything of a shard that its log holds, for good: later events do not change it."""
+    """Return everything of a shard that its log has, for good: later events do not change it."""
     return deepcopy(
         {
             "groups": {group_id: hard_group(group) for group_id, group in shard.groups.items()},
@@ -34,7 +34,7 @@ def hard_state(shard: Shard) -> dict[str, Any]:
 
 
 def hard_group(group: ClassicGroup | ConsumerGroup) -> dict[str, Any]:
-    """Return what the log holds of one group, by the names of its fields."""
+    """Return what the log has of one group, by the names of its fields."""
     if isinstance(group, ConsumerGroup):
         fields = _fields(group)
         fields["members"] = {member_id: _fields(member) for member_id, member in group.members.items()}
@@ -62,7 +62,7 @@ def hard_group(group: ClassicGroup | ConsumerGroup) -> dict[str, Any]:
 
 
 def differences(live: Shard, loaded: Shard) -> list[str]:
-    """Return a sentence for each thing in which a shard that was loaded is not what the live one's log must say."""
+    """Return a sentence for each thing in which a shard that was loaded is not what the live one's log must have."""
     found = []
     for group_id in sorted(live.groups.keys() | loaded.groups.keys()):
         found += [f"{group_id}: {text}" for text in _of_group(live.groups.get(group_id), loaded.groups.get(group_id))]
@@ -102,8 +102,8 @@ def _kind(group: ClassicGroup | ConsumerGroup | None) -> str:
 
 
 def _offsets(shard: Shard, group_id: str) -> dict[tuple[str, int], Any]:
-    held = shard.offsets.get(group_id, {})
-    return {key: committed._replace(member_id="") for key, committed in held.items()}
+    offsets = shard.offsets.get(group_id, {})
+    return {key: committed._replace(member_id="") for key, committed in offsets.items()}
 
 
 def _fields(thing: Any) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class SyncResult(Result):
 
 @dataclass(slots=True)
 class HeartbeatResult(Result):
-    """Answer to `Heartbeat`. `is_quiet`: it says nothing, and will say nothing else until the group's next event."""
+    """Answer to `Heartbeat`. `is_quiet`: it has nothing new, and will have nothing new until the group's next event."""
 
     is_quiet: bool = False
 
@@ -92,7 +92,7 @@ class DeleteGroupResult(Result):
 class ConsumerHeartbeatResult(Result):
     """Answer to `ConsumerHeartbeat`. `assignment` is None when it is what the member knows already.
 
-    `is_quiet`: it says nothing, and will say nothing else until the member is woken. `is_settling`: the member has
+    `is_quiet`: it has nothing new, and will have nothing new until the member is woken. `is_settling`: the member has
     something to do or to wait for, so its next heartbeat should come soon. `heartbeat_interval_ms` is the group's.
     """
 
@@ -106,5 +106,5 @@ class ConsumerHeartbeatResult(Result):
 
 
 def refused(error: ErrorCode, message: str) -> ConsumerHeartbeatResult:
-    """Return the answer that says why a heartbeat did nothing."""
+    """Return the answer with the reason why a heartbeat did nothing."""
     return ConsumerHeartbeatResult(error, message)

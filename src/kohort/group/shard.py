@@ -152,11 +152,11 @@ def _delete_consumer_group(shard: Shard, group_id: str) -> None:
 
 def _commit(shard: Shard, event: OffsetCommitted) -> None:
     group_id = event.group_id
-    held = shard.offsets.get(group_id)
-    if held is None:
-        held = shard.offsets[group_id] = {}
+    offsets = shard.offsets.get(group_id)
+    if offsets is None:
+        offsets = shard.offsets[group_id] = {}
         _commits_to(shard, group_id)
-    held[event.topic, event.partition] = event
+    offsets[event.topic, event.partition] = event
 
 
 def _commits_to(shard: Shard, group_id: str) -> None:
@@ -167,9 +167,9 @@ def _commits_to(shard: Shard, group_id: str) -> None:
 
 def _forget_offset(shard: Shard, event: OffsetDeleted) -> None:
     shard.pending.forgotten(event.group_id, event.topic, event.partition)
-    held = shard.offsets.get(event.group_id, {})
-    held.pop((event.topic, event.partition), None)
-    if held:
+    offsets = shard.offsets.get(event.group_id, {})
+    offsets.pop((event.topic, event.partition), None)
+    if offsets:
         return
     shard.offsets.pop(event.group_id, None)
     group = shard.groups.get(event.group_id)

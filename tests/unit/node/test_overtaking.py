@@ -91,7 +91,7 @@ def test_commit_behind_a_sync_that_is_held_is_carried_out() -> None:
     leader, follower = stable_group(desk)
     coordinator = desk.node.coordinator
     group = coordinator.partitions[coordinator.partition_of("g")].shard.groups["g"]
-    group.is_holding = True
+    group.is_withholding = True
     group.revoking = {leader.member_id}
     follower.peer.send(follower.sync_request(), 5)
     follower.peer.send(follower.commit_request(0, 11), 9)
@@ -111,12 +111,12 @@ def test_a_heartbeat_that_would_be_parked_is_answered_for_the_commit_that_overto
     desk.advance(3_000)
     coordinator = desk.node.coordinator
     group = coordinator.partitions[coordinator.partition_of("g")].shard.groups["g"]
-    group.is_holding = True
+    group.is_withholding = True
     group.revoking = {leader.member_id}
     follower.peer.send(follower.sync_request(), 5)
     follower.peer.send(follower.heartbeat_request(), 4)
     follower.peer.send(follower.commit_request(0, 11), 9)
-    group.is_holding = False
+    group.is_withholding = False
     (waiting,) = follower.peer.connection.outstanding
     waiting.reply(SyncGroupResponse())
     desk.node.connections.settle()

@@ -360,7 +360,7 @@ class ObservedGroups:
         if command.member_id == group.leader and group.phase is Phase.COMPLETING_REBALANCE:
             self._handed_in[command.group_id] = command, remark
         cause = Cause(CauseKind.MEMBER_SYNCED, now_ms, command.member_id)
-        is_withheld = group.is_holding and command.member_id not in group.revoking
+        is_withheld = group.is_withholding and command.member_id not in group.revoking
         awaits_sync = group.phase is Phase.COMPLETING_REBALANCE or is_withheld
         self._apply(SyncReceived(command.group_id, command.member_id, awaits_sync, cause), now_ms)
 
@@ -408,7 +408,7 @@ class ObservedGroups:
     def _waits_for_others(self, group: ClassicGroup, member_id: str) -> bool:
         """Whether a member that has its assignment is to join again at once, when those that must revoke have."""
         if group.phase is Phase.STABLE:
-            return group.is_holding and member_id in group.awaiting_sync
+            return group.is_withholding and member_id in group.awaiting_sync
         # The first of them was faster than this answer.
         revoking = self._revoking.get(group.group_id)
         return group.is_gathering and revoking is not None and member_id not in revoking | group.awaiting_join

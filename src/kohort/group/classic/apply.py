@@ -1,7 +1,7 @@
 """Fold one event into a classic group. Nothing else may change a group or a member.
 
 The same function serves a live coordinator and the replay of its log: a `GroupStored` that matches the members we
-hold stores their assignments, and one that does not replaces them.
+know stores their assignments, and one that does not replaces them.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def apply(group: ClassicGroup, event: SoftEvent | GroupStored) -> None:
             group.failed_leaders = [*(one for one in group.failed_leaders if one != leader), leader]
         case RevocationsAwaited():
             group.revoking = set(event.revoking)
-            group.is_holding = event.is_holding
+            group.is_withholding = event.is_holding
             group.awaiting_sync = set(event.held)
         case SyncsReleased():
-            group.is_holding = False
+            group.is_withholding = False
             group.awaiting_sync.clear()
         case GatheringFailed():
             _fail_gathering(group)
@@ -203,12 +203,12 @@ def _fail_gathering(group: ClassicGroup) -> None:
 def _end_syncs(group: ClassicGroup) -> None:
     group.awaiting_sync.clear()
     group.revoking.clear()
-    group.is_holding = False
+    group.is_withholding = False
 
 
 def _store(group: ClassicGroup, event: GroupStored) -> None:
     if group.phase is not Phase.STABLE or group.generation != event.generation:
-        # Else it is a static member's new id, and waiting members go on waiting.
+        # Else it is a static member's new id, and waiting members still wait.
         _end_syncs(group)
     group.is_stored = True
     group.protocol_type = event.protocol_type

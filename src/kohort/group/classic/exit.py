@@ -1,4 +1,4 @@
-"""The three ways out of a classic group: to leave, to be removed by an administrator, to be evicted for silence.
+"""The three ways out of a classic group: to leave, to be removed by an administrator, to be evicted by its session.
 
 A member that goes is answered if it was waiting, its timer is disarmed, and what follows for the group is decided on
 the membership without it: a round in a running group, a look at whether a gathering one is complete now.
@@ -19,7 +19,7 @@ from kohort.model.errors import ErrorCode
 def remove(group: ClassicGroup, member_id: str, cause: Cause) -> Effects:
     """Take a member out. If it waits, it learns that it is unknown now, and a live one joins again."""
     member = group.members[member_id]
-    # Every sign of life arms the session anew, so one that ran out has been silent for exactly as long.
+    # Every sign of life arms the session anew, so where one ran out nothing came for exactly as long.
     silent_ms = member.session_timeout_ms if cause.kind is CauseKind.SESSION_TIMEOUT else -1
     if member_id in group.awaiting_join:
         yield Reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, ""), parked_join(group.group_id, member_id))
@@ -31,7 +31,7 @@ def remove(group: ClassicGroup, member_id: str, cause: Cause) -> Effects:
 
 
 def follow_departure(group: ClassicGroup, cause: Cause) -> Effects:
-    """Go on without members that are gone: a running group starts a round, a gathering one may be complete."""
+    """Continue without members that are gone: a running group starts a round, a gathering one may be complete."""
     if group.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE):
         yield Then(OpenRound(group.group_id, cause))
     elif group.phase is Phase.PREPARING_REBALANCE:
@@ -90,7 +90,7 @@ def leave_cause(leaving: Leaving, member_id: str, now_ms: int) -> Cause:
 
 
 def expire_session(group: ClassicGroup, member_id: str, now_ms: int) -> Effects:
-    """The session timer fired: a silent member is evicted, an unused id is dropped, a waiting member stays."""
+    """The session timer fired: an absent member is evicted, an unused id is dropped, a waiting member stays."""
     if member_id in group.pending:
         cause = Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, "the issued member id was never used")
         yield Note(PendingMemberDropped(group.group_id, member_id, cause))

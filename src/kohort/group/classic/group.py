@@ -1,7 +1,7 @@
 """A classic group and its members as they are now: fields and questions, no decisions.
 
 Only `apply` writes the fields. Questions asked for every command cost the same for any size of group;
-those that walk all members say so, and are asked once in a round. A generation is stored twice: when it forms, before
+those that walk all members are marked, and asked once in a round. A generation is stored twice: when it forms, before
 any member learns of it (`unsynced`), and when it has its assignments (`synced`). So a replay of the log knows every
 generation that a member may refer to, and who is in it.
 """
@@ -22,7 +22,7 @@ from kohort.model.errors import ErrorCode
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 COOPERATIVE = frozenset({"cooperative-sticky", "capacity", "tasks"})
-"""Client-side assignors whose members keep their partitions through a rebalance, if they offer no eager one."""
+"""Client-side assignors whose members retain their partitions through a rebalance, if they offer no eager one."""
 
 
 class Phase(StrEnum):
@@ -50,7 +50,7 @@ PREDECESSORS: dict[Phase, frozenset[Phase]] = {
 class Member:
     """One member of a classic group.
 
-    It is made of its JoinGroup, or of what the log holds of it. `protocols` are all it offers; only the one that was
+    It is made of its JoinGroup, or of what the log has of it. `protocols` are all it offers; only the one that was
     chosen while it `is_restored`, known from the log alone. `is_new` from its first JoinGroup until its first
     generation: it has not learnt its id for sure, so it cannot be expected to send heartbeats.
     """
@@ -110,7 +110,7 @@ class ClassicGroup:
     """Members of the generation that have not sent SyncGroup yet."""
     revoking: set[str] = field(default_factory=set)
     """Members that lost partitions which no member has got yet: they will join again (KIP-429)."""
-    is_holding: bool = False
+    is_withholding: bool = False
     """Whether answers to SyncGroup wait until one of `revoking` has joined again."""
     sync_failure: str | None = None
     """Why the last generation got no assignment, in its leader's words; until the next one forms."""
@@ -118,7 +118,7 @@ class ClassicGroup:
     """Who led since the last assignment and could not assign, the last one last."""
     rebalances_avoided: int = 0
     is_stored: bool = False
-    """Whether the log holds a record of the group itself, not only offsets."""
+    """Whether the log has a record of the group itself, not only offsets."""
     is_initial: bool = False
     """Whether the round that gathers now began in an empty group, and so runs its full delay."""
     has_newcomers: bool = False
@@ -175,7 +175,7 @@ class ClassicGroup:
         return {each.member_id for each in self.members.values() if each.is_restored and each is not sender}
 
     def is_perhaps_supporting(self, protocol_type: str, protocols: Protocols, unknown: set[str]) -> bool:
-        """Whether `is_supporting` could hold if all that the `unknown` members offer were known. Walks all members."""
+        """Whether `is_supporting` may be true if all that the `unknown` members offer were known. Walks all members."""
         if not unknown or self.protocol_type != protocol_type:
             return False
         known = [{name for name, _ in member.protocols} for member in self.members.values() if not member.is_restored]
@@ -226,14 +226,14 @@ def vote(group: ClassicGroup, changed: dict[str, Protocols] | None = None) -> st
 
 
 def identity_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Return why the sender is not the member it says it is, or NONE. An instance id decides first."""
+    """Return why the sender is not the member it claims to be, or NONE. An instance id decides first."""
     if error := instance_error(group.static_members, member_id, instance_id):
         return error
     return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def instance_error(static_members: Mapping[str, str], member_id: str, instance_id: str | None) -> ErrorCode:
-    """Return why the sender is not the instance it says it is, or NONE: a stranger is unknown, an old one is fenced."""
+    """Return why the sender is not the instance it claims to be, or NONE; a new one is unknown, an old one fenced."""
     if instance_id is None:
         return ErrorCode.NONE
     holder = static_members.get(instance_id)

@@ -101,7 +101,7 @@ def _sender(group: ClassicGroup, command: Join) -> Member | None:
 def _refuse_protocols(group: ClassicGroup, command: Join, now_ms: int) -> Effects:
     """Refuse what not every member offers, unless that cannot be known yet.
 
-    Of a restored member the log holds the chosen protocol alone. A client ends for good on a refusal, so in an upgrade
+    Of a restored member the log has the chosen protocol alone. A client ends for good on a refusal, so in an upgrade
     that meets a failover it is answered with a retriable error, and a round asks every member what it offers. A static
     member that did not come to a round is not asked again: it is evicted if it sends no SyncGroup either.
     """
@@ -163,10 +163,10 @@ def _rejoin(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSett
             # A change outranks whatever reason is given.
             yield from _park_rejoin(group, command, rejoin_cause(group, member, command, now_ms, settings))
         case Phase.STABLE if is_leader and reason is not JoinReason.BLIND:
-            # Shipped leaders say in no other way that topics have changed.
+            # Shipped leaders show in no other way that topics have changed.
             yield from _park_rejoin(group, command, rejoin_cause(group, member, command, now_ms, settings))
         case Phase.COMPLETING_REBALANCE | Phase.STABLE:
-            yield from _keep_generation(group, member, command, now_ms)
+            yield from _answer_current_generation(group, member, command, now_ms)
         case _:
             yield Reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
 
@@ -175,7 +175,7 @@ def _acting_reason(command: Join, settings: GroupSettings) -> JoinReason:
     return join_reason(command.reason) if settings.has_join_reasons else JoinReason.UNKNOWN
 
 
-def _keep_generation(group: ClassicGroup, member: Member, command: Join, now_ms: int) -> Effects:
+def _answer_current_generation(group: ClassicGroup, member: Member, command: Join, now_ms: int) -> Effects:
     """Answer with the current generation: the sender missed the answer to its last join, or asks without need.
 
     The leader of a Stable group need not assign again, and is answered so if its version allows (KIP-814); if not, what
@@ -202,7 +202,7 @@ def _is_same_offer(group: ClassicGroup, member: Member, command: Join, settings:
     """Whether a known member offers what it offered before.
 
     A `consumer` subscription carries the generation that its writer last knew (KIP-792). That alone is no change
-    where the sender has not come to its assignment yet, says that nothing changed, or is known from the log alone;
+    where the sender has not come to its assignment yet, reports that nothing changed, or is known from the log alone;
     of the last only the chosen protocol is known. Otherwise bytes decide, as in Kafka.
     """
     known, offered = member.protocols, command.protocols
@@ -227,7 +227,7 @@ def _is_same_subscription(group: ClassicGroup, ours: bytes, theirs: bytes, setti
 
 
 def _completed(group: ClassicGroup, member: Member, offered: Protocols) -> Protocols:
-    """Return all that a restored member offers; of the chosen protocol it is what the log says of it."""
+    """Return all that a restored member offers; of the chosen protocol it is what the log has of it."""
     chosen = group.protocol_name
     return tuple((name, member.metadata(name) if name == chosen else metadata) for name, metadata in offered)
 
@@ -275,7 +275,7 @@ def _fence(group: ClassicGroup, old: Member) -> Effects:
 
 
 def _round_cause(group: ClassicGroup, command: Join, old: Member, now_ms: int, settings: GroupSettings) -> Cause | None:
-    """Return why the replacement needs a round, or None. One that gathers already goes on in any case."""
+    """Return why the replacement needs a round, or None. One that gathers already continues in any case."""
     member_id = command.new_member_id
     if group.phase is Phase.COMPLETING_REBALANCE:
         # The leader may have received the old id, so the new one would get no assignment.

@@ -3,7 +3,7 @@
 THE MACHINE. A group is Empty; a join makes it PreparingRebalance: it *gathers*. When every member it awaits has joined,
 or time is up, those who are here form the next generation and the group is CompletingRebalance: it awaits the
 leader's assignment. When the leader's SyncGroup is stored it is Stable. A change of membership or of what members
-offer sends it back to gathering; with no member left it is Empty. Dead is a group this coordinator has given up.
+offer sends it back to gathering; with no member left it is Empty. Dead is a group this coordinator has dropped.
 
     Empty ──join──▶ PreparingRebalance ──all joined, or time──▶ CompletingRebalance ──leader's sync──▶ Stable
       ▲                │        ▲                                      │                                  │
@@ -18,13 +18,13 @@ THE RULES.
     since it may be long gone: its wait is bounded by five minutes.
  3. A member that goes while parked is answered, and every departure from a gathering group asks anew whether it is
     complete: a stuck round is the oldest bug of this protocol (KAFKA-12890 and its many cousins).
- 4. An id that was issued and not used yet (KIP-394) holds the round up, for one session timeout at most.
+ 4. An id that was issued and not used yet (KIP-394) delays the round, for one session timeout at most.
  5. A static member (KIP-345) outlives a round it misses, because it never leaves by itself; it dies by its session or
     by the sync timer. If it comes back without its id it gets a new one and the old one is fenced.
  6. Order never matters: where Kafka takes a hash map's order we take the order of ids.
- 7. In a Stable group a leader that joins again forces a round, because shipped clients say in no other way that
-    topics have changed; unless its reason is `blind`, which keeps the generation (KIP-423). A follower with nothing
-    new keeps it whatever it says. What a member offers outranks every reason.
+ 7. In a Stable group a leader that joins again forces a round, because shipped clients show in no other way that
+    topics have changed; unless its reason is `blind`, which retains the generation (KIP-423). A follower with nothing
+    new retains it whatever its reason. What a member offers outranks every reason.
 
 WHO LEADS. The first member; afterwards the leader stays as long as it rejoins, else the smallest id that did. A leader
 that could not assign is passed over until another could. It sets the pace of failing rounds: each waits for it to
@@ -42,22 +42,22 @@ AFTER A FAILOVER (the four cases of the client-side assignment proposal) nothing
  4. after that, every SyncGroup is answered at once.
 
 A COOPERATIVE ROUND that takes partitions away is followed by another, which the revoking members start. The others
-are held in SyncGroup until then (see `sync_group`), so that they need not learn it from a heartbeat.
+are parked in SyncGroup until then (see `sync_group`), so that they need not learn it from a heartbeat.
 
 DOUBTS.
  - KIP-814's SkipAssignment needs JoinGroup v9. A `blind` leader of v8 is shown the members, computes, and what it
-   hands in is ignored: if topics changed meanwhile it takes them for assigned. No shipped client says `blind`.
+   hands in is ignored: if topics changed meanwhile it takes them for assigned. No shipped client sends `blind`.
  - A member that comes back after a failover is compared by the chosen protocol alone, and by its subscription but
    for the generation in it; what else it offers is learnt then, so until then a vote knows one protocol.
  - Kafka does not rebalance when a static member comes back with other topics (KAFKA-12759); we do, since otherwise
    no member ever reads them.
  - Kafka starts a round when an id that never joined leaves a Stable group. It owned nothing, so we do not.
  - A second JoinGroup or SyncGroup of a member that already waits answers the first with REBALANCE_IN_PROGRESS: Kafka
-   forgets it, which is the same to a client that gave up on it, and a leak in us.
+   forgets it, which is the same to a client that abandoned it, and a leak in us.
 
 The decisions are beside this module: `join_group` (new, known and restarted members), `round` (the round itself),
 `sync_group` (the assignments), `exit` (leaving, removal, eviction). This one answers heartbeats, routes timers, takes
-groups up and gives them up.
+groups up and drops them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def decide_heartbeat(group: ClassicGroup, command: Heartbeat, now_ms: int) -> Effects:
-    """Keep the member alive, and answer whether it must join again. Runs more often than all else: it yields tuples."""
+    """Renew the member's session, answer whether it must rejoin. Runs more often than all else: it yields tuples."""
     phase = group.phase
     if phase is Phase.DEAD:
         return (Reply(HeartbeatResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)),)
@@ -95,7 +95,7 @@ def decide_heartbeat(group: ClassicGroup, command: Heartbeat, now_ms: int) -> Ef
             return (Reply(HeartbeatResult(ErrorCode.ILLEGAL_GENERATION)),)
         result = _REBALANCING
     elif phase is Phase.STABLE:
-        result = _ALIVE if group.is_holding else _QUIET
+        result = _ALIVE if group.is_withholding else _QUIET
     else:
         result = _REBALANCING if phase is Phase.PREPARING_REBALANCE else _ALIVE
     if command.is_counted:  # the session runs from when it came, however late it is answered
@@ -122,7 +122,7 @@ def decide_timer(group: ClassicGroup, command: TimerFired, now_ms: int, _setting
 def decide_loaded(group: ClassicGroup, _command: Loaded, now_ms: int, settings: GroupSettings) -> Effects:
     """Take up a replayed group: every member has a full session to send a request; one too many starts a round.
 
-    A generation that has no assignments yet goes on awaiting its leader's, as long as it would have had from the start.
+    A generation that has no assignments yet still awaits its leader's, as long as it would have had from the start.
     """
     if group.members:
         yield Note(GroupLoaded(group.group_id, Cause(CauseKind.COORDINATOR_LOADED, now_ms)))

@@ -52,7 +52,7 @@ def open_round(group: ClassicGroup, command: OpenRound, now_ms: int, settings: G
     yield from answer_syncs(group, command.sync_error, now_ms, command.sync_message)
     if group.phase is not Phase.EMPTY:
         yield Disarm(sync_timer(group.group_id, group.generation))
-    if group.is_holding:
+    if group.is_withholding:
         yield Disarm(hold_timer(group.group_id, group.generation))
     longest_ms = group.max_rebalance_timeout_ms()
     is_initial = group.phase is Phase.EMPTY
@@ -92,7 +92,7 @@ def _announce(group: ClassicGroup, latest_ms: int, settings: GroupSettings) -> E
 
 
 def _is_cooperative(group: ClassicGroup, member_id: str, settings: GroupSettings) -> bool:
-    """Whether a member keeps its partitions when it joins again (KIP-429), as far as the wire shows.
+    """Whether a member retains its partitions when it joins again (KIP-429), as far as the wire shows.
 
     As clients do, it is eager as soon as one of its assignors is; an assignor of a user's own shows by the partitions
     that its members claim, which is from their second round on.
@@ -131,7 +131,7 @@ def end_initial_delay(group: ClassicGroup, now_ms: int) -> Effects:
 
 
 def end_gathering(group: ClassicGroup, now_ms: int) -> Effects:
-    """The join timer fired: extend the delay of a first round that still grows, else go on without the missing."""
+    """The join timer fired: extend the delay of a first round that still grows, else continue without the missing."""
     if not group.is_gathering:
         return
     delay_ms = min(group.initial_delay_ms, group.initial_remaining_ms)
@@ -184,7 +184,7 @@ def _elect(group: ClassicGroup, settings: GroupSettings) -> str | None:
 
 
 def _able_to_lead(group: ClassicGroup, settings: GroupSettings) -> set[str]:
-    """Return those of the members that are here who read most of what the others say they own (KIP-429).
+    """Return those of the members that are here who read most of what the others report to own (KIP-429).
 
     A leader reads subscriptions as it writes them: version 0 has no owned partitions, version 1 not the generation in
     which they were owned (KIP-792); to assign, 2 and 3 are alike. A leader that does not see them assigns partitions
@@ -244,13 +244,13 @@ def expire_syncs(group: ClassicGroup, generation: int, now_ms: int) -> Effects:
         return
     if not group.pending_sync:
         return
-    silent = sorted(group.pending_sync)
-    for member_id in silent:
+    missing = sorted(group.pending_sync)
+    for member_id in missing:
         led = ", which it led," if member_id == group.leader else ""
         within = f"{group.members[member_id].rebalance_timeout_ms} ms"
         detail = f"no SyncGroup in generation {generation}{led} within {within}"
         yield from remove(group, member_id, Cause(CauseKind.SYNC_TIMEOUT, now_ms, member_id, detail))
-    cause = Cause(CauseKind.SYNC_TIMEOUT, now_ms, silent[0], _named("sent no SyncGroup", silent))
+    cause = Cause(CauseKind.SYNC_TIMEOUT, now_ms, missing[0], _named("sent no SyncGroup", missing))
     yield Then(OpenRound(group.group_id, cause))
 
 

@@ -1,9 +1,9 @@
-"""SyncGroup: the leader hands the assignments in, or says why it cannot; every member takes its own.
+"""SyncGroup: the leader hands the assignments in, or reports why it cannot; every member takes its own.
 
 A SyncGroup waits for the leader while the group is CompletingRebalance. In a Stable group it may wait once more: when
 a cooperative assignment took partitions away that no member has yet (KIP-429), their members will revoke them and join
-again, and each other member that must join then learns it at once instead of by its next heartbeat. That hold is short,
-ends with the next round, and is lost with the process: then members find the Stable group that the log holds.
+again, and each other member that must join then learns it at once instead of by its next heartbeat. That wait is short,
+ends with the next round, and is lost with the process: then members find the Stable group that the log has.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LONGEST_FAILURE = 1_000
 
 
 def decide_sync(group: ClassicGroup, command: Sync, now_ms: int, settings: GroupSettings) -> Effects:
-    """Give the member its assignment, or keep it waiting for the leader, or take the assignments from the leader."""
+    """Give the member its assignment, or park its request for the leader, or take the assignments from the leader."""
     error = _sync_error(group, command)
     if error:
         yield Reply(SyncResult(error))
@@ -50,7 +50,7 @@ def decide_sync(group: ClassicGroup, command: Sync, now_ms: int, settings: Group
             yield from _store_assignments(group, command, now_ms, settings)
         case Phase.COMPLETING_REBALANCE:
             yield from _wait(group, member, now_ms)
-        case Phase.STABLE if group.is_holding and command.member_id not in group.revoking:
+        case Phase.STABLE if group.is_withholding and command.member_id not in group.revoking:
             yield from _wait(group, member, now_ms)
         case Phase.STABLE:
             yield from _receive(group, member, now_ms, is_waiting=False)
@@ -99,9 +99,9 @@ def _receive(group: ClassicGroup, member: Member, now_ms: int, *, is_waiting: bo
 
 
 def _store_assignments(group: ClassicGroup, command: Sync, now_ms: int, settings: GroupSettings) -> Effects:
-    """Store the generation with the leader's assignments, then answer every waiting member that need not be held.
+    """Store the generation with the leader's assignments, then answer every waiting member that is not to wait.
 
-    A member that the leader forgot gets an empty assignment; an assignment to a stranger is ignored.
+    A member that the leader forgot gets an empty assignment; an assignment to an unknown member is ignored.
     """
     assignments = dict(command.assignments)
     leader = group.members[command.member_id]
@@ -113,17 +113,17 @@ def _store_assignments(group: ClassicGroup, command: Sync, now_ms: int, settings
     yield Append(stored(group, members, now_ms, Cause(CauseKind.LEADER_SYNCED, now_ms, command.member_id)))
     waiting = sorted(group.awaiting_sync | {command.member_id})
     revoking = _revoking(group, assignments, settings)
-    is_holding = bool(revoking) and settings.sync_hold_ms > 0
-    held = [member_id for member_id in waiting if is_holding and member_id not in revoking]
+    is_withholding = bool(revoking) and settings.sync_hold_ms > 0
+    withheld = tuple(member_id for member_id in waiting if is_withholding and member_id not in revoking)
     if revoking:
-        yield _await_revocations(group, revoking, held, now_ms, is_holding=is_holding)
+        yield _await_revocations(group, revoking, withheld, now_ms, is_withholding=is_withholding)
     yield from _receive(group, leader, now_ms, is_waiting=False)
-    if is_holding:
+    if is_withholding:
         yield Arm(hold_timer(group.group_id, group.generation), now_ms + settings.sync_hold_ms)
     for member_id in waiting:
         place = parked_sync(group.group_id, member_id)
         is_sender = member_id == command.member_id
-        if member_id in held:
+        if member_id in withheld:
             if is_sender:
                 yield Park(place)
             continue
@@ -135,7 +135,7 @@ def _store_assignments(group: ClassicGroup, command: Sync, now_ms: int, settings
 def _revoking(group: ClassicGroup, assignments: dict[str, bytes], settings: GroupSettings) -> list[str]:
     """Return who owns partitions that this assignment gives to no member: the signature of a cooperative round.
 
-    An eager member says that it owns nothing, or the assignment gives what it owned to a member. Walks all members.
+    An eager member reports that it owns nothing, or the assignment gives what it owned to a member. Walks all members.
     """
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return []
@@ -157,10 +157,10 @@ def _revoking(group: ClassicGroup, assignments: dict[str, bytes], settings: Grou
 
 
 def _await_revocations(
-    group: ClassicGroup, revoking: list[str], held: list[str], now_ms: int, *, is_holding: bool
+    group: ClassicGroup, revoking: list[str], withheld: tuple[str, ...], now_ms: int, *, is_withholding: bool
 ) -> Note:
-    cause = Cause(CauseKind.PARTITIONS_TO_REVOKE, now_ms, revoking[0], f"{len(revoking)} members must revoke")
-    return Note(RevocationsAwaited(group.group_id, group.generation, tuple(revoking), is_holding, tuple(held), cause))
+    why = Cause(CauseKind.PARTITIONS_TO_REVOKE, now_ms, revoking[0], f"{len(revoking)} members must revoke")
+    return Note(RevocationsAwaited(group.group_id, group.generation, tuple(revoking), is_withholding, withheld, why))
 
 
 def _fail_assignment(group: ClassicGroup, leader: Member, failure: str, now_ms: int) -> Effects:
@@ -193,8 +193,8 @@ def answer_syncs(group: ClassicGroup, error: ErrorCode, now_ms: int, message: st
 
 
 def release_syncs(group: ClassicGroup, generation: int, now_ms: int) -> Effects:
-    """The hold is over and no member has joined again: give the others what they were assigned."""
-    if not group.is_holding or generation != group.generation:
+    """The limit has passed and no member has joined again: give the others what they were assigned."""
+    if not group.is_withholding or generation != group.generation:
         return
     cause = Cause(CauseKind.SYNC_HOLD_OVER, now_ms, min(group.revoking, default=None))
     yield Note(SyncsReleased(group.group_id, generation, cause))

@@ -41,9 +41,9 @@ def stalled(group: ClassicGroup) -> Iterator[str]:
         yield "gathering although every member has joined"
     if group.awaiting_join and phase is not Phase.PREPARING_REBALANCE:
         yield f"{phase} with joins waiting"
-    if group.awaiting_sync and phase is not Phase.COMPLETING_REBALANCE and not group.is_holding:
+    if group.awaiting_sync and phase is not Phase.COMPLETING_REBALANCE and not group.is_withholding:
         yield f"{phase} with syncs waiting and no member to wait for"
-    if group.is_holding and not group.revoking:
+    if group.is_withholding and not group.revoking:
         yield "syncs held for no member"
     if both := group.revoking & group.awaiting_sync:
         yield f"{sorted(both)} must revoke and cannot learn it"
@@ -102,5 +102,5 @@ def needed(group: ClassicGroup) -> Iterator[Timer]:
         yield join_timer(group.group_id)
     if group.phase in (Phase.COMPLETING_REBALANCE, Phase.STABLE) and group.pending_sync:
         yield sync_timer(group.group_id, group.generation)
-    if group.is_holding:
+    if group.is_withholding:
         yield hold_timer(group.group_id, group.generation)

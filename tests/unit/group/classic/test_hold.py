@@ -177,7 +177,7 @@ def test_holds_do_not_survive_a_failover() -> None:
     a.world.sync(a.keeping)
     a.assign()
     a.world.restart()
-    assert not a.world.group().is_holding
+    assert not a.world.group().is_withholding
     assert synced(a.world.sync(a.keeping)).assignment == b"t-1 t-3"
 
 
