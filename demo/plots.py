@@ -28,7 +28,7 @@ def timeline(story: Story, owned: Sequence[Tenure], unowned: Sequence[Gap], reba
     end_ms = max([each.until_ms or 0 for each in owned] + [sample.at_ms for sample in story.samples])
     runs = sorted({(each.worker, each.run) for each in owned}, key=lambda run: (run[1], run[0]))
     names = {run: _NAMES.get(run, f"worker {run[0]}, run {run[1]}") for run in runs}
-    events = [DrawnEvent(each.ended_ms or each.started_ms, each.because.kind.replace("_", " ")) for each in rebalances]
+    events = [DrawnEvent(each.ended_ms or each.started_ms, each.cause.kind.replace("_", " ")) for each in rebalances]
     events += [DrawnEvent(died_ms, "kill -9", "alarm") for died_ms in story.deaths.values()]
     lanes = []
     for number in sorted({each.partition for each in owned}):

@@ -14,7 +14,7 @@ main(["explain", "billing", "--events", SAVED])
 events = [json.loads(line) for line in Path(SAVED).read_text(encoding="utf-8").splitlines()]
 costs: Counter[str] = Counter()
 for rebalance in explain(events, "billing", now_ms=0).rebalances:
-    costs[rebalance.because.kind] += rebalance.unowned_partition_s
+    costs[rebalance.cause.kind] += rebalance.unowned_partition_s
 print("\nunowned partition-seconds by cause:")
 for cause, cost in costs.most_common():
     print(f"{cost:8.3f}  {cause}")

@@ -189,7 +189,7 @@ def course_json(known: GroupReport | None) -> dict[str, Any]:
         return {"generation": None, "last_rebalance": None, "rebalances_avoided": None, "refused": None}
     return {
         "generation": known.generation,
-        "last_rebalance": None if last is None else {"ended_ms": last.ended_ms, "cause": cause_json(last.because)},
+        "last_rebalance": None if last is None else {"ended_ms": last.ended_ms, "cause": cause_json(last.cause)},
         "rebalances_avoided": known.avoided,
         "refused": [each.to_json() for each in known.refused],
     }

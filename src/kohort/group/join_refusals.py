@@ -1,7 +1,7 @@
 """Refused joins: which answers they are, why in words, and which members of the group stand in the way.
 
 A client may end for good on such an answer and print nothing but a number, so the refusal is an event of the group. It
-changes no group. What it says beyond the answer is worked out only if the event is written (see
+changes no group. What it has beyond the answer is worked out only if the event is written (see
 `node/groups/event_topic`), since any client can send joins that are refused.
 """
 

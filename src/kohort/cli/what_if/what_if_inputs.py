@@ -319,10 +319,10 @@ def callbacks_of(rebalance: Rebalance, *, is_parked: bool) -> Iterator[tuple[str
     for each in rebalance.rounds[:1] if is_parked else ():
         if each.protocol and each.protocol not in COOPERATIVE and not each.is_initial:
             for member_id, took_ms in each.rejoin_ms.items():
-                if member_id != each.because.member_id and took_ms >= each.announced_ms:
+                if member_id != each.cause.member_id and took_ms >= each.announced_ms:
                     yield member_id, took_ms - each.announced_ms
     for first, second in zip(rebalance.rounds, rebalance.rounds[1:], strict=False):
-        opener = second.because.member_id
+        opener = second.cause.member_id
         if first.protocol in COOPERATIVE and first.stored_ms is not None and opener is not None:
             yield opener, (second.opened_ms - first.stored_ms) / 2
     for epoch in rebalance.epochs:

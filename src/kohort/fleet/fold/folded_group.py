@@ -108,37 +108,37 @@ class Intervals(Ownership):
         super().__init__()
         self.ended: list[Interval] = []
 
-    def take(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int, born_ms: int | None) -> None:
+    def assign(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int, born_ms: int | None) -> None:
         """Assign partitions to a member, ending the intervals of their previous owners."""
         taken = list(partitions)
         for partition in taken:
             owner = self.owners.get(partition)
             if owner is not None and owner[0] != member_id:
                 self._end(partition, *owner, at_ms)
-        super().take(member_id, taken, at_ms, born_ms)
+        super().assign(member_id, taken, at_ms, born_ms)
         self.gaps.clear()
 
-    def give_up(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> list[TopicPartition]:
+    def release(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> list[TopicPartition]:
         """Take partitions from a member; return those that it owned."""
         revoking = list(partitions)
         for partition in revoking:
             owner = self.owners.get(partition)
             if owner is not None and owner[0] == member_id:
                 self._end(partition, *owner, at_ms)
-        return super().give_up(member_id, revoking, at_ms)
+        return super().release(member_id, revoking, at_ms)
 
     def replace_member(self, old_id: str, new_id: str, at_ms: int) -> None:
         """Move all partitions of a member to another id; the old intervals end where the new ones begin."""
-        held = self.owned_by(old_id)
-        for partition in held:
+        owned = self.owned_by(old_id)
+        for partition in owned:
             self._end(partition, *self.owners[partition], at_ms)
         self.hand_over(old_id, new_id)
-        for partition in held:
+        for partition in owned:
             self.owners[partition] = new_id, at_ms
 
     def share_of(self, member_id: str) -> int:
         """Return how many partitions a member owns."""
-        return len(self._held.get(member_id, ()))
+        return len(self._owned.get(member_id, ()))
 
     def collect_ended(self) -> list[Interval]:
         """Return the intervals that ended since the last time."""
@@ -384,11 +384,11 @@ class Group:
                 elif partition not in self.ownership.unowned:
                     born += self.running.before.setdefault(partition, "") == ""
             self.hours.add_unowned(self.running.since_ms, at_ms, born, None)
-        self.ownership.take(member_id, taken, at_ms, None)
+        self.ownership.assign(member_id, taken, at_ms, None)
 
     def revoke(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> None:
         """Take partitions from a member."""
-        released = self.ownership.give_up(member_id, partitions, at_ms)
+        released = self.ownership.release(member_id, partitions, at_ms)
         if self.running is not None:
             for partition in released:
                 self.running.before.setdefault(partition, member_id)
@@ -442,7 +442,7 @@ class Group:
     def clear_state(self, at_ms: int) -> None:
         """Drop all state: the name is reused by another group."""
         for member_id in self.ownership.members():
-            self.ownership.give_up(member_id, sorted(self.ownership.owned_by(member_id)), at_ms)
+            self.ownership.release(member_id, sorted(self.ownership.owned_by(member_id)), at_ms)
         for member_id in list(self.members):
             self.drop_member(member_id)
         self.departed.clear()

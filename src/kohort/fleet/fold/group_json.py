@@ -65,7 +65,7 @@ def group_from_json(source: str, group_id: str, text: str, name_of: Callable[[st
     group.unreconciled = set(state["unsettled"])
     group.protocols = group.protocols or Counter(state["strategies"])
     for member_id, since_ms, topics in state["owners"]:
-        group.ownership.take(member_id, _partitions(topics, name_of), since_ms, None)
+        group.ownership.assign(member_id, _partitions(topics, name_of), since_ms, None)
     for member_id, since_ms, topics in state["unowned"]:
         for partition in _partitions(topics, name_of):
             group.ownership.unowned[partition] = member_id, since_ms

@@ -71,6 +71,6 @@ class RebalanceCounts:
         ended = explanation.fold(event)
         if ended is None:
             return
-        self.rebalances[group_id, ended.because.kind] += 1
+        self.rebalances[group_id, ended.cause.kind] += 1
         self.duration_s[group_id] += ended.duration_ms() / 1000
         self.unowned_partition_s[group_id] += ended.unowned_partition_s

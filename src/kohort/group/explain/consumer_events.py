@@ -1,11 +1,11 @@
 """Why a consumer group rebalanced (KIP-848), and what conversions did to it: the other half of `explain.py`.
 
-A rebalance begins when the group epoch goes on, or when a member comes, goes, or says that it pauses (-2). It ends when
-every member has reached the newest target and no member has anything left to give up; so epochs that follow each other
+A rebalance begins when the group epoch rises, or when a member comes, goes, or announces a pause (-2). It ends when
+every member has reached the newest target and no member has anything left to revoke; so epochs that follow each other
 before that are one rebalance. A conversion is a part of the rebalance that caused it: it takes nothing from any member.
 
 Who owns what is the same question as in a classic group. A native member owns what it was granted, from the heartbeat
-that is answered with it, and what it was asked to give up, until a heartbeat no longer names it. A classic member of
+that is answered with it, and what it was asked to revoke, until a heartbeat no longer names it. A classic member of
 a consumer group owns what its SyncGroup was answered with, until a JoinGroup no longer claims it.
 """
 
@@ -17,7 +17,6 @@ from collections.abc import Callable
 from kohort.group.explain.observed_group import Course
 from kohort.group.explain.rebalance_report import (
     CONVERTED,
-    Because,
     Conversion,
     Departure,
     EventFields,
@@ -26,8 +25,9 @@ from kohort.group.explain.rebalance_report import (
     Outcome,
     Rebalance,
     Replacement,
+    ReportedCause,
     Step,
-    because,
+    cause_of,
     member_of,
     partitions_of,
     targets_of,
@@ -47,22 +47,22 @@ NOTHING: Partitions = frozenset()
 def group_to_convert(course: Course, event: EventFields) -> Rebalance | None:
     """A group is deleted to be written anew as one of the other type."""
     to = str(event.get("to"))
-    cause = because(event)
+    cause = cause_of(event)
     if not course.members:
         # No member was there: a group without a past.
         ended = course.end(Outcome.UNTOLD) if course.running is not None else None
         course.begin_again(0, is_consumer=to == "consumer")
         return ended
     running = course.begin(event)
-    if running.because.kind == CONVERTED and to == "consumer":
-        running.because = Because("member_joined", cause.member_id)
+    if running.cause.kind == CONVERTED and to == "consumer":
+        running.cause = ReportedCause("member_joined", cause.member_id)
     current = running.rounds[-1] if running.rounds else None
     if current is not None and current.stored_ms is None and current.failure is None:
         current.failure = cause
     running.conversions.append(Conversion(course.now_ms, to, cause))
     course.is_consumer = to == "consumer"
     course.is_converting, course.is_gathering = True, False
-    for waiting in (course.rejoined, course.pending, course.held, course.unanswered, course.unsettled):
+    for waiting in (course.rejoined, course.pending, course.withheld, course.unanswered, course.unsettled):
         waiting.clear()
     for by_member in (course.claims, course.asked, course.phases):
         by_member.clear()
@@ -83,7 +83,7 @@ def _group_epoch_bumped(course: Course, event: EventFields) -> Rebalance | None:
         course.generation = epoch
         return None
     running = course.begin(event)
-    running.epochs.append(GroupEpoch(course.now_ms, because(event), epoch))
+    running.epochs.append(GroupEpoch(course.now_ms, cause_of(event), epoch))
     course.generation = epoch
     if course.members:
         return None
@@ -132,9 +132,9 @@ def _replace(
 
 
 def _join(course: Course, member_id: str, claimed: Partitions) -> None:
-    """A classic member joined again: what it does not claim it has given up."""
+    """A classic member joined again: what it does not claim it has released."""
     owned = course.ownership.owned_by(member_id)
-    given = course.ownership.give_up(member_id, sorted(owned - claimed), course.now_ms)
+    given = course.ownership.release(member_id, sorted(owned - claimed), course.now_ms)
     current = course.running.epochs[-1] if course.running is not None and course.running.epochs else None
     if given and current is not None and current.computed_ms is not None:
         current.steps.append(Step(course.now_ms, member_id, len(given), 0))
@@ -144,7 +144,7 @@ def _join(course: Course, member_id: str, claimed: Partitions) -> None:
 
 def _member_deleted(course: Course, event: EventFields) -> None:
     member_id = member_of(event)
-    cause = because(event)
+    cause = cause_of(event)
     if cause.kind == CONVERTED or member_id not in course.members:
         return
     running = course.begin(event)
@@ -152,7 +152,7 @@ def _member_deleted(course: Course, event: EventFields) -> None:
     owned = course.lose_all(member_id)
     if cause.kind != REPLACED or instance is None:
         running.departures.append(Departure(member_id, course.now_ms, cause))
-        course.given_up[member_id] = owned
+        course.released[member_id] = owned
     else:
         target = course.targets.get(member_id, NOTHING)
         heir = _heir(course, member_id, instance)
@@ -165,11 +165,11 @@ def _member_deleted(course: Course, event: EventFields) -> None:
 
 
 def _assignment_deleted(course: Course, event: EventFields) -> None:
-    """Count the silence of a classic member whose instance comes back under a new id."""
-    if because(event).kind == REPLACED and (silent_ms := int(event.get("silent_ms") or -1)) > 0:
+    """Count the absence of a classic member whose instance comes back under a new id."""
+    if cause_of(event).kind == REPLACED and (silent_ms := int(event.get("silent_ms") or -1)) > 0:
         running, member_id = course.begin(event), member_of(event)
         owned = course.ownership.owned_since(member_id)
-        course.note_silence(running, str(because(event).member_id), owned, silent_ms)
+        course.note_absence(running, str(cause_of(event).member_id), owned, silent_ms)
 
 
 def _heir(course: Course, member_id: str, instance: str | None) -> str | None:
@@ -192,12 +192,12 @@ def _member_out(course: Course, event: EventFields) -> None:
     """Take why a member is out; the deletion of its records may have been reported before, or comes next."""
     member_id = member_of(event)
     silent_ms = int(event.get("silent_ms") or -1)
-    owned = course.given_up.pop(member_id, {})
+    owned = course.released.pop(member_id, {})
     running = course.running
     if member_id in course.members:
         running = course.begin(event)
         owned = course.lose_all(member_id)
-        running.departures.append(Departure(member_id, course.now_ms, because(event), silent_ms))
+        running.departures.append(Departure(member_id, course.now_ms, cause_of(event), silent_ms))
         _forget_member(course, member_id)
     elif running is None and course.rebalances and course.rebalances[-1].ended_ms == course.now_ms:
         # It was the last one, and the rebalance to no members is over.
@@ -205,23 +205,23 @@ def _member_out(course: Course, event: EventFields) -> None:
     if running is None:
         return
     running.departures = [
-        each._replace(because=because(event), silent_ms=silent_ms) if each.member_id == member_id else each
+        each._replace(cause=cause_of(event), silent_ms=silent_ms) if each.member_id == member_id else each
         for each in running.departures
     ]
-    course.note_silence(running, member_id, owned, silent_ms)
+    course.note_absence(running, member_id, owned, silent_ms)
 
 
 def _target_computed(course: Course, event: EventFields) -> None:
     changed = targets_of({"assignments": event.get("targets")})
     course.target_epoch = int(event.get("target_epoch") or 0)
     before = {member_id: course.targets.get(member_id, NOTHING) for member_id in changed}
-    course.targets.update({member_id: held for member_id, held in changed.items() if member_id in course.members})
+    course.targets.update({member_id: owned for member_id, owned in changed.items() if member_id in course.members})
     if course.is_converting or not course.members:
         return
     running = course.begin(event)
     if not running.epochs or running.epochs[-1].computed_ms is not None:
         running.is_partial |= not running.epochs
-        running.epochs.append(GroupEpoch(course.now_ms, because(event), course.target_epoch))
+        running.epochs.append(GroupEpoch(course.now_ms, cause_of(event), course.target_epoch))
     current = running.epochs[-1]
     current.computed_ms, current.failure = course.now_ms, None
     current.changed = len(changed)
@@ -233,9 +233,9 @@ def _flows(
     course: Course, before: dict[str, Partitions], after: dict[str, Partitions]
 ) -> tuple[tuple[str | None, str | None, int], ...]:
     """Return from whose target to whose partitions go, and how many."""
-    givers = {partition: member_id for member_id, held in before.items() for partition in held}
+    givers = {partition: member_id for member_id, owned in before.items() for partition in owned}
     # What one has that left is in no member's target any more, but it is known who owned it last.
-    takers = {partition: member_id for member_id, held in after.items() for partition in held}
+    takers = {partition: member_id for member_id, owned in after.items() for partition in owned}
     unowned = course.ownership.unowned
     counts: Counter[tuple[str | None, str | None]] = Counter()
     for partition in sorted(givers.keys() | takers.keys()):
@@ -255,9 +255,9 @@ def _member_targeted(course: Course, event: EventFields) -> None:
 def _target_failed(course: Course, event: EventFields) -> None:
     running = course.begin(event)
     if running.epochs and running.epochs[-1].computed_ms is None:
-        cause = because(event)
+        cause = cause_of(event)
         text = f"{event.get('assignor')}: {event.get('message')}"
-        running.epochs[-1].failure = Because("target_failed", cause.member_id, text)
+        running.epochs[-1].failure = ReportedCause("target_failed", cause.member_id, text)
 
 
 def _member_reconciled(course: Course, event: EventFields) -> Rebalance | None:
@@ -275,7 +275,7 @@ def _member_reconciled(course: Course, event: EventFields) -> Rebalance | None:
         return None
     if epoch == PAUSED:
         course.begin(event)
-        course.ownership.give_up(member_id, sorted(owned), course.now_ms)
+        course.ownership.release(member_id, sorted(owned), course.now_ms)
         course.unsettled.add(member_id)
         return None
     was_asked = course.asked.get(member_id, NOTHING)
@@ -287,17 +287,17 @@ def _member_reconciled(course: Course, event: EventFields) -> Rebalance | None:
     is_settled = (
         epoch == course.target_epoch == course.generation and event.get("member_state") == "STABLE" and phase is None
     )
-    keeps = _kept(course, member_id, owned, assigned | asked)
-    takes = assigned if phase is None else NOTHING
-    if because(event).kind == REPLACED:
+    retained = _retained(course, member_id, owned, assigned | asked)
+    added = assigned if phase is None else NOTHING
+    if cause_of(event).kind == REPLACED:
         # It is stored with what its old id was assigned, of topics too that were made anew since, which others own.
-        takes -= course.ownership.owners.keys()
-    if course.running is None and is_settled and keeps == owned and takes <= owned:
+        added -= course.ownership.owners.keys()
+    if course.running is None and is_settled and retained == owned and added <= owned:
         return None
     running = course.begin(event)
     born_ms = None if running.is_partial else running.started_ms
-    course.ownership.give_up(member_id, sorted(owned - keeps), course.now_ms)
-    course.ownership.take(member_id, sorted(takes), course.now_ms, born_ms)
+    course.ownership.release(member_id, sorted(owned - retained), course.now_ms)
+    course.ownership.assign(member_id, sorted(added), course.now_ms, born_ms)
     is_waiting = event.get("member_state") == "UNRELEASED_PARTITIONS" and phase != "COMPLETING_REBALANCE"
     _note_step(course, running, member_id, owned, was_asked, is_waiting=is_waiting)
     if not is_settled:
@@ -306,10 +306,10 @@ def _member_reconciled(course: Course, event: EventFields) -> Rebalance | None:
     course.unsettled.discard(member_id)
     if running.epochs and (current := running.epochs[-1]).computed_ms is not None:
         current.reconcile_ms.setdefault(member_id, course.now_ms - current.computed_ms)
-    return course.settle_target()
+    return course.end_if_reconciled()
 
 
-def _kept(course: Course, member_id: str, owned: Partitions, granted: Partitions) -> Partitions:
+def _retained(course: Course, member_id: str, owned: Partitions, granted: Partitions) -> Partitions:
     """Return what a member still owns of what it owned."""
     phase = course.phases.get(member_id)
     if phase == "COMPLETING_REBALANCE":
@@ -345,13 +345,13 @@ def _note_step(
 
 
 def _member_converted(course: Course, member_id: str, assigned: Partitions) -> None:
-    """A member of the group as it was is one of the group as it is: it keeps what it has."""
+    """A member of the group as it was is one of the group as it is: it retains what it has."""
     running = course.running
     owned = course.ownership.owned_by(member_id)
     course.members.add(member_id)
     course.targets.setdefault(member_id, assigned)
     if running is not None and running.conversions:
-        taken = course.ownership.give_up(member_id, sorted(owned - assigned), course.now_ms)
+        taken = course.ownership.release(member_id, sorted(owned - assigned), course.now_ms)
         running.conversions[-1].taken += len(taken)
     if not course.is_known:
         course.ownership.claim(member_id, sorted(assigned), course.now_ms)
@@ -368,13 +368,13 @@ def _group_loaded(course: Course, event: EventFields) -> Rebalance | None:
     course.phases = {member_id: phase for member_id, phase in (event.get("phases") or {}).items() if phase != "STABLE"}
     granted = targets_of(event)
     for member_id in sorted(course.members - known):
-        held = granted.get(member_id, NOTHING) | course.asked.get(member_id, NOTHING)
-        course.ownership.claim(member_id, sorted(held), course.now_ms)
+        owned = granted.get(member_id, NOTHING) | course.asked.get(member_id, NOTHING)
+        course.ownership.claim(member_id, sorted(owned), course.now_ms)
     states = event.get("member_states") or {}
-    at_rest = [course.target_epoch, "STABLE"]
-    course.unsettled = {each for each in course.members if states.get(each) != at_rest or each in course.phases}
+    stable = [course.target_epoch, "STABLE"]
+    course.unsettled = {each for each in course.members if states.get(each) != stable or each in course.phases}
     course.is_known = True
-    return course.settle_target()
+    return course.end_if_reconciled()
 
 
 def stored_by_conversion(course: Course, event: EventFields) -> None:

@@ -20,7 +20,7 @@ WHAT IT COSTS. `partition_ownership.py` has the rule: from the JoinGroup in whic
 (or its departure) to the SyncGroup answer that gives it to a member.
 
 DOUBTS. A member stops reading a little before we learn it: its callbacks run before its JoinGroup. Members that cannot
-say what they own (subscriptions of version 0, protocols of others) are taken for eager ones: they claim nothing.
+report what they own (subscriptions of version 0, protocols of others) are taken for eager ones: they claim nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kohort.group.explain.rebalance_report import (
     Refused,
     Replacement,
     Round,
-    because,
+    cause_of,
     member_of,
     partitions_of,
     targets_of,
@@ -58,7 +58,7 @@ def explain(events: Iterable[EventFields], group_id: str, now_ms: int) -> GroupR
 
 
 class Explanation:
-    """One group's events, folded one after another. Of its rebalances the `last` ones are kept, or all of them."""
+    """One group's events, folded one after another. Of its rebalances the `last` ones are stored, or all of them."""
 
     def __init__(self, group_id: str, *, last: int | None = None, keeps_events: bool = True) -> None:
         self._course = Course(group_id, last)
@@ -101,7 +101,7 @@ class Explanation:
             if before is not None and self._keeps_events:
                 before.events.append(event)
             return None
-        course.is_converting &= because(event).kind == CONVERTED
+        course.is_converting &= cause_of(event).kind == CONVERTED
         course.is_consumer |= "epoch" in event and not course.is_converting
         if name != "revocations_awaited":
             course.answer_due()
@@ -146,11 +146,11 @@ def _member_joined(course: Course, event: EventFields) -> None:
 
 def _name_joiner(running: Rebalance, member_id: str) -> None:
     """Name the member of a join without an id, where its round was reported before its id was known."""
-    if running.because.kind == "member_joined" and running.because.member_id is None:
-        running.because = running.because._replace(member_id=member_id)
+    if running.cause.kind == "member_joined" and running.cause.member_id is None:
+        running.cause = running.cause._replace(member_id=member_id)
     current = running.rounds[-1] if running.rounds else None
-    if current is not None and current.because.kind == "member_joined" and current.because.member_id is None:
-        current.because = current.because._replace(member_id=member_id)
+    if current is not None and current.cause.kind == "member_joined" and current.cause.member_id is None:
+        current.cause = current.cause._replace(member_id=member_id)
 
 
 def _member_rejoined(course: Course, event: EventFields) -> None:
@@ -163,7 +163,7 @@ def _member_rejoined(course: Course, event: EventFields) -> None:
     course.rejoined.add(member_id)
     claimed = partitions_of(event.get("owned"))
     owned = course.ownership.owned_by(member_id)
-    course.ownership.give_up(member_id, sorted(owned - claimed), course.now_ms)
+    course.ownership.release(member_id, sorted(owned - claimed), course.now_ms)
     course.ownership.claim(member_id, sorted(claimed - owned), course.now_ms)
 
 
@@ -179,7 +179,7 @@ def _member_replaced(course: Course, event: EventFields) -> None:
     if old_id in course.targets:
         course.targets[member_id] = course.targets.pop(old_id)
     silent_ms = int(event.get("silent_ms") or -1)
-    course.note_silence(running, member_id, course.ownership.owned_since(old_id), silent_ms)
+    course.note_absence(running, member_id, course.ownership.owned_since(old_id), silent_ms)
     if event.get("awaits_join"):
         course.rejoined.add(member_id)
         course.lose_all(old_id)
@@ -195,15 +195,15 @@ def _member_gone(course: Course, event: EventFields) -> None:
     if member_id in course.members - course.rejoined:
         course.note_missed(member_id)
     owned = course.lose_all(member_id)
-    course.note_silence(running, member_id, owned, silent_ms)
+    course.note_absence(running, member_id, owned, silent_ms)
     if event.get("event") == "member_evicted":
         course.evicted_with[member_id] = frozenset(owned)
     if member_id not in {each.member_id for each in running.departures}:
-        running.departures.append(Departure(member_id, course.now_ms, because(event), silent_ms))
+        running.departures.append(Departure(member_id, course.now_ms, cause_of(event), silent_ms))
     course.members.discard(member_id)
     course.rejoined.discard(member_id)
     course.unanswered.discard(member_id)
-    course.held.discard(member_id)
+    course.withheld.discard(member_id)
     course.targets.pop(member_id, None)
 
 
@@ -236,15 +236,15 @@ def _round_opened(course: Course, event: EventFields) -> None:
     running = course.begin(event)
     current = running.rounds[-1] if running.rounds else None
     if current is not None and current.stored_ms is None and current.failure is None:
-        current.failure = because(event)
+        current.failure = cause_of(event)
     course.record_members(event)
     course.rejoined &= course.members
     running.rounds.append(
-        Round(course.now_ms, because(event), len(course.members), is_initial=bool(event.get("is_initial")))
+        Round(course.now_ms, cause_of(event), len(course.members), is_initial=bool(event.get("is_initial")))
     )
     course.is_gathering = True
     course.unanswered.clear()
-    course.held.clear()
+    course.withheld.clear()
 
 
 def _round_announced(course: Course, event: EventFields) -> None:
@@ -261,7 +261,7 @@ def _generation_formed(course: Course, event: EventFields) -> None:
         running.rounds.append(Round(course.now_ms, UNTOLD, len(course.members)))
     current = running.rounds[-1]
     current.formed_ms = course.now_ms
-    current.ended_by = because(event)
+    current.ended_by = cause_of(event)
     current.generation = course.generation = int(event.get("generation") or course.generation + 1)
     current.protocol = str(event.get("protocol") or "")
     current.leader = event.get("leader")
@@ -281,7 +281,7 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
         return None  # reported twice
     running = course.begin(event)
     running.is_readable &= event.get("assignments") is not None
-    is_quiet = because(event).kind == "static_member_replaced"
+    is_quiet = cause_of(event).kind == "static_member_replaced"
     is_untold = not is_quiet and (not running.rounds or running.rounds[-1].stored_ms is not None)
     if is_untold:
         running.is_partial = True
@@ -291,10 +291,10 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
     course.targets = targets
     course.evicted_with.clear()
     if is_quiet:
-        course.answer({str(because(event).member_id)} & course.members)
-        return course.settle()
+        course.answer({str(cause_of(event).member_id)} & course.members)
+        return course.end_if_stable()
     current = running.rounds[-1]
-    current.stored_ms, current.stored_remark = course.now_ms, because(event).detail
+    current.stored_ms, current.stored_remark = course.now_ms, cause_of(event).detail
     current.work = event.get("work")
     current.generation = generation
     for member_id, at_ms in (event.get("synced") or {}).items():
@@ -305,20 +305,20 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
     if is_untold:
         # Who gave what up is missing: by now it has happened.
         for member_id in sorted(course.members):
-            kept = targets.get(member_id, frozenset())
-            course.ownership.give_up(member_id, sorted(course.ownership.owned_by(member_id) - kept), course.now_ms)
+            target = targets.get(member_id, frozenset())
+            course.ownership.release(member_id, sorted(course.ownership.owned_by(member_id) - target), course.now_ms)
     course.due, course.due_ms = course.members - course.unanswered, course.now_ms
     if not course.revoking():
         course.answer_due()
-    # Else the next event shows whose answers are held until the revoking members have joined again.
-    return course.settle()
+    # Else the next event shows whose answers are withheld until the revoking members have joined again.
+    return course.end_if_stable()
 
 
 def _revocations_awaited(course: Course, event: EventFields) -> None:
-    held = {str(member_id) for member_id in event.get("held") or ()} & course.members
-    course.due -= held
-    course.unanswered |= held
-    course.held = held
+    withheld = {str(member_id) for member_id in event.get("held") or ()} & course.members
+    course.due -= withheld
+    course.unanswered |= withheld
+    course.withheld = withheld
     course.answer_due()
 
 
@@ -330,21 +330,21 @@ def _member_synced(course: Course, event: EventFields) -> Rebalance | None:
     if current is not None and current.formed_ms is not None:
         current.sync_ms[member_id] = course.now_ms - current.formed_ms
     if event.get("is_held"):
-        course.held.add(member_id)
+        course.withheld.add(member_id)
         return None
     course.answer({member_id})
-    return course.settle()
+    return course.end_if_stable()
 
 
 def _syncs_released(course: Course, _: EventFields) -> Rebalance | None:
-    course.answer(set(course.held))
-    return course.settle()
+    course.answer(set(course.withheld))
+    return course.end_if_stable()
 
 
 def _assignment_failed(course: Course, event: EventFields) -> None:
     running = course.begin(event)
     if running.rounds and running.rounds[-1].stored_ms is None:
-        running.rounds[-1].failure = because(event)
+        running.rounds[-1].failure = cause_of(event)
 
 
 def _gathering_failed(course: Course, event: EventFields) -> None:
@@ -352,7 +352,7 @@ def _gathering_failed(course: Course, event: EventFields) -> None:
     running = course.begin(event)
     course.rejoined.clear()
     if running.rounds:
-        running.rounds[-1].setback = because(event)
+        running.rounds[-1].setback = cause_of(event)
 
 
 def _rebalance_avoided(course: Course, event: EventFields) -> Rebalance | None:
@@ -362,13 +362,13 @@ def _rebalance_avoided(course: Course, event: EventFields) -> Rebalance | None:
 
 
 def _member_recognized(course: Course, event: EventFields) -> Rebalance | None:
-    """A member joined again and keeps its generation: it has its assignment again, should it have given it up."""
+    """A member joined again in its generation: it has its assignment again, should it have released it."""
     member_id = member_of(event)
     if course.is_converting:
         return None
     if not course.is_gathering:
         course.ownership.claim(member_id, sorted(course.targets.get(member_id, ())), course.now_ms)
-    return course.settle()
+    return course.end_if_stable()
 
 
 def _events_lost(course: Course, _: EventFields) -> None:
@@ -400,7 +400,7 @@ def group_emptied(course: Course, event: EventFields) -> Rebalance | None:
 
 
 def group_deleted(course: Course, event: EventFields) -> Rebalance | None:
-    """It is gone, or goes on as one of the other type."""
+    """It is gone, or continues as one of the other type."""
     if "to" in event:
         return group_to_convert(course, event)
     course.targets = {}
@@ -412,7 +412,7 @@ def group_deleted(course: Course, event: EventFields) -> Rebalance | None:
 def group_loaded(course: Course, event: EventFields) -> Rebalance | None:
     """The coordinator has its group back as the log has it: who had joined or asked, it does not know any more."""
     running = course.running
-    for waiting in (course.rejoined, course.pending, course.held, course.due, course.unanswered):
+    for waiting in (course.rejoined, course.pending, course.withheld, course.due, course.unanswered):
         waiting.clear()
     known = course.reload(event)
     course.generation = int(event.get("generation") or 0)
@@ -427,8 +427,8 @@ def group_loaded(course: Course, event: EventFields) -> Rebalance | None:
     course.is_known = True
     course.is_gathering = False
     if running is not None and running.rounds and running.rounds[-1].stored_ms is None:
-        running.rounds[-1].failure = running.rounds[-1].failure or because(event)
-    return course.settle()
+        running.rounds[-1].failure = running.rounds[-1].failure or cause_of(event)
+    return course.end_if_stable()
 
 
 _FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from kohort.group.explain.rebalance_report import (
     CONVERTED,
-    Because,
     Conversion,
     Departure,
     EventFields,
@@ -20,6 +19,7 @@ from kohort.group.explain.rebalance_report import (
     Outcome,
     Rebalance,
     Refused,
+    ReportedCause,
     Round,
     Slowest,
     Step,
@@ -88,10 +88,10 @@ class Names:
 
     def listed(self, member_ids: Iterable[str]) -> str:
         """Return several members in words, the first few by name."""
-        shown = [self(member_id) for member_id in member_ids]
-        if len(shown) > NAMED + 1:
-            shown = [*shown[:NAMED], f"{len(shown) - NAMED} others"]
-        return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "no member"
+        names = [self(member_id) for member_id in member_ids]
+        if len(names) > NAMED + 1:
+            names = [*names[:NAMED], f"{len(names) - NAMED} others"]
+        return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "no member"
 
 
 def _tail(member_id: str, base: str) -> str:
@@ -99,7 +99,7 @@ def _tail(member_id: str, base: str) -> str:
 
 
 def duration(took_ms: float) -> str:
-    """Return a duration as people say it: 40 ms, 4.2 s, 3 min 20 s."""
+    """Return a duration as people write it: 40 ms, 4.2 s, 3 min 20 s."""
     if took_ms < 1000:
         return f"{took_ms:.0f} ms"
     if took_ms < 120_000:
@@ -162,8 +162,8 @@ def generations(rebalance: Rebalance) -> str:
 
 def _why(rebalance: Rebalance, names: Names) -> str:
     """Return what set a rebalance off, and what came on top of it before it was over."""
-    root = rebalance.because
-    clauses = [cause(root, names)]
+    root = rebalance.cause
+    clauses = [clause_of(root, names)]
     mentioned = {root.member_id}
     joined = set(rebalance.joined)
     # Who joined after a member was out may be that one again, so it is named after it.
@@ -173,31 +173,31 @@ def _why(rebalance: Rebalance, names: Names) -> str:
         clauses = [f"{names.listed(first)} joined"]
         mentioned |= set(first)
     if root.kind in ("member_left", "member_removed"):
-        same = [each.member_id for each in rebalance.departures if each.because.kind == root.kind]
+        same = [each.member_id for each in rebalance.departures if each.cause.kind == root.kind]
         if len(same) > 1:
             clauses = [f"{names.listed(same)} {'left' if root.kind == 'member_left' else 'were removed'}"]
             mentioned |= set(same)
     for departure in rebalance.departures:
         if departure.member_id not in mentioned or departure.member_id in joined:
-            clauses.append(cause(departure.because._replace(member_id=departure.member_id), names))
+            clauses.append(clause_of(departure.cause._replace(member_id=departure.member_id), names))
             mentioned.add(departure.member_id)
     if others := [member_id for member_id in rebalance.joined if member_id not in mentioned]:
         clauses.append(f"{names.listed(others)} joined")
         mentioned |= set(others)
-    changes = [each.because for each in rebalance.rounds if each.because.kind in CHANGES and each.because != root]
-    clauses += [cause(each, names) for each in dict.fromkeys(changes)]
+    changes = [each.cause for each in rebalance.rounds if each.cause.kind in CHANGES and each.cause != root]
+    clauses += [clause_of(each, names) for each in dict.fromkeys(changes)]
     if root.kind != "assignment_failed":
         failures = [each.failure for each in rebalance.rounds if each.failure is not None]
-        clauses += [cause(each, names) for each in failures if each.kind in ("assignment_failed", "append_failed")]
+        clauses += [clause_of(each, names) for each in failures if each.kind in ("assignment_failed", "append_failed")]
     if rebalance.restarts:
         clauses.append("the coordinator was started anew")
     # The chain lists all of them.
     return ", then ".join(some_of(clauses, NAMED, "more changes"))
 
 
-def cause(because: Because, names: Names) -> str:
+def clause_of(cause: ReportedCause, names: Names) -> str:
     """Return a cause as a clause; what a client wrote into its reason is printable in it."""
-    return printable(_cause(because, names))
+    return printable(_cause(cause, names))
 
 
 _EVICTED = "{who} evicted{reason}"
@@ -240,19 +240,19 @@ CLAUSES = {
 LAG_REASONS = ("standby_caught_up", "standby_falling_behind")
 
 
-def _cause(because: Because, names: Names) -> str:
-    kind, detail = because.kind, because.detail
+def _cause(cause: ReportedCause, names: Names) -> str:
+    kind, detail = cause.kind, cause.detail
     if kind == "append_failed" and detail:
         return detail
     if kind == "standby_lag" and detail in LAG_REASONS:
         kind = detail
-    elif kind == "topic_metadata_changed" and because.member_id is not None:
+    elif kind == "topic_metadata_changed" and cause.member_id is not None:
         kind = "topics_of_member_changed"
     clause = CLAUSES.get(kind)
     if clause is None:
         return kind.replace("_", " ") + (f": {detail}" if detail else "")
     also, reason = (f" ({detail})", f", {detail}") if detail else ("", "")
-    return clause.format(who=names(because.member_id), also=also, reason=reason)
+    return clause.format(who=names(cause.member_id), also=also, reason=reason)
 
 
 def cost(rebalance: Rebalance, names: Names) -> str:
@@ -332,13 +332,13 @@ class Link(NamedTuple):
 
 def chain(rebalance: Rebalance, names: Names) -> list[Link]:
     """Return a rebalance step by step: who came and went, each round, what moved."""
-    reasons = {(each.opened_ms, each.because) for each in rebalance.rounds}
-    reasons |= {(each.bumped_ms, each.because) for each in rebalance.epochs}
+    reasons = {(each.opened_ms, each.cause) for each in rebalance.rounds}
+    reasons |= {(each.bumped_ms, each.cause) for each in rebalance.epochs}
     links = [
         Link(each.at_ms, _departed(each, names))
         for each in rebalance.departures
-        # Else the round that it set off says it.
-        if (each.at_ms, each.because) not in reasons
+        # Else the round that it set off has it.
+        if (each.at_ms, each.cause) not in reasons
     ]
     links += [
         Link(
@@ -370,7 +370,7 @@ def _clock_links(rebalance: Rebalance, names: Names) -> list[list[Link]]:
 
 
 def _departed(departure: Departure, names: Names) -> str:
-    text = cause(departure.because._replace(member_id=departure.member_id), names)
+    text = clause_of(departure.cause._replace(member_id=departure.member_id), names)
     if is_eviction(departure) and departure.silent_ms >= 0 and "heartbeat" not in text:
         text += f", no request for {duration(departure.silent_ms)}"
     return text
@@ -379,7 +379,7 @@ def _departed(departure: Departure, names: Names) -> str:
 def _round_links(rebalance: Rebalance, number: int, each: Round, names: Names) -> Iterator[Link]:
     which = f"round {number}" if len(rebalance.rounds) > 1 else "round"
     expected = f"{each.expected} member{'s' * (each.expected != 1)}"
-    yield Link(each.opened_ms, f"{which} opened for {expected}: {cause(each.because, names)}")
+    yield Link(each.opened_ms, f"{which} opened for {expected}: {clause_of(each.cause, names)}")
     if each.formed_ms is not None and each.generation is not None:
         ended_by = each.ended_by.kind if each.ended_by is not None else ""
         how = {
@@ -396,9 +396,9 @@ def _round_links(rebalance: Rebalance, number: int, each: Round, names: Names) -
         leads = f" with {each.protocol}, led by {names(each.leader)}" if each.protocol else ""
         yield Link(each.formed_ms, f"generation {each.generation} formed{leads}: {how}{by}{missing}")
     if each.setback is not None:
-        yield Link(each.opened_ms, f"{which} had to be joined twice: {cause(each.setback, names)}")
+        yield Link(each.opened_ms, f"{which} had to be joined twice: {clause_of(each.setback, names)}")
     if each.failure is not None:
-        yield Link(each.formed_ms or each.opened_ms, f"{which} came to no assignment: {cause(each.failure, names)}")
+        yield Link(each.formed_ms or each.opened_ms, f"{which} came to no assignment: {clause_of(each.failure, names)}")
     elif each.stored_ms is not None:
         remark = f", {printable(each.stored_remark)}" if each.stored_remark else ""
         runs = f": {_work(each.work, names)}" if each.work else ""
@@ -448,15 +448,15 @@ def _moved(rebalance: Rebalance, names: Names) -> str:
 
 
 def event_text(event: EventFields, names: Names) -> str:
-    """Return one event in a line: its name, the member, the cause's detail and whatever else it says in a word."""
-    because = event.get("cause") or {}
+    """Return one event in a line: its name, the member, the cause's detail and whatever else it has in a word."""
+    cause = event.get("cause") or {}
     clauses = [str(event.get("event"))]
     if event.get("member"):
         clauses.append(names(str(event["member"])))
     clauses += [f"{name}={event[name]}" for name in _SHOWN_FIELDS if event.get(name) not in (None, "", {}, [])]
-    clauses.append(f"cause={because.get('kind')}")
-    if because.get("detail"):
-        clauses.append(f"({printable(str(because['detail']))})")
+    clauses.append(f"cause={cause.get('kind')}")
+    if cause.get("detail"):
+        clauses.append(f"({printable(str(cause['detail']))})")
     return " ".join(clauses)
 
 
@@ -480,8 +480,8 @@ def conversion(each: Conversion, names: Names) -> str:
     """Return what a conversion did, in a clause."""
     taken = "the conversion itself revoked " + (partitions(each.taken) if each.taken else "nothing")
     how = ""
-    if each.because.member_id:
-        who = names(each.because.member_id)
+    if each.cause.member_id:
+        who = names(each.cause.member_id)
         how = f" by {who}" if each.to == "consumer" else f", {who} was its last member"
     return f"converted to the {each.to} protocol{how}; {taken}"
 
@@ -493,7 +493,7 @@ def partitions(count: int) -> str:
 
 def _epoch_links(epoch: GroupEpoch, names: Names) -> Iterator[Link]:
     """Yield the lines of one group epoch: why it began, its target, and each step of a member."""
-    yield Link(epoch.bumped_ms, f"group epoch {epoch.epoch}: {cause(epoch.because, names)}")
+    yield Link(epoch.bumped_ms, f"group epoch {epoch.epoch}: {clause_of(epoch.cause, names)}")
     if epoch.failure is not None:
         text = f"no target for epoch {epoch.epoch}, the old one stands: {epoch.failure.detail}"
         yield Link(epoch.bumped_ms, text)
@@ -504,11 +504,11 @@ def _epoch_links(epoch: GroupEpoch, names: Names) -> Iterator[Link]:
     flows = ((_owner(giver, names), _owner(taker, names), count) for giver, taker, count in epoch.flows)
     moves = ", ".join(_flows(flows, FLOWS)) or "nothing moves"
     yield Link(epoch.computed_ms, f"target computed{after}: {moves}")
-    shown = epoch.steps if len(epoch.steps) <= STEPS + 1 else epoch.steps[:STEPS]
-    for step in shown:
+    steps = epoch.steps if len(epoch.steps) <= STEPS + 1 else epoch.steps[:STEPS]
+    for step in steps:
         yield Link(step.at_ms, _step(step, names))
-    if len(epoch.steps) > len(shown):
-        yield Link(epoch.steps[-1].at_ms, f"{len(epoch.steps) - len(shown)} more steps of members")
+    if len(epoch.steps) > len(steps):
+        yield Link(epoch.steps[-1].at_ms, f"{len(epoch.steps) - len(steps)} more steps of members")
 
 
 def _owner(member_id: str | None, names: Names) -> str:

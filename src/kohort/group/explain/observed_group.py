@@ -1,6 +1,6 @@
 """The course of one group: who is in it, who owns what, and the rebalance that runs, as far as the events show.
 
-Only `explain.py` writes here. The essay there says what a rebalance is, `partition_ownership.py` what it costs.
+Only `explain.py` writes here. The essay there defines what a rebalance is, `partition_ownership.py` what it costs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kohort.group.explain.rebalance_report import (
     Rebalance,
     Refused,
     Wait,
-    because,
+    cause_of,
 )
 from kohort.model.cause import CauseKind
 from kohort.model.ids import TopicPartition
@@ -27,7 +27,7 @@ IDENTIFYING = ("at_ms", "event", "member", "generation", "client", "error", "cou
 """Two events that agree in these are copies of one."""
 
 REFUSED = 20
-"""How many refused joins are kept, each of one client for one reason."""
+"""How many refused joins are stored, each of one client for one reason."""
 REMEMBERED = 1_000
 """How many events back a copy of one is recognized."""
 
@@ -40,7 +40,7 @@ class Course:
         self.identities: dict[str, Identity] = {}
         self.rebalances: deque[Rebalance] = deque(maxlen=last)
         self.total = 0
-        """How many rebalances there were, kept or not."""
+        """How many rebalances there were, stored or not."""
         self.unowned_partition_s = 0.0
         """What all of them cost."""
         self.avoided = 0
@@ -69,12 +69,12 @@ class Course:
         self.claims: dict[str, frozenset[TopicPartition]] = {}
         """What each classic member of a consumer group claimed to own when it last joined."""
         self.asked: dict[str, frozenset[TopicPartition]] = {}
-        """What members of a consumer group were asked to give up."""
+        """What members of a consumer group were asked to revoke."""
         self.phases: dict[str, str] = {}
         """What classic members of a consumer group are about to do, if anything."""
         self.replaced: dict[str, tuple[str, frozenset[TopicPartition]]] = {}
         """By instance, the id and the target of a static member whose records gave way to those of a new id."""
-        self.given_up: dict[str, dict[TopicPartition, int]] = {}
+        self.released: dict[str, dict[TopicPartition, int]] = {}
         """What a member owned until its records were deleted, and since when."""
         self.protocols: dict[str, tuple[str, ...]] = {}
         self.targets: dict[str, frozenset[TopicPartition]] = {}
@@ -87,10 +87,10 @@ class Course:
         self.unanswered: set[str] = set()
         """Members of the generation that have not got its assignment."""
         self.due: set[str] = set()
-        """Those whose answer left when the assignment was stored, unless the next event says that it is held."""
+        """Those whose answer left when the assignment was stored, unless the next event shows that it is withheld."""
         self.due_ms = 0
-        self.held: set[str] = set()
-        """Those whose answer is held."""
+        self.withheld: set[str] = set()
+        """Those whose answer is withheld."""
         self.evicted_with: dict[str, frozenset[TopicPartition]] = {}
         """What members owned that have been evicted since an assignment was stored."""
         self._before: dict[TopicPartition, str] = {}
@@ -103,8 +103,8 @@ class Course:
         """Whether the event is a copy of a recent one."""
         key: tuple[object, ...] = tuple(map(event.get, IDENTIFYING))
         if "epoch" in event or "member_epoch" in event:
-            held = [event.get(name) or {} for name in ("assigned", "pending", "targets")]
-            counts = [sum(map(len, each.values())) for each in held]
+            owned = [event.get(name) or {} for name in ("assigned", "pending", "targets")]
+            counts = [sum(map(len, each.values())) for each in owned]
             key += (*map(event.get, ("epoch", "member_epoch", "member_state", "phase")), *counts)
         if key in self._recent_keys:
             return True
@@ -175,13 +175,13 @@ class Course:
             if not self.is_known:
                 self.generation = int(event.get("generation") or event.get("epoch") or 0)
             self.count += 1
-            self.given_up.clear()
+            self.released.clear()
             self._before = {partition: owner for partition, (owner, _) in self.ownership.owners.items()}
             self.running = Rebalance(
                 number=self.count,
                 started_ms=self.now_ms,
                 from_generation=self.generation,
-                because=because(event),
+                cause=cause_of(event),
                 is_partial=not self.is_known,
                 avoided_before=self.avoided_before,
                 partitions_before=len(self._before),
@@ -191,13 +191,13 @@ class Course:
             self.avoided_before = 0
         return self.running
 
-    def settle(self) -> Rebalance | None:
+    def end_if_stable(self) -> Rebalance | None:
         """End the rebalance if nothing gathers, every member owns what it was assigned, and no member anything else."""
         if self.running is None or self.is_gathering or self.unanswered or self.due:
             return None
         return None if self.revoking() or self.lacking() else self.end(Outcome.STABLE)
 
-    def settle_target(self) -> Rebalance | None:
+    def end_if_reconciled(self) -> Rebalance | None:
         """End the rebalance of a consumer group if every member has all of the newest target, and nothing else."""
         if self.running is None or not self.members or self.unsettled or self.target_epoch < self.generation:
             return None
@@ -213,7 +213,7 @@ class Course:
 
     def lacking(self) -> set[str]:
         """Return the members that do not own all that they were assigned."""
-        return {member_id for member_id, held in self.targets.items() if held - self.ownership.owned_by(member_id)}
+        return {member_id for member_id, target in self.targets.items() if target - self.ownership.owned_by(member_id)}
 
     def end(self, outcome: Outcome) -> Rebalance:
         """End the rebalance that runs, and return it."""
@@ -249,7 +249,7 @@ class Course:
             if heir is not None and self._instance_of(heir) is not None:
                 names[each.member_id] = heir
         before = {partition: _latest(names, owner) for partition, owner in self._before.items()}
-        after = {partition: owner for owner, held in self.targets.items() for partition in held}
+        after = {partition: owner for owner, target in self.targets.items() for partition in target}
         return [
             Move(partition, before.get(partition), after.get(partition))
             for partition in sorted(before.keys() | after.keys())
@@ -262,7 +262,7 @@ class Course:
 
     def assigned(self) -> set[TopicPartition]:
         """Return the partitions that the last assignment gave to any member."""
-        return {partition for held in self.targets.values() for partition in held}
+        return {partition for target in self.targets.values() for partition in target}
 
     # -- members
 
@@ -273,9 +273,9 @@ class Course:
         born_ms = None if running is None or running.is_partial else running.started_ms
         for member_id in answered:
             given = sorted(self.targets.get(member_id, ()))
-            self.ownership.take(member_id, given, self.now_ms if at_ms is None else at_ms, born_ms)
+            self.ownership.assign(member_id, given, self.now_ms if at_ms is None else at_ms, born_ms)
         self.unanswered.difference_update(answered)
-        self.held.difference_update(answered)
+        self.withheld.difference_update(answered)
 
     def answer_due(self) -> None:
         """Answer the members that asked before the assignment was stored, as of that time."""
@@ -288,7 +288,7 @@ class Course:
         A gateway writes an event of the same name when it has looked a group up.
         """
         known = set(self.members)
-        if self.running is not None and because(event).kind != CauseKind.NOT_OBSERVED:
+        if self.running is not None and cause_of(event).kind != CauseKind.NOT_OBSERVED:
             self.running.restarts += 1
         self.record_members(event)
         for member_id, (client_id, instance_id) in (event.get("clients") or {}).items():
@@ -296,7 +296,7 @@ class Course:
         return known
 
     def begin_again(self, generation: int, *, is_consumer: bool) -> None:
-        """Go on with a group that lives, but has neither partitions nor members any more."""
+        """Continue with a group that lives, but has neither partitions nor members any more."""
         count = self.count
         self.forget()
         self.generation, self.count, self.is_consumer = generation, count, is_consumer
@@ -307,23 +307,23 @@ class Course:
         if listed is None:
             return
         for member_id in sorted(self.members - set(listed)):
-            self.ownership.give_up(member_id, sorted(self.ownership.owned_by(member_id)), self.now_ms)
-            self.held.discard(member_id)
+            self.ownership.release(member_id, sorted(self.ownership.owned_by(member_id)), self.now_ms)
+            self.withheld.discard(member_id)
             self.rejoined.discard(member_id)
         self.members = set(listed)
 
     def lose_all(self, member_id: str) -> dict[TopicPartition, int]:
         """Let a member own nothing any more; return what it owned, and since when."""
         owned = self.ownership.owned_since(member_id)
-        self.ownership.give_up(member_id, owned, self.now_ms)
+        self.ownership.release(member_id, owned, self.now_ms)
         return owned
 
-    def note_silence(self, rebalance: Rebalance, member_id: str, owned: Mapping[TopicPartition, int], ms: int) -> None:
-        """Count how long the owner of partitions had been silent, as far as it had owned them for so long."""
+    def note_absence(self, rebalance: Rebalance, member_id: str, owned: Mapping[TopicPartition, int], ms: int) -> None:
+        """Count how long the owner of partitions had sent nothing, as far as it had owned them for so long."""
         for partition, since_ms in owned.items() if ms > 0 else ():
-            silent_since_ms = max(since_ms, self.now_ms - ms)
-            if silent_since_ms < self.now_ms:
-                rebalance.silences.append(Gap(partition, silent_since_ms, self.now_ms, member_id, None))
+            absent_since_ms = max(since_ms, self.now_ms - ms)
+            if absent_since_ms < self.now_ms:
+                rebalance.silences.append(Gap(partition, absent_since_ms, self.now_ms, member_id, None))
 
     def note_missed(self, member_id: str) -> None:
         """A member for which a round waits does not join it any more."""

@@ -1,8 +1,8 @@
 """Who owned each partition of a group when, as its coordinator can know it: the rule behind every figure of `explain`.
 
 A partition has one owner or none. It is **owned** from the moment its member's SyncGroup is answered with it. It is
-given up when its member joins again without claiming it: an eager member claims nothing, a cooperative one keeps what
-it was not asked for; a member that leaves or is evicted gives up everything. It is **unowned** while the group has a
+released when its member joins again without claiming it: an eager member claims nothing, a cooperative one claims what
+it was not asked for; a member that leaves or is evicted releases everything. It is **unowned** while the group has a
 member and none of them owns it. The time that an evicted member was silent before its eviction is counted apart:
 whether it still read then is unknown.
 """
@@ -43,17 +43,17 @@ class Ownership:
         """Who owned a partition last, and since when no member does."""
         self.gaps: list[Gap] = []
         """What ended since it was last taken away with `collect`."""
-        self._held: dict[str, set[TopicPartition]] = {}
+        self._owned: dict[str, set[TopicPartition]] = {}
 
     def owned_by(self, member_id: str) -> frozenset[TopicPartition]:
         """Return what a member owns."""
-        return frozenset(self._held.get(member_id, ()))
+        return frozenset(self._owned.get(member_id, ()))
 
     def members(self) -> list[str]:
         """Return the members that own something, by id."""
-        return sorted(member_id for member_id, held in self._held.items() if held)
+        return sorted(member_id for member_id, owned in self._owned.items() if owned)
 
-    def take(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int, born_ms: int | None) -> None:
+    def assign(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int, born_ms: int | None) -> None:
         """Let a member own these from now on; one never seen was unowned since `born_ms`, where that is known."""
         for partition in partitions:
             owner = self.owners.get(partition)
@@ -63,36 +63,36 @@ class Ownership:
             if owner is None and since_ms is not None and since_ms < at_ms:
                 self.gaps.append(Gap(partition, since_ms, at_ms, before, member_id))
             if owner is not None:
-                self._held[owner[0]].discard(partition)
+                self._owned[owner[0]].discard(partition)
             self.owners[partition] = member_id, at_ms
-            self._held.setdefault(member_id, set()).add(partition)
+            self._owned.setdefault(member_id, set()).add(partition)
 
     def claim(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> None:
         """Take a member's word that it owns these, except for what another member owns."""
-        self.take(member_id, [each for each in partitions if each not in self.owners], at_ms, None)
+        self.assign(member_id, [each for each in partitions if each not in self.owners], at_ms, None)
 
-    def give_up(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> list[TopicPartition]:
+    def release(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> list[TopicPartition]:
         """Let a member own these no longer; return those that it did own."""
         given: list[TopicPartition] = []
         for partition in partitions:
             owner = self.owners.get(partition)
             if owner is not None and owner[0] == member_id:
                 del self.owners[partition]
-                self._held[member_id].discard(partition)
+                self._owned[member_id].discard(partition)
                 self.unowned[partition] = member_id, at_ms
                 given.append(partition)
         return given
 
     def owned_since(self, member_id: str) -> dict[TopicPartition, int]:
         """Return what a member owns, and since when."""
-        return {partition: self.owners[partition][1] for partition in sorted(self._held.get(member_id, ()))}
+        return {partition: self.owners[partition][1] for partition in sorted(self._owned.get(member_id, ()))}
 
     def hand_over(self, old_id: str, new_id: str, at_ms: int | None = None) -> None:
         """Let a member that took another's place own what that owned: since `at_ms`, or as if it always had."""
-        held = self._held.pop(old_id, set())
-        for partition in held:
+        owned = self._owned.pop(old_id, set())
+        for partition in owned:
             self.owners[partition] = new_id, self.owners[partition][1] if at_ms is None else at_ms
-        self._held.setdefault(new_id, set()).update(held)
+        self._owned.setdefault(new_id, set()).update(owned)
 
     def collect(self) -> list[Gap]:
         """Return the gaps that ended since the last time."""

@@ -16,10 +16,10 @@ from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
 
 EventFields = Mapping[str, Any]
-"""One event of a group as JSON says it."""
+"""One event of a group as JSON."""
 
 
-class Because(NamedTuple):
+class ReportedCause(NamedTuple):
     """A cause as the event reports it: its kind, the member behind it, a detail in words."""
 
     kind: str
@@ -27,22 +27,22 @@ class Because(NamedTuple):
     detail: str = ""
 
 
-UNTOLD = Because("untold")
+UNTOLD = ReportedCause("untold")
 """The cause of what happened while no event could be written."""
 
 CONVERTED = "group_converted"
-"""The cause of what is written only because a group goes on as one of the other type; and the event that ends it."""
+"""The cause of what is written only because a group continues as one of the other type; and the event that ends it."""
 
 
-def because(event: EventFields) -> Because:
+def cause_of(event: EventFields) -> ReportedCause:
     """Return the cause of an event."""
     cause: Any = event.get("cause") or {}
-    return Because(str(cause.get("kind") or UNTOLD.kind), cause.get("member"), str(cause.get("detail") or ""))
+    return ReportedCause(str(cause.get("kind") or UNTOLD.kind), cause.get("member"), str(cause.get("detail") or ""))
 
 
-def cause_json(because: Because) -> dict[str, Any]:
+def cause_json(cause: ReportedCause) -> dict[str, Any]:
     """Return a cause as JSON."""
-    return _documented(because, "kind member=member_id detail")
+    return _documented(cause, "kind member=member_id detail")
 
 
 def _documented(value: Any, names: str) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _documented(value: Any, names: str) -> dict[str, Any]:
 
 def _json(value: Any) -> Any:
     match value:
-        case Because():
+        case ReportedCause():
             return cause_json(value)
         case Slowest():
             return _documented(value, "member=member_id ms=took_ms")
@@ -68,7 +68,7 @@ def _json(value: Any) -> Any:
 
 
 class Step(NamedTuple):
-    """A member moved one step to its target: how much it gave up and got, and for whose partitions it waits yet."""
+    """A member moved one step to its target: how much it revoked and got, and for whose partitions it waits yet."""
 
     at_ms: int
     member_id: str
@@ -79,7 +79,7 @@ class Step(NamedTuple):
     owners: tuple[str, ...] = ()
     """Those others."""
     asked: int = 0
-    """How many partitions it was asked to give up."""
+    """How many partitions it was asked to revoke."""
 
 
 @dataclass(slots=True)
@@ -87,10 +87,10 @@ class GroupEpoch:
     """One group epoch: why it began, when its target was computed, and how long each member took to get there."""
 
     bumped_ms: int
-    because: Because
+    cause: ReportedCause
     epoch: int
     computed_ms: int | None = None
-    failure: Because | None = None
+    failure: ReportedCause | None = None
     """Why no target could be computed; the one before stays in force."""
     changed: int = 0
     """How many members' targets changed."""
@@ -98,27 +98,27 @@ class GroupEpoch:
     """From whose target to whose, how many partitions."""
     steps: list[Step] = field(default_factory=list)
     revoke_ms: dict[str, int] = field(default_factory=dict)
-    """How long after the target a member had given up what it was asked back."""
+    """How long after the target a member had revoked what it was asked back."""
     reconcile_ms: dict[str, int] = field(default_factory=dict)
     """How long after the target a member had all of its own."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented fields."""
-        return _documented(self, "epoch bumped_ms cause=because computed_ms changed failure revoke_ms reconcile_ms")
+        return _documented(self, "epoch bumped_ms cause computed_ms changed failure revoke_ms reconcile_ms")
 
 
 @dataclass(slots=True)
 class Conversion:
-    """The group went on as one of the other type; `taken` partitions were taken from members by that alone."""
+    """The group continued as one of the other type; `taken` partitions were taken from members by that alone."""
 
     at_ms: int
     to: str
-    because: Because
+    cause: ReportedCause
     taken: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented fields."""
-        return _documented(self, "at_ms to cause=because taken")
+        return _documented(self, "at_ms to cause taken")
 
 
 class Outcome(StrEnum):
@@ -147,7 +147,7 @@ class Departure(NamedTuple):
 
     member_id: str
     at_ms: int
-    because: Because
+    cause: ReportedCause
     silent_ms: int = -1
 
 
@@ -198,14 +198,14 @@ class Wait(NamedTuple):
 
 @dataclass(slots=True)
 class Round:
-    """One round: opened, formed, its assignment stored, as far as it came. `ended_by` says what ended the gathering."""
+    """One round: opened, formed, its assignment stored, as far as it came. `ended_by` is what ended the gathering."""
 
     opened_ms: int
-    because: Because
+    cause: ReportedCause
     expected: int = 0
     is_initial: bool = False
     formed_ms: int | None = None
-    ended_by: Because | None = None
+    ended_by: ReportedCause | None = None
     generation: int | None = None
     protocol: str = ""
     leader: str | None = None
@@ -215,9 +215,9 @@ class Round:
     """What a gateway did with the leader's assignment, if it did anything."""
     work: EventFields | None = None
     """What members of Kafka Connect or Kafka Streams run with it."""
-    failure: Because | None = None
+    failure: ReportedCause | None = None
     """Why it came to no assignment."""
-    setback: Because | None = None
+    setback: ReportedCause | None = None
     """Why its members had to join twice."""
     rejoin_ms: dict[str, int] = field(default_factory=dict)
     """How long after the opening a member of the last generation joined."""
@@ -230,7 +230,7 @@ class Round:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented fields."""
-        names = "opened_ms cause=because is_initial formed_ms formed_by=ended_by generation protocol leader missing"
+        names = "opened_ms cause is_initial formed_ms formed_by=ended_by generation protocol leader missing"
         more = "stored_ms stored_remark work failure setback announced_ms rejoin_ms missed_ms sync_ms"
         return _documented(self, f"{names} {more}") | {"protocol": self.protocol or None}
 
@@ -249,7 +249,7 @@ class Rebalance:
     number: int
     started_ms: int
     from_generation: int
-    because: Because
+    cause: ReportedCause
     ended_ms: int | None = None
     outcome: Outcome = Outcome.RUNNING
     to_generation: int | None = None
@@ -319,7 +319,7 @@ class Rebalance:
 
     @property
     def slowest_revoke(self) -> Slowest | None:
-        """Who took longest to give up what a new target took away, in a consumer group; None when no member had to."""
+        """Who took longest to revoke what a new target took away, in a consumer group; None when no member had to."""
         return _slowest(each.revoke_ms for each in self.epochs)
 
     @property
@@ -352,7 +352,7 @@ class Rebalance:
         return {
             **_documented(self, f"number outcome {times}"),
             "duration_ms": self.duration_ms(now_ms),
-            **_documented(self, "cause=because is_partial restarts avoided_before members shares joined"),
+            **_documented(self, "cause is_partial restarts avoided_before members shares joined"),
             "left": [_departure_json(each) for each in self.departures if not is_eviction(each)],
             "evicted": [_departure_json(each) for each in self.departures if is_eviction(each)],
             "fenced": [
@@ -380,7 +380,7 @@ class GroupReport:
     members: int
     partitions: int
     rebalances: list[Rebalance]
-    """Those that were kept."""
+    """Those that were stored."""
     running: Rebalance | None
     total: int
     """How many there were, without the one that runs."""
@@ -404,13 +404,13 @@ OWN_WILL = ("member_left", "member_removed")
 
 
 def is_eviction(departure: Departure) -> bool:
-    """Whether a member was thrown out for silence, rather than having left or been removed by an administrator."""
-    return departure.because.kind not in OWN_WILL
+    """Whether a member was evicted by a timeout, rather than having left or been removed by an administrator."""
+    return departure.cause.kind not in OWN_WILL
 
 
 def _departure_json(departure: Departure) -> dict[str, Any]:
     silent_ms = departure.silent_ms if departure.silent_ms >= 0 else None
-    return _documented(departure, "member=member_id at_ms cause=because") | {"silent_ms": silent_ms}
+    return _documented(departure, "member=member_id at_ms cause") | {"silent_ms": silent_ms}
 
 
 def _slowest(rounds: Any) -> Slowest | None:
@@ -426,7 +426,7 @@ def partitions_of(topics: Any) -> set[TopicPartition]:
 
 def targets_of(event: EventFields) -> dict[str, frozenset[TopicPartition]]:
     """Return what each member is assigned by an event; nothing where it cannot be read."""
-    return {str(member): frozenset(partitions_of(held)) for member, held in (event.get("assignments") or {}).items()}
+    return {str(member): frozenset(partitions_of(owned)) for member, owned in (event.get("assignments") or {}).items()}
 
 
 def member_of(event: EventFields) -> str:

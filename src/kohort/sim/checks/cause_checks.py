@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kohort.group.explain.explain import Explanation
-from kohort.group.explain.rebalance_report import Because, EventFields, GroupReport, Outcome, Rebalance
+from kohort.group.explain.rebalance_report import EventFields, GroupReport, Outcome, Rebalance, ReportedCause
 from kohort.log.group_replay import records_of
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
@@ -136,12 +136,12 @@ class CauseChecker(Checker):
     def _judge(self, group_id: str, report: GroupReport) -> None:
         wishes: Counter[str] = Counter()
         for rebalance in report.rebalances:
-            for because in _causes_of(rebalance):
+            for cause in _causes_of(rebalance):
                 self.count(CAUSES_ARE_TRUE)
-                name = self._name_of(because.member_id, report)
-                if because.kind == CauseKind.SUBSCRIPTION_CHANGED:
+                name = self._name_of(cause.member_id, report)
+                if cause.kind == CauseKind.SUBSCRIPTION_CHANGED:
                     wishes[name] += 1
-                if lie := self._lie(because, name):
+                if lie := self._lie(cause, name):
                     self._lies(group_id, rebalance, lie)
             self._judge_times(group_id, rebalance)
         # A static member may come back as another program; after a failover it repeats what was lost.
@@ -153,10 +153,10 @@ class CauseChecker(Checker):
         if not self._faults.is_cluster_disturbed(NEVER + 1) and report.running is None:
             self._judge_owners(group_id, report)
 
-    def _lie(self, because: Because, name: str) -> str | None:
+    def _lie(self, cause: ReportedCause, name: str) -> str | None:
         """Return what is untrue about a cause, or None."""
-        life = self._by_id.get(because.member_id or "")
-        judge = _JUDGES.get(because.kind)
+        life = self._by_id.get(cause.member_id or "")
+        judge = _JUDGES.get(cause.kind)
         if life is None or judge is None:
             return None
         is_calm = not (
@@ -164,29 +164,29 @@ class CauseChecker(Checker):
             or self._faults.is_cluster_disturbed(NEVER + 1)
             or self._faults.is_member_disturbed(name, NEVER + 1)
         )
-        return judge(self, life, because, is_calm)
+        return judge(self, life, cause, is_calm)
 
-    def _left(self, life: Life, because: Because, _: bool) -> str | None:
+    def _left(self, life: Life, cause: ReportedCause, _: bool) -> str | None:
         is_ending = life.is_closing or life.is_expired or life.how.startswith("failed") or life.name in self._expelled
-        return None if is_ending else f"{life.name} left ({because.detail}), and it was neither closed nor expired"
+        return None if is_ending else f"{life.name} left ({cause.detail}), and it was neither closed nor expired"
 
-    def _removed(self, life: Life, _: Because, __: bool) -> str | None:
+    def _removed(self, life: Life, _: ReportedCause, __: bool) -> str | None:
         return None if life.name in self._expelled else f"{life.name} was removed, and no operator has done that"
 
-    def _silent(self, life: Life, because: Because, is_calm: bool) -> str | None:
+    def _silent(self, life: Life, cause: ReportedCause, is_calm: bool) -> str | None:
         # A static member that is closed, or whose user does not poll, sends no LeaveGroup.
         is_well = not life.how and not life.is_expired if life.is_static else life.how in ("", "closed")
-        return f"{life.name} was evicted ({because.detail}), and it was well" if is_calm and is_well else None
+        return f"{life.name} was evicted ({cause.detail}), and it was well" if is_calm and is_well else None
 
-    def _joined_again(self, life: Life, because: Because, _: bool) -> str | None:
-        if not because.detail or because.detail in life.reasons:
+    def _joined_again(self, life: Life, cause: ReportedCause, _: bool) -> str | None:
+        if not cause.detail or cause.detail in life.reasons:
             return None
-        return f"{life.name} joined again ({because.detail}), and its reasons were {sorted(life.reasons)}"
+        return f"{life.name} joined again ({cause.detail}), and its reasons were {sorted(life.reasons)}"
 
-    def _topics_changed(self, life: Life, because: Because, is_calm: bool) -> str | None:
+    def _topics_changed(self, life: Life, cause: ReportedCause, is_calm: bool) -> str | None:
         if self._changed_topics or not is_calm:
             return None
-        return f"topics changed ({because.detail}), as {life.name} saw, and no operator has changed any"
+        return f"topics changed ({cause.detail}), as {life.name} saw, and no operator has changed any"
 
     def _judge_times(self, group_id: str, rebalance: Rebalance) -> None:
         """A second of a partition is counted once, whether it had no owner or its owner was silent."""
@@ -241,7 +241,7 @@ class CauseChecker(Checker):
         self.broken(CAUSES_ARE_TRUE, f"{group_id}: explain says of rebalance {rebalance.number}: {text}")
 
 
-_JUDGES: dict[str, Callable[[CauseChecker, Life, Because, bool], str | None]] = {
+_JUDGES: dict[str, Callable[[CauseChecker, Life, ReportedCause, bool], str | None]] = {
     CauseKind.MEMBER_LEFT: CauseChecker._left,
     CauseKind.MEMBER_REMOVED: CauseChecker._removed,
     CauseKind.SESSION_TIMEOUT: CauseChecker._silent,
@@ -251,15 +251,15 @@ _JUDGES: dict[str, Callable[[CauseChecker, Life, Because, bool], str | None]] = 
 }
 
 
-def _causes_of(rebalance: Rebalance) -> Iterator[Because]:
+def _causes_of(rebalance: Rebalance) -> Iterator[ReportedCause]:
     for each in rebalance.rounds:
-        yield each.because
+        yield each.cause
     for epoch in rebalance.epochs:
-        yield epoch.because
+        yield epoch.cause
     if not rebalance.rounds and not rebalance.epochs:
-        yield rebalance.because
+        yield rebalance.cause
     for departure in rebalance.departures:
-        yield departure.because
+        yield departure.cause
 
 
 def _given(detail: str) -> str:

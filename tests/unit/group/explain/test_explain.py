@@ -9,7 +9,7 @@ from tests.unit.group.story import START, Story
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.explain_text import Names, chain, sentence
-from kohort.group.explain.rebalance_report import Because, Outcome
+from kohort.group.explain.rebalance_report import Outcome, ReportedCause
 
 NINE = {"a": {0, 1, 2}, "b": {3, 4, 5}, "c": {6, 7, 8}}
 
@@ -98,7 +98,7 @@ def test_two_rounds_of_a_cooperative_move_are_one_rebalance_that_costs_only_what
     assert (report.running, len(report.rebalances)) == (None, 2)
     last = report.rebalances[-1]
     assert (last.from_generation, last.to_generation, len(last.rounds)) == (1, 3, 2)
-    assert last.because == Because("member_joined", "c")
+    assert last.cause == ReportedCause("member_joined", "c")
     assert last.unowned_partition_s == (30 + 10) / 1000
     assert {gap.partition.partition for gap in last.gaps} == {2, 5}
     assert last_sentence(story) == (
@@ -154,7 +154,7 @@ def test_round_that_another_one_interrupts_is_reported_with_the_cause() -> None:
     story.after(200).joined("d").opened("member_joined", "d").rejoined("a").rejoined("b").rejoined("c").formed()
     story.stored(a={0}, b={1}, c={2}, d={3})
     last = story.last()
-    assert [each.failure for each in last.rounds] == [Because("member_joined", "d"), None]
+    assert [each.failure for each in last.rounds] == [ReportedCause("member_joined", "d"), None]
     assert last.joined == ["c", "d"]
     assert (200, "round 1 came to no assignment: d joined") in links(story) or (
         0,
@@ -170,7 +170,7 @@ def test_failed_assignment_and_the_one_that_succeeds_are_one_rebalance() -> None
     story.formed(leader="b").stored(a={0}, b={1}, c={2})
     last = story.last()
     assert (last.to_generation, len(last.rounds)) == (3, 2)
-    assert last.rounds[0].failure == Because("assignment_failed", "a", "no racks")
+    assert last.rounds[0].failure == ReportedCause("assignment_failed", "a", "no racks")
     assert "generation 1→3: c joined, then leader a could not assign (no racks); 2 rounds" in last_sentence(story)
     assert any(
         "round 1 came to no assignment: leader a could not assign (no racks)" in text for _, text in links(story)
@@ -281,7 +281,7 @@ def test_only_the_last_ones_are_kept_if_so_asked_but_all_are_counted() -> None:
     for event in story.events:
         explanation.fold(event)
     report = explanation.report(story.at_ms)
-    assert [(each.because.member_id, each.events) for each in report.rebalances] == [("b", [])]
+    assert [(each.cause.member_id, each.events) for each in report.rebalances] == [("b", [])]
     assert (report.total, report.unowned_partition_s) == (3, 12.0)
 
 

@@ -322,7 +322,7 @@ def test_conversion_of_an_empty_group_is_no_rebalance() -> None:
     story.subscribe("c").bump("member_joined", "c").target(c={0}).wait(5).step("c", {0})
     report = story.report()
     assert (len(report.rebalances), report.rebalances[-1].started_ms > START) == (before + 1, True)
-    assert (report.rebalances[-1].from_type, report.rebalances[-1].because.kind) == ("consumer", "member_joined")
+    assert (report.rebalances[-1].from_type, report.rebalances[-1].cause.kind) == ("consumer", "member_joined")
 
 
 def test_conversion_during_a_round_does_not_return_partitions_revoked_for_the_round() -> None:
