@@ -17,7 +17,6 @@ import json
 import logging
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -285,9 +284,7 @@ class InstanceLinks:
         except MalformedMessage as error:
             link.failure = f"a message cannot be read: {error}"
         finally:
-            alive.cancel()
-            with suppress(asyncio.CancelledError):
-                await alive
+            alive.cancel()  # to await it here would take the end of this task for its own
             if self._links.get(link.peer_id) is link:
                 del self._links[link.peer_id]
                 counters.lost += 1
