@@ -61,7 +61,7 @@ class Transaction:
         """
         if self._number:
             raise RuntimeError("this transaction was begun before: make a new one by producer.transaction()")
-        if self._driver.state is TransactionState.ABORTING:
+        if self._driver.machine.state is TransactionState.ABORTING:
             await _finish(self._driver, self._sender)
         self._number = self._driver.begin()
 
@@ -103,7 +103,7 @@ class Transaction:
 
     async def _abort_after(self, error: BaseException) -> None:
         """Abort because of an exception, which is raised then; one that is fatal for the producer takes its place."""
-        if self._driver.state is TransactionState.COMMITTING:
+        if self._driver.machine.state is TransactionState.COMMITTING:
             return  # a commit that was not answered cannot be aborted
         try:
             await self.abort()
@@ -115,13 +115,13 @@ class Transaction:
 
     @property
     def _is_open(self) -> bool:
-        return self._driver.is_open and self._driver.begun == self._number
+        return self._driver.machine.is_open and self._driver.machine.begun == self._number
 
     def _require_open(self) -> None:
         if not self._number:
             raise RuntimeError("this transaction has not begun: use 'async with', or await begin()")
         if not self._is_open:
-            self._driver.check()
+            self._driver.machine.check()
             raise RuntimeError("this transaction has ended: make a new one by producer.transaction()")
 
 
@@ -137,10 +137,10 @@ async def _finish(driver: TransactionDriver, sender: BatchSender) -> None:
 
 async def abandon(driver: TransactionDriver, sender: BatchSender) -> None:
     """End what a producer that stops left open: a transaction is aborted, a commit that was begun is finished."""
-    if not driver.is_open:
+    if not driver.machine.is_open:
         return
     try:
-        if driver.state is not TransactionState.COMMITTING:
+        if driver.machine.state is not TransactionState.COMMITTING:
             log.warning("the producer %r stops: its open transaction is aborted", driver.transactional_id)
             driver.begin_end(is_commit=False)
         await _finish(driver, sender)

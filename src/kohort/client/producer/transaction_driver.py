@@ -42,7 +42,7 @@ _FIRST_WAIT_MS = 20
 
 @dataclass(eq=False)
 class TransactionDriver:
-    """The transactions of one transactional id, one after another. Times are milliseconds. Without a sender:
+    """The transactions of one transactional id, one after another; `machine` may be read. Without a sender:
 
     driver = TransactionDriver(cluster, "job-7", 60_000, 60_000)
     await driver.start()
@@ -60,7 +60,7 @@ class TransactionDriver:
     max_block_ms: int
 
     def __post_init__(self) -> None:
-        self._machine = TransactionMachine(self.transactional_id)
+        self.machine = TransactionMachine(self.transactional_id)
         self._changed = BroadcastEvent()
         self._tasks = BackgroundTasks("kohort transactions")
         self._on_change: Callable[[], None] = self._changed.notify
@@ -76,10 +76,10 @@ class TransactionDriver:
         """
         self._on_change = on_change or self._on_change
         self._tasks.spawn(self._run())
-        self._machine.initialize()
-        if not await self._wait_until(lambda: self.state is TransactionState.READY):
+        self.machine.initialize()
+        if not await self._wait_until(lambda: self.machine.state is TransactionState.READY):
             raise TransactionRetriable(ErrorCode.REQUEST_TIMED_OUT, self._timeout_text("InitProducerId"))
-        self._machine.check()
+        self.machine.check()
 
     async def stop(self) -> None:
         """Send nothing more; an open transaction is left to its timeout."""
@@ -87,54 +87,35 @@ class TransactionDriver:
 
     # For the program
 
-    @property
-    def state(self) -> TransactionState:
-        """Where the producer is between two transactions."""
-        return self._machine.state
-
-    @property
-    def is_open(self) -> bool:
-        """Whether there is a transaction that has not ended."""
-        return self._machine.is_open
-
-    @property
-    def begun(self) -> int:
-        """How many transactions were begun, the open one included."""
-        return self._machine.begun
-
-    def check(self) -> None:
-        """Raise why the open transaction can only be aborted, or why the producer can do nothing more."""
-        self._machine.check()
-
     def begin(self) -> int:
         """Open a transaction of the version that the cluster has now; return its number.
 
         Raises RuntimeError where one is open, `TransactionFatal`.
         """
-        return self._machine.begin(self._newest_version)
+        return self.machine.begin(self._newest_version)
 
     def add(self, partition: TopicPartition) -> None:
         """Add a partition to the transaction; with version 1 it may be written to once `may_write` is true.
 
         Raises `TransactionError` where the transaction has failed, RuntimeError where none is open.
         """
-        if self._machine.add(partition):
+        if self.machine.add(partition):
             self._changed.notify()
 
     async def wait_until_added(self) -> None:
         """Wait until every partition that was added may be written to. Raises `TransactionError`."""
-        await self._wait_for_answer(lambda: not self._machine.is_adding, "AddPartitionsToTxn")
+        await self._wait_for_answer(lambda: not self.machine.is_adding, "AddPartitionsToTxn")
 
     async def send_offsets(self, group: GroupMetadata, offsets: PartitionOffsets) -> None:
         """Commit offsets of a group that count once the transaction commits. Raises `TransactionError`."""
-        machine = self._machine
+        machine = self.machine
         request = machine.send_offsets(group, offsets)
         self._changed.notify()
         await self._wait_for_answer(lambda: not machine.is_pending(request), "TxnOffsetCommit")
 
     def begin_end(self, *, is_commit: bool) -> None:
         """Take no more records; what waits is still written before a commit, and fails before an abort."""
-        self._machine.end(is_commit=is_commit)
+        self.machine.end(is_commit=is_commit)
         self._notify()
 
     async def end(self) -> None:
@@ -143,16 +124,16 @@ class TransactionDriver:
         Raises `TransactionAbortable` where a commit is no longer possible, `TransactionFatal`, and
         `TransactionRetriable` where no answer came: then this may be called again.
         """
-        machine = self._machine
+        machine = self.machine
         machine.mark_drained()
         self._notify()
-        if not await self._wait_until(lambda: self.state in _AFTER_END):
+        if not await self._wait_until(lambda: self.machine.state in _AFTER_END):
             raise self.end_timeout_error()
         machine.check()
 
     def end_timeout_error(self) -> TransactionRetriable:
         """Return the error of a commit or abort that takes longer than `max_block_ms`."""
-        call = "commit" if self.state is TransactionState.COMMITTING else "abort"
+        call = "commit" if self.machine.state is TransactionState.COMMITTING else "abort"
         text = f"{self._timeout_text(f'the {call}')}; call {call}() again"
         return TransactionRetriable(ErrorCode.REQUEST_TIMED_OUT, text)
 
@@ -161,23 +142,23 @@ class TransactionDriver:
     @property
     def identity(self) -> ProducerId:
         """The producer id and epoch under which records are written now."""
-        return self._machine.identity
+        return self.machine.identity
 
     @property
     def version(self) -> int:
         """The version of the open transaction, 1 or 2."""
-        return self._machine.version
+        return self.machine.version
 
     @property
     def refusal(self) -> KafkaError | None:
         """Why records that wait are not written any more; None where they are."""
-        if self._machine.takes_records:
+        if self.machine.takes_records:
             return None
-        return self._machine.error or TransactionAborted(self.transactional_id)
+        return self.machine.error or TransactionAborted(self.transactional_id)
 
     def may_write(self, partition: TopicPartition) -> bool:
         """Return whether records may be sent to this partition now."""
-        return self._machine.may_write(partition)
+        return self.machine.may_write(partition)
 
     def first_sequence(self, partition: TopicPartition) -> int:  # noqa: ARG002
         """Return 0: all records of an identity come from one sender."""
@@ -185,7 +166,7 @@ class TransactionDriver:
 
     def fail_batch(self, error: KafkaError) -> None:
         """Note that records of the open transaction were not written: it can only be aborted."""
-        self._machine.fail_batch(error)
+        self.machine.fail_batch(error)
         self._notify()
 
     # The inside
@@ -193,13 +174,13 @@ class TransactionDriver:
     async def _wait_for_answer(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for what a transaction needs; without an answer it can only be aborted. Raises `TransactionError`."""
         if not await self._wait_until(condition):
-            self._machine.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT), self._timeout_text(what), is_fatal=False)
-        self._machine.check()
+            self.machine.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT), self._timeout_text(what), is_fatal=False)
+        self.machine.check()
 
     async def _wait_until(self, condition: Callable[[], bool]) -> bool:
         """Wait until a condition is true or a failure prevents it; return False after `max_block_ms`."""
         until_s = asyncio.get_running_loop().time() + self.max_block_ms / 1000
-        while not condition() and self.state not in _FAILED:
+        while not condition() and self.machine.state not in _FAILED:
             if asyncio.get_running_loop().time() >= until_s:
                 return False
             await self._changed.wait(until_s)
@@ -217,7 +198,7 @@ class TransactionDriver:
         waits = self._cluster.waits(_FIRST_WAIT_MS)
         try:
             while True:
-                request = self._machine.next_request()
+                request = self.machine.next_request()
                 if request is None:
                     await self._changed.wait()
                 elif await self._carry_out(request):
@@ -227,12 +208,12 @@ class TransactionDriver:
         except Exception as defect:
             log.exception("the transactions of %r ended", self.transactional_id)
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, repr(defect))
-            self._machine.fail(error, f"a defect: {defect!r}", is_fatal=True)
+            self.machine.fail(error, f"a defect: {defect!r}", is_fatal=True)
             self._notify()
 
     async def _carry_out(self, request: TransactionRequest) -> bool:
         """Send one request and give its answer to the machine; return whether it is to be sent again."""
-        machine = self._machine
+        machine = self.machine
         error: KafkaError | None = None
         try:
             code, identity = await self._ask(request)
@@ -248,7 +229,7 @@ class TransactionDriver:
         return is_repeated
 
     async def _ask(self, request: TransactionRequest) -> tuple[ErrorCode, ProducerId]:
-        message, highest = message_of(self._machine, request, self.transaction_timeout_ms)
+        message, highest = message_of(self.machine, request, self.transaction_timeout_ms)
         if isinstance(request, TxnOffsetCommit):
             key, kind = request.group.group_id, CoordinatorType.GROUP
         else:

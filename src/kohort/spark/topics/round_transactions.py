@@ -81,7 +81,7 @@ class RoundTransactions:
     async def begin(self) -> WritePlan:
         """Begin a transaction, and return with what tasks write in it. Raises `KafkaError`."""
         driver = self._driver
-        driver.check()
+        driver.machine.check()
         partitions = len((await self._cluster.topic(self._topic)).partitions)
         driver.begin()
         # With version 1 a partition is added before it is written to; tasks choose theirs later.
@@ -117,8 +117,8 @@ class RoundTransactions:
     async def abort(self) -> None:
         """Abort the open transaction, if there is one: nothing of its round counts. Raises `TransactionFatal`."""
         driver = self._driver
-        if not driver.is_open or driver.state is TransactionState.COMMITTING:
-            driver.check()
+        if not driver.machine.is_open or driver.machine.state is TransactionState.COMMITTING:
+            driver.machine.check()
             return
         driver.begin_end(is_commit=False)
         await driver.end()
@@ -126,4 +126,4 @@ class RoundTransactions:
     @property
     def is_usable(self) -> bool:
         """Whether another round may begin, or is refused for good; not while the end of one is unknown."""
-        return not self._driver.is_open
+        return not self._driver.machine.is_open
