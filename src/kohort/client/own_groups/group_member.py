@@ -162,8 +162,7 @@ class GroupMember:
     def rejoin(self, reason: str) -> None:
         """Ask for a round, since something has changed that the assignment depends on.
 
-        Our brokers begin one for any member that sends a reason (KIP-800), others for the leader: elsewhere nothing
-        happens there.
+        Our brokers begin one for any member that sends a reason (KIP-800), others only for the leader.
         """
         check_text("reason", reason)
         self._membership.rejoin(reason)
