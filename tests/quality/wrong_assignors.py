@@ -22,7 +22,7 @@ def kafka_12984() -> Iterator[None]:
     """A member that fell out of its group goes on claiming what it owned, and the leader believes every claim."""
     right_prepare = ClassicMember._prepare
 
-    def take_in(
+    def read_claims(
         owned: list[Owned], slots_of: Sequence[Slots], _layout: Layout, _generation: Callable[[int], int], _of: Topics
     ) -> Claims:
         kept: list[Owned] = [
@@ -44,16 +44,16 @@ def kafka_12984() -> Iterator[None]:
             right_prepare(member)
 
     with ExitStack() as mutations:
-        mutations.enter_context(replaced(claims_module, "take_in", take_in))
+        mutations.enter_context(replaced(claims_module, "read_claims", read_claims))
         mutations.enter_context(replaced(ClassicMember, "_prepare", prepare))
         yield
 
 
 def kafka_14639() -> Mutation:
     """A member behind the newest generation owns nothing, even where no other member claims its partitions."""
-    right = claims_module.take_in
+    right = claims_module.read_claims
 
-    def take_in(
+    def read_claims(
         owned: list[Owned], slots_of: Sequence[Slots], layout: Layout, generation_of: Callable[[int], int], of: Topics
     ) -> Claims:
         generations = [generation_of(at) for at in range(len(owned))]
@@ -61,7 +61,7 @@ def kafka_14639() -> Mutation:
         newest_claims = [claims if at == newest else () for claims, at in zip(owned, generations, strict=True)]
         return right(list(newest_claims), slots_of, layout, generation_of, of)
 
-    return replaced(claims_module, "take_in", take_in)
+    return replaced(claims_module, "read_claims", read_claims)
 
 
 def librdkafka_4783() -> Mutation:
@@ -78,7 +78,7 @@ def librdkafka_4783() -> Mutation:
 
 
 def _move_without_loss(shares: Shares) -> Hop | None:
-    for giver, held in enumerate(shares.held):
+    for giver, held in enumerate(shares.assigned):
         for kind in held:
             for taker in bits(shares.eligible[kind] & ~(1 << giver)):
                 if shares.cost[taker] <= shares._saving[giver]:

@@ -31,30 +31,30 @@ _PARTS = 1 << 40
 class _Member:
     """What a member has, as (load, partition) in order of the loads."""
 
-    def __init__(self, at: int, wanted: frozenset[str], held: Iterable[tuple[int, TopicPartition]]) -> None:
+    def __init__(self, at: int, wanted: frozenset[str], owned: Iterable[tuple[int, TopicPartition]]) -> None:
         self.at = at
         self.wanted = wanted
-        self.held = sorted(held)
-        self.load = sum(weight for weight, _ in self.held)
+        self.owned = sorted(owned)
+        self.load = sum(weight for weight, _ in self.owned)
 
     def order(self) -> tuple[int, int, int]:
         """Return what members are compared by: the first one takes before others, the last one gives before others."""
-        return self.load, len(self.held), self.at
+        return self.load, len(self.owned), self.at
 
     def gives(self, entry: tuple[int, TopicPartition], taker: _Member) -> None:
         """Move a partition to another member."""
         for member, sign in ((self, -1), (taker, 1)):
-            place = bisect_left(member.held, entry)
-            member.held[place : place + (sign < 0)] = [entry] if sign > 0 else []
+            place = bisect_left(member.owned, entry)
+            member.owned[place : place + (sign < 0)] = [entry] if sign > 0 else []
             member.load += sign * entry[0]
 
     def best_for(self, taker: _Member) -> tuple[int, tuple[int, TopicPartition]] | None:
         """Return the partition to move, after the larger load of both then; None where none makes it less."""
         gap = self.load - taker.load
         # The largest up to half the gap leaves the giver above the taker; one beyond it would make them change places.
-        middle = bisect_right(self.held, gap // 2, key=lambda each: each[0])
-        for at in chain(range(middle - 1, -1, -1), range(middle, len(self.held))):
-            weight, partition = self.held[at]
+        middle = bisect_right(self.owned, gap // 2, key=lambda each: each[0])
+        for at in chain(range(middle - 1, -1, -1), range(middle, len(self.owned))):
+            weight, partition = self.owned[at]
             if partition.topic in taker.wanted:
                 return (max(self.load - weight, taker.load + weight), (weight, partition)) if weight < gap else None
         return None
@@ -94,7 +94,7 @@ def share_out(
         fair = _fair_part(weights.values(), len(members))
         while _relieve(members, fair * (1 + tolerance)) or _fill(members, fair * (1 - tolerance)):
             pass  # where members want different topics, one may make the other possible
-    return {name: frozenset(each for _, each in member.held) for name, member in zip(wanted, members, strict=True)}
+    return {name: frozenset(each for _, each in member.owned) for name, member in zip(wanted, members, strict=True)}
 
 
 def _weights(partitions: Iterable[TopicPartition], loads: Loads, idle: float) -> dict[TopicPartition, int]:
@@ -116,10 +116,10 @@ def _give_out(members: list[_Member], free: Iterable[tuple[int, TopicPartition]]
             least = min(takers[partition.topic], key=lambda orders: orders[0])
             load, count, at = least[0]
             heapreplace(least, (load - minus_weight, count + 1, at))
-            members[at].held.append((-minus_weight, partition))
+            members[at].owned.append((-minus_weight, partition))
             members[at].load -= minus_weight
     for member in members:
-        member.held.sort()
+        member.owned.sort()
 
 
 def _by_topics(members: Iterable[_Member]) -> dict[frozenset[str], list[_Member]]:

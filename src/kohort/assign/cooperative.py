@@ -1,6 +1,6 @@
 """The two-step rule of cooperative rebalancing (KIP-429): nothing is given to a member while another still owns it.
 
-A leader compares what its assignor intends with what the members say they own. What changes hands is withheld from
+A leader compares what its assignor intends with what the members report to own. What changes hands is withheld from
 its taker in this round: the owner sees it gone, revokes it and joins again, and the next round gives it away. What
 no member owns migrates at once. What is owned but in no intended assignment (a deleted topic, or metadata of the leader
 that is behind) goes back to its owner. Of several members that claim one partition, the claim of the highest
@@ -55,8 +55,8 @@ def two_step(spec: GroupSpec, intended: Mapping[str, Assignment]) -> dict[str, A
     found = {}
     for member in spec.members:
         assignment = intended.get(member, Assignment())
-        kept = assignment.partitions.difference(withheld).union(returned.get(member, ()))
-        found[member] = assignment if kept == assignment.partitions else Assignment(kept, assignment.user_data)
+        retained = assignment.partitions.difference(withheld).union(returned.get(member, ()))
+        found[member] = assignment if retained == assignment.partitions else Assignment(retained, assignment.user_data)
     return found
 
 
@@ -82,7 +82,7 @@ def refuse_broken_rules(spec: GroupSpec, assignments: Mapping[str, Assignment], 
 
 
 def members_of_old_versions(spec: GroupSpec) -> tuple[str, ...]:
-    """Return the members whose subscription cannot say what they own (version 0), by id."""
+    """Return the members whose subscription cannot report what they own (version 0), by id."""
     return tuple(sorted([name for name, member in spec.members.items() if member.subscription.version < 1]))
 
 
@@ -120,7 +120,7 @@ def claimants_of(spec: GroupSpec) -> dict[TopicPartition, list[str]]:
 
 
 _TRUSTED = "cooperative-sticky"
-"""Kafka's own cooperative assignor: it withholds what changes hands, and settles claims that clash."""
+"""Kafka's own cooperative assignor: it withholds what changes hands, and resolves claims that clash."""
 
 
 def assign_group(
@@ -128,7 +128,7 @@ def assign_group(
 ) -> dict[str, Assignment]:
     """Return the group's assignments by the assignor that it chose.
 
-    `warn` is called with the members that get nothing, because they cannot say what they own. Raises LookupError,
+    `warn` is called with the members that get nothing, because they cannot report what they own. Raises LookupError,
     `AssignmentRefused`, or whatever the assignor raises.
     """
     assignor = assignors.get(name)

@@ -90,5 +90,5 @@ def has_near_and_far(mine: AbstractSet[str], racks: Iterable[frozenset[str]]) ->
 
     Where every partition is on every rack, any assignment is as near as any other (KIP-881).
     """
-    held = set(racks)
-    return len(held) > 1 and not mine.isdisjoint(frozenset().union(*held))
+    distinct = set(racks)
+    return len(distinct) > 1 and not mine.isdisjoint(frozenset().union(*distinct))

@@ -31,7 +31,7 @@ class Quality:
     improvable: tuple[str, str] | None
     """A member that could pass a partition on, through others or directly, to one that is emptier by two; or None."""
     moved: int
-    """How many partitions that a member owned, and could keep, it does not keep."""
+    """How many partitions that a member owned, and could retain, it does not retain."""
     unassigned: Partitions
     near: int
     """How many partitions have a replica on the rack of their member."""
@@ -54,13 +54,13 @@ def measure(
     owned: Mapping[str, Partitions] | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> Quality:
-    """Measure an assignment of `spec`; `owned` is what its subscriptions say unless it is given."""
+    """Measure an assignment of `spec`; `owned` is what its subscriptions claim unless it is given."""
     if owned is None:
         owned = {name: frozenset(member.subscription.owned) for name, member in spec.members.items()}
-    held = {name: assignments[name].partitions if name in assignments else frozenset() for name in spec.members}
+    shares = {name: assignments[name].partitions if name in assignments else frozenset() for name in spec.members}
     weigh = weights or {}
-    loads = {name: len(partitions) / weigh.get(name, 1) for name, partitions in held.items()}
-    assigned = frozenset(chain.from_iterable(held.values()))
+    loads = {name: len(partitions) / weigh.get(name, 1) for name, partitions in shares.items()}
+    assigned = frozenset(chain.from_iterable(shares.values()))
     wanted = {topic for member in spec.members.values() for topic in member.subscription.topics}
     everything = {
         TopicPartition(topic, number)
@@ -73,15 +73,15 @@ def measure(
         least=min(loads.values(), default=0),
         most=max(loads.values(), default=0),
         score=pairwise_difference(loads.values()),
-        improvable=_improvable(spec, held, weigh),
-        moved=sum(len((owned.get(name, frozenset()) & everything) - mine) for name, mine in held.items()),
+        improvable=_improvable(spec, shares, weigh),
+        moved=sum(len((owned.get(name, frozenset()) & everything) - mine) for name, mine in shares.items()),
         unassigned=frozenset(everything - assigned),
-        near=sum(_is_near(spec, name, partition) for name, mine in held.items() for partition in mine),
+        near=sum(_is_near(spec, name, partition) for name, mine in shares.items() for partition in mine),
     )
 
 
 def measure_target(group: ServerGroup, target: Mapping[str, IdPartitions]) -> Quality:
-    """Measure the target of a consumer group; `moved` counts what a member keeps not of its previous target."""
+    """Measure the target of a consumer group; `moved` counts what a member does not retain of its previous target."""
     names = {topic_id: topic.name for topic_id, topic in group.topics.items()}
     assignments = {
         member: Assignment(frozenset(TopicPartition(names.get(at, at.hex()), number) for at, number in each(given)))
@@ -115,35 +115,35 @@ def faults_of(spec: GroupSpec, assignments: Mapping[str, Assignment]) -> tuple[s
 
 
 def _improvable(
-    spec: GroupSpec, held: Mapping[str, Partitions], weights: Mapping[str, float]
+    spec: GroupSpec, shares: Mapping[str, Partitions], weights: Mapping[str, float]
 ) -> tuple[str, str] | None:
     """Return the two ends of a chain of moves that makes the loads more even, or None."""
     subscribers: dict[str, list[str]] = {}
     for name in sorted(spec.members):
         for topic in set(spec.members[name].subscription.topics):
             subscribers.setdefault(topic, []).append(name)
-    topics_held = {name: {partition.topic for partition in mine} for name, mine in held.items()}
-    saving = {name: (2 * len(mine) - 1) / weights.get(name, 1) for name, mine in held.items()}
-    cost = {name: (2 * len(mine) + 1) / weights.get(name, 1) for name, mine in held.items()}
+    topics_of = {name: {partition.topic for partition in mine} for name, mine in shares.items()}
+    saving = {name: (2 * len(mine) - 1) / weights.get(name, 1) for name, mine in shares.items()}
+    cost = {name: (2 * len(mine) + 1) / weights.get(name, 1) for name, mine in shares.items()}
     lowest = min(cost.values(), default=0.0)
-    settled: set[str] = set()
+    visited: set[str] = set()
     followed: set[str] = set()
-    for start in sorted(held, key=lambda name: (-saving[name], name)):
+    for start in sorted(shares, key=lambda name: (-saving[name], name)):
         if saving[start] <= lowest:
             break
         # Whatever a fuller member reached is as full as that one: it cannot help this one either.
-        if start in settled:
+        if start in visited:
             continue
-        settled.add(start)
+        visited.add(start)
         waiting = deque([start])
         while waiting:
-            for topic in sorted(topics_held[waiting.popleft()] - followed):
+            for topic in sorted(topics_of[waiting.popleft()] - followed):
                 followed.add(topic)
                 for name in subscribers.get(topic, ()):
-                    if name not in settled:
+                    if name not in visited:
                         if cost[name] < saving[start]:
                             return start, name
-                        settled.add(name)
+                        visited.add(name)
                         waiting.append(name)
     return None
 

@@ -94,7 +94,7 @@ class _Share:
         mine = {rack for member in members if (rack := racks[member]) is not None}
         everywhere = frozenset[str]().union(*spec.racks)
         # Where every partition is on every rack, any assignment is as near as any other.
-        self.is_rack_aware = bool(mine & everywhere) and any(held != everywhere for held in spec.racks)
+        self.is_rack_aware = bool(mine & everywhere) and any(each != everywhere for each in spec.racks)
 
     def matches(self, member: str, partition: int) -> bool:
         """Return whether the partition has a replica on the member's rack; a member without a rack is near to all."""
@@ -115,7 +115,7 @@ class _Share:
         self._left = [partition for partition in self._left if partition not in given]
 
     def fill_near(self, owned: dict[str, list[TopicPartition]]) -> None:
-        """Give every member what its rack holds, up to its quota."""
+        """Give every member what its rack has, up to its quota."""
         for member in self.members:
             near = [partition for partition in self._left if self.matches(member, partition)]
             if chosen := near[: self.allowance(member)]:

@@ -33,7 +33,7 @@ class Shares:
         owned: Sequence[dict[int, int]],
         loads: Sequence[Sequence[int]],
     ) -> None:
-        self.held = [dict(counts) for counts in owned]
+        self.assigned = [dict(counts) for counts in owned]
         self.steps = 0
         self.max_steps = 4 * (sum(supply) + len(sizes))
         self.sizes = sizes
@@ -56,7 +56,7 @@ class Shares:
         """Return how many of each kind each class gets."""
         self._fill()
         self._level()
-        return self.held
+        return self.assigned
 
     # Loads
 
@@ -79,21 +79,21 @@ class Shares:
     def _spared(self, member_class: int) -> int:
         """Return how many more partitions the class can take and each spare a member from giving one up.
 
-        A member that owns more than its even share keeps one more of them when the class gets one more.
+        A member that owns more than its even share has one more of them when the class gets one more.
         """
         share, extras = divmod(self.totals[member_class], self.sizes[member_class])
         fuller = self._fuller[member_class]
         return max(0, fuller[share] - extras) if share < len(fuller) else 0
 
     def _add(self, member_class: int, kind: int, amount: int) -> None:
-        held = self.held[member_class]
-        held[kind] = held.get(kind, 0) + amount
+        assigned = self.assigned[member_class]
+        assigned[kind] = assigned.get(kind, 0) + amount
         if self.spare(member_class, kind) > 0:
             self.free[member_class][kind] = None
         else:
             self.free[member_class].pop(kind, None)
-        if not held[kind]:
-            del held[kind]
+        if not assigned[kind]:
+            del assigned[kind]
 
     def move(self, path: Sequence[Hop], amount: int) -> None:
         """Move that many partitions along each hop of a path."""
@@ -171,7 +171,7 @@ class Shares:
                 emptier |= 1 << each
         for giver in givers:
             open_to = 0
-            for kind in self.held[giver]:
+            for kind in self.assigned[giver]:
                 open_to |= self.eligible[kind]
             if open_to & emptier:
                 came: dict[int, Hop | None] = {giver: None}
@@ -187,7 +187,7 @@ class Shares:
         self.move(path, moved)
         if len(path) > 1:
             return
-        for kind in list(self.held[giver]):
+        for kind in list(self.assigned[giver]):
             if moved == most:
                 return
             if self.eligible[kind] >> taker & 1 and (self.spare(giver, kind) > 0) == is_free:
@@ -217,12 +217,12 @@ class Shares:
         amounts = []
         for giver, kind, _ in path:
             spare = self.spare(giver, kind)
-            amounts.append(spare if spare > 0 else self.held[giver][kind])
+            amounts.append(spare if spare > 0 else self.assigned[giver][kind])
         return min(amounts)
 
     def spare(self, member_class: int, kind: int) -> int:
         """Return how many partitions of the kind the class has beyond those that its members own already."""
-        return self.held[member_class].get(kind, 0) - self._owned[member_class].get(kind, 0)
+        return self.assigned[member_class].get(kind, 0) - self._owned[member_class].get(kind, 0)
 
     def _search(
         self,
@@ -232,7 +232,7 @@ class Shares:
         *,
         is_free: bool = False,
     ) -> list[Hop]:
-        """Return the hops to the best taker, or none. `came` says where from, and grows by all that can be reached.
+        """Return the hops to the best taker, or none. `came` has where from, and grows by all that can be reached.
 
         A taker has room for less than `limit`. The best one takes the fewest partitions from their owners, and is the
         emptiest of those. With `is_free`, no hop takes a partition from an owner.
@@ -254,7 +254,7 @@ class Shares:
             later: dict[int, int] = {}
             for giver in nearest:  # which grows on the way
                 free = self.free[giver]
-                for kind in free if is_free else self.held[giver]:
+                for kind in free if is_free else self.assigned[giver]:
                     if kind in seen:
                         continue
                     if kind in free:
@@ -320,10 +320,10 @@ def match_racks(shares: Shares) -> None:
 def _match(shares: Shares) -> bool:
     """Follow every circle that can be found from each class in turn; return whether there was one."""
     has_moved = False
-    for home, held in enumerate(shares.held):
-        for kind in sorted(held):
+    for home, assigned in enumerate(shares.assigned):
+        for kind in sorted(assigned):
             if shares.far[kind] >> home & 1:
-                while held.get(kind) and shares.steps < shares.max_steps:
+                while assigned.get(kind) and shares.steps < shares.max_steps:
                     path = _circle(shares, home, kind)
                     if not path:
                         break
@@ -363,7 +363,7 @@ def _circle(shares: Shares, home: int, first: int) -> list[Hop]:
                 if cost not in givers_for:
                     givers_for[cost] = _able_to_give(shares, cost)
                 reach(giver, JUMP, givers_for[cost], nearest)
-            for kind in shares.held[giver]:
+            for kind in shares.assigned[giver]:
                 # One giver of a kind is as good as another that is as near to it.
                 which = kind << 1 | shares.far[kind] >> giver & 1
                 if which in seen:

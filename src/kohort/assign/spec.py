@@ -17,7 +17,7 @@ from kohort.model.subscription import Subscription
 
 
 class RebalanceProtocol(StrEnum):
-    """How members give up partitions around a rebalance (KIP-429)."""
+    """How members revoke partitions around a rebalance (KIP-429)."""
 
     EAGER = "eager"
     COOPERATIVE = "cooperative"

@@ -1,8 +1,8 @@
 """Kafka's sticky assignors: balance first, then as little movement as can be.
 
-Both share one engine; they differ in how a member says what it owns. `sticky` (KIP-54) is eager: its members have
+Both share one engine; they differ in how a member reports what it owns. `sticky` (KIP-54) is eager: its members have
 revoked everything when they join, so each remembers its last assignment and sends it along. The members of
-`cooperative-sticky` (KIP-429) go on owning what they have, and their subscriptions say it.
+`cooperative-sticky` (KIP-429) retain what they have, and their subscriptions claim it.
 """
 
 from __future__ import annotations
@@ -77,6 +77,6 @@ class CooperativeStickyAssignor(StatelessAssignor):
 
 
 def generation_of(member: Subscription) -> int:
-    """Return the generation in which a member of `cooperative-sticky` owned what it says it owns, or -1."""
-    # Since version 2 the subscription says it (KIP-792), before that the user data.
+    """Return the generation in which a member of `cooperative-sticky` owned what it claims, or -1."""
+    # Since version 2 the subscription has it (KIP-792), before that the user data.
     return member.generation if member.generation >= 0 else decode_generation(member.user_data)

@@ -1,4 +1,4 @@
-"""The sticky engine: every member keeps what it owns as far as balance allows, for any mix of subscriptions.
+"""The sticky engine: every member retains what it owns as far as balance allows, for any mix of subscriptions.
 
 The law, in this order: every subscribed partition has one owner; no partition could move to make
 the loads more even; members near a replica get it where that costs no balance; as few partitions move as can be. The
@@ -59,9 +59,9 @@ class Layout:
             found += map(tuple.__new__, repeat(TopicPartition), zip(repeat(topic, count), range(count), strict=True))
         return found
 
-    def read(self, kept: Sequence[TopicPartition], given: Sequence[int]) -> Iterable[TopicPartition]:
-        """Return the partitions `kept` and those with the numbers `given`."""
-        return chain(kept, map(self.table.__getitem__, given))
+    def read(self, retained: Sequence[TopicPartition], given: Sequence[int]) -> Iterable[TopicPartition]:
+        """Return the partitions `retained` and those with the numbers `given`."""
+        return chain(retained, map(self.table.__getitem__, given))
 
 
 Owned = Sequence[TopicPartition]
@@ -77,18 +77,18 @@ class Claims:
     returned: dict[int, list[TopicPartition]] = field(default_factory=dict)
 
 
-def take_in(
+def read_claims(
     owned: list[Owned],
     slots_of: Sequence[Slots],
     layout: Layout,
     generation_of: Callable[[int], int],
     topics_of: Callable[[int], Sequence[str]],
 ) -> Claims:
-    """Return what the members own; `slots_of` holds what each may own, `topics_of` what each subscribed to.
+    """Return what the members own; `slots_of` has what each may own, `topics_of` what each subscribed to.
 
     Of several claims to one partition that of the highest generation counts; where that generation claims it twice, no
     member owns it (KIP-792). Claims to topics that their member did not subscribe to, or that do not exist, do not
-    count, but a partition that such a member still holds may not be given away before the member has revoked it.
+    count, but a partition that such a member still owns may not be given away before the member has revoked it.
     """
     if not any(owned):
         return Claims(owned, set())
@@ -135,7 +135,7 @@ def _resolve(
             if generation == highest:
                 owners.append(at)
             best[partition] = (highest, owners)
-    kept: list[list[TopicPartition]] = [[] for _ in owned]
+    retained: list[list[TopicPartition]] = [[] for _ in owned]
     found = Claims([], set())
     for partition, (_, owners) in best.items():
         owner = owners[0]
@@ -144,10 +144,10 @@ def _resolve(
             if len(owners) == 1 and number >= 0 and topic in topics_of(owner):
                 found.returned.setdefault(owner, []).append(partition)
         elif len(owners) == 1 and topic in slots_of[owner]:
-            kept[owner].append(partition)
+            retained[owner].append(partition)
         else:
             found.blocked.add(known)
-    found.owned = list(kept)
+    found.owned = list(retained)
     return found
 
 
@@ -156,9 +156,9 @@ NumberOf = Callable[[TopicPartition], int]
 
 @dataclass(slots=True)
 class Deal:
-    """What each member keeps and the numbers of what it is given, and which numbers were taken from a member."""
+    """What each member retains and the numbers of what it is given, and which numbers were taken from a member."""
 
-    kept: list[Owned]
+    retained: list[Owned]
     given: list[Sequence[int]]
     released: list[int]
 
@@ -167,16 +167,16 @@ def deal(owned: Sequence[Owned], pool: Sequence[int], number_of: NumberOf) -> De
     """Share out the partitions of members with equal subscriptions and those of the pool, which is sorted.
 
     Of T partitions and n members each gets ⌊T/n⌋ and T mod n get one more, first those that own more anyway. A member
-    with too many keeps the first of its partitions by number, then topic, so that it gives up some of each topic. What
+    with too many retains the first of its partitions by number, then topic, and revokes some of each topic. What
     is free is dealt in a circle, in order.
     """
     size = len(owned)
     sizes = list(map(len, owned))
-    held = sum(sizes)
-    if not held:
+    total = sum(sizes)
+    if not total:
         return Deal(list(owned), [pool[at::size] for at in range(size)], [])
-    share, extras = divmod(held + len(pool), size)
-    kept = list(owned)
+    share, extras = divmod(total + len(pool), size)
+    retained = list(owned)
     released: list[int] = []
     needs: list[int] = []
     for at, count in enumerate(sizes):
@@ -189,14 +189,14 @@ def deal(owned: Sequence[Owned], pool: Sequence[int], number_of: NumberOf) -> De
             quota += 1
         if count > quota:
             ordered = sorted(owned[at], key=_by_number)
-            kept[at] = ordered[:quota]
+            retained[at] = ordered[:quota]
             released += map(number_of, ordered[quota:])
     free = sorted([*pool, *released]) if released else pool
     given: list[Sequence[int]] = [()] * size
     if free:
         for at, numbers in _dealt(needs, sizes, share, extras, free).items():
             given[at] = numbers
-    return Deal(kept, given, released)
+    return Deal(retained, given, released)
 
 
 def _dealt(
@@ -223,9 +223,9 @@ def _dealt(
 
 
 def release(owned: list[Owned], wanted: dict[int, int], number_of: NumberOf, kind_of: Sequence[int]) -> list[int]:
-    """Take as many partitions of each kind as `wanted` says, from the fullest members first; return their numbers.
+    """Take as many partitions of each kind as `wanted` has, from the fullest members first; return their numbers.
 
-    What a member keeps replaces what it owned.
+    What a member retains replaces what it owned.
     """
     taken: list[int] = []
     fullest = [(-len(claims), at) for at, claims in enumerate(owned) if claims]
@@ -234,7 +234,7 @@ def release(owned: list[Owned], wanted: dict[int, int], number_of: NumberOf, kin
         count, at = heappop(fullest)
         # Down to the next fullest, at once.
         surplus = max(1, -count + fullest[0][0]) if fullest else -count
-        kept: list[TopicPartition] = []
+        retained: list[TopicPartition] = []
         for partition in sorted(owned[at], key=_by_number, reverse=True):
             kind = kind_of[number := number_of(partition)]
             if surplus and wanted.get(kind):
@@ -244,10 +244,10 @@ def release(owned: list[Owned], wanted: dict[int, int], number_of: NumberOf, kin
                 if not wanted[kind]:
                     del wanted[kind]
             else:
-                kept.append(partition)
-        if len(kept) < -count:
-            owned[at] = kept
-            heappush(fullest, (-len(kept), at))
+                retained.append(partition)
+        if len(retained) < -count:
+            owned[at] = retained
+            heappush(fullest, (-len(retained), at))
     return taken
 
 
@@ -264,7 +264,7 @@ def _by_number(partition: TopicPartition) -> tuple[int, str]:
 
 
 class Engine:
-    """One round. `order` holds the members; what is known of each stands at its place in the other lists."""
+    """One round. `order` has the members; what is known of each stands at its place in the other lists."""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class Engine:
         self._layout = Layout({topic: spec.topics[topic].partitions for topic in wanted})
         self._slots_of = self._all_slots() if any(owned) else []
         self._claims = (
-            take_in(owned, self._slots_of, self._layout, generation_of, lambda place: subscriptions[place].topics)
+            read_claims(owned, self._slots_of, self._layout, generation_of, lambda place: subscriptions[place].topics)
             if self._slots_of
             else Claims(owned, set())
         )
@@ -315,8 +315,8 @@ class Engine:
         read = self._layout.read
         nothing = Assignment()
         return {
-            name: DeferredAssignment(read, kept, given) if kept or given else nothing
-            for name, kept, given in zip(self._order, self._claims.owned, self._given, strict=True)
+            name: DeferredAssignment(read, retained, given) if retained or given else nothing
+            for name, retained, given in zip(self._order, self._claims.owned, self._given, strict=True)
         }
 
     def _all_slots(self) -> list[Slots]:
@@ -350,39 +350,39 @@ class Engine:
         if len(alike.places) == len(owned):
             dealt = deal(owned, pool, self._number_of)
             self._moved = dealt.released
-            self._claims.owned, self._given = dealt.kept, dealt.given
+            self._claims.owned, self._given = dealt.retained, dealt.given
             return
         dealt = deal([owned[place] for place in alike.places], pool, self._number_of)
         self._moved += dealt.released
-        for place, kept, given in zip(alike.places, dealt.kept, dealt.given, strict=True):
-            owned[place] = kept
+        for place, retained, given in zip(alike.places, dealt.retained, dealt.given, strict=True):
+            owned[place] = retained
             self._given[place] = given
 
     def _pools(self, free: Sequence[int]) -> list[list[int]]:
-        """Return what each class of members gets from outside, after it has given up what goes to others."""
+        """Return what each class of members gets from outside, after it has released what goes to others."""
         kind_of, shares, owned = self._shares()
-        held = shares.share_out()
+        goals = shares.share_out()
         if self._is_rack_aware:
             match_racks(shares)
         self.steps = shares.steps
         free_of: list[list[int]] = [[] for _ in shares.eligible]
         for number in free:
             free_of[kind_of[number]].append(number)
-        for each, mine, target in zip(self._classes, owned, held, strict=True):
+        for each, mine, target in zip(self._classes, owned, goals, strict=True):
             wanted = {kind: count - target.get(kind, 0) for kind, count in mine.items() if count > target.get(kind, 0)}
             if wanted:
                 claims = [self._claims.owned[place] for place in each.places]
                 taken = release(claims, wanted, self._number_of, kind_of)
                 self._moved += taken
-                for place, kept in zip(each.places, claims, strict=True):
-                    self._claims.owned[place] = kept
+                for place, retained in zip(each.places, claims, strict=True):
+                    self._claims.owned[place] = retained
                 for number in taken:
                     free_of[kind_of[number]].append(number)
         pools: list[list[int]] = [[] for _ in self._classes]
         for kind, numbers in enumerate(free_of):
             takers = [
                 (target.get(kind, 0) - mine.get(kind, 0), pool)
-                for mine, target, pool in zip(owned, held, pools, strict=True)
+                for mine, target, pool in zip(owned, goals, pools, strict=True)
                 if target.get(kind, 0) > mine.get(kind, 0)
             ]
             _spread(sorted(numbers), takers)

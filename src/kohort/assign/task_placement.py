@@ -2,8 +2,8 @@
 
 A task is active on one host. Its state is copied from a changelog, which takes long, so a task does not move to a host
 before that host has caught up: at most `acceptable_recovery_lag` records behind. Until then it stays with a host that
-has, and the host that shall have it in the end gets a *warm-up*, a copy beyond the standby copies. `place_tasks` says
-what always holds. `make lockstep` runs it beside `HighAvailabilityTaskAssignor` of Apache Kafka.
+has, and the host that shall have it in the end gets a *warm-up*, a copy beyond the standby copies. `place_tasks` lists
+what is always true. `make lockstep` runs it beside `HighAvailabilityTaskAssignor` of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def place_tasks(
     standby copies, or one on each other host where these are fewer. There are at most `max_warmup_replicas` warm-ups.
 
     In the end, when every copy has caught up, no task and no copy could move to make tasks for each unit of capacity
-    more even. Few tasks move on the way there: hosts keep what they run up to their part, and what is warming up goes
+    more even. Few tasks move on the way there: hosts retain what they run up to their part, and what is warming up goes
     on.
     """
     return _Placing(hosts, sorted(stateful), sorted(stateless), rules or PlacementRules()).placement()
@@ -171,7 +171,7 @@ class _Placing:
         return wanted
 
     def _runners(self, tasks: Iterable[Task]) -> dict[str, list[Task]]:
-        """Return the tasks that each host runs; of several that say so, the first counts."""
+        """Return the tasks that each host runs; of several that claim one, the first counts."""
         left = set(tasks)
         found: dict[str, list[Task]] = {}
         for name in self._names:
@@ -238,7 +238,7 @@ class _Placing:
                         given[name].append(moved)
                         if moved == first:
                             return
-                        name = next(held for held, tasks in given.items() if moved in tasks and held != name)
+                        name = next(other for other, tasks in given.items() if moved in tasks and other != name)
                         given[name].remove(moved)
                 queue += given[name]
 
@@ -280,23 +280,23 @@ class _Placing:
 
     def _level(self, wanted: Mapping[Task, str], standby: dict[Task, list[str]], loads: dict[str, int]) -> None:
         """Move standby copies to less loaded hosts, by way of others where needed, while that makes loads more even."""
-        held: dict[str, set[Task]] = {name: set() for name in self._names}
+        placed: dict[str, set[Task]] = {name: set() for name in self._names}
         for task, holders in standby.items():
             for name in holders:
-                held[name].add(task)
-        while (path := self._levelling_path(wanted, held, loads)) is not None:
+                placed[name].add(task)
+        while (path := self._levelling_path(wanted, placed, loads)) is not None:
             loads[path[0]] -= 1
             loads[path[-1]] += 1
             # From the end, so that each host has given its copy before it takes another.
             for source, taker in reversed(list(pairwise(path))):
-                movable = (task for task in held[source] - held[taker] if wanted[task] != taker)
+                movable = (task for task in placed[source] - placed[taker] if wanted[task] != taker)
                 task = min(movable, key=lambda task: (self._hosts[taker].lag(task), task))
                 standby[task][standby[task].index(source)] = taker
-                held[source].remove(task)
-                held[taker].add(task)
+                placed[source].remove(task)
+                placed[taker].add(task)
 
     def _levelling_path(
-        self, wanted: Mapping[Task, str], held: Mapping[str, set[Task]], loads: Mapping[str, int]
+        self, wanted: Mapping[Task, str], placed: Mapping[str, set[Task]], loads: Mapping[str, int]
     ) -> list[str] | None:
         """Return hosts of which each can give the next a standby copy: from a full one to the emptiest, or None."""
 
@@ -311,7 +311,7 @@ class _Placing:
             queue = [source]
             for name in queue:
                 for taker in takers:
-                    if taker not in came_from and any(wanted[task] != taker for task in held[name] - held[taker]):
+                    if taker not in came_from and any(wanted[task] != taker for task in placed[name] - placed[taker]):
                         came_from[taker] = name
                         queue.append(taker)
             for taker in takers:
@@ -343,7 +343,7 @@ class _Placing:
         seats: dict[Task, list[str]] = {}
         moves: list[tuple[Task, str]] = []
         for task, holders in standby.items():
-            # The host that runs it until the other has caught up keeps no second copy: the other warms up instead.
+            # The host that runs it until the other has caught up has no second copy: the other warms up instead.
             now = [wanted[task] if name == active[task] else name for name in holders]
             spare = [name for _, name in self._copies[task] if name not in now and name != active[task]]
             for place, name in enumerate(now):

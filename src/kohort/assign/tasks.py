@@ -1,8 +1,8 @@
 """Tasks with state, their standby copies and warm-ups, as Kafka Streams assigns them, for consumers in Python.
 
-A partition is a task. A program that keeps state for its partitions restores it from a changelog of its own; members
+A partition is a task. A program that has state for its partitions restores it from a changelog of its own; members
 report how far their copies are behind, and the leader places tasks and copies by `task_placement` (KIP-441). The
-protocol is cooperative (KIP-429), so a task goes on until its next owner has caught up and it is withheld for a round.
+protocol is cooperative (KIP-429), so a task runs on until its next owner has caught up and it is withheld for a round.
 
 A member whose copy has caught up begins the round that moves the task, by a reason that brokers of ours act on and by
 metadata that differs on others. Kafka Streams waits for `probing.rebalance.interval.ms` instead; here that is only
@@ -39,7 +39,7 @@ from kohort.model.ids import TopicPartition
 PROBING_REBALANCE_INTERVAL_MS = 600_000
 
 OnCopies = Callable[[Partitions, Partitions], None]
-"""Takes the standby copies and the warm-ups that a member shall keep from now on."""
+"""Takes the standby copies and the warm-ups that a member shall have from now on."""
 
 
 @runtime_checkable
@@ -48,7 +48,7 @@ class ReadsLags(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """Whether no move waits for a copy, as far as this member's assignment says."""
+        """Whether no move waits for a copy, as far as this member's assignment shows."""
         ...
 
     def update_lags(self, lags: Mapping[TopicPartition, int]) -> None:

@@ -90,7 +90,7 @@ def decode_weight(user_data: bytes | None) -> float:
 
 
 class Copies(NamedTuple):
-    """What a member of `tasks` says about itself: its threads, what it ran last, and the lag of each of its copies."""
+    """What a member of `tasks` sends about itself: its threads, what it ran last, and the lag of each of its copies."""
 
     threads: int = 1
     active: frozenset[TopicPartition] = frozenset()
@@ -160,7 +160,7 @@ def unmarked(user_data: bytes | None) -> bytes | None:
 
 
 REMEMBERING = frozenset({"sticky", "cooperative-sticky", "stream", "tasks"})
-"""Assignors whose user data say what a member had: its last assignment, its generation, the lags of its state."""
+"""Assignors whose user data have what a member had: its last assignment, its generation, the lags of its state."""
 
 
 def wish(assignor: str, user_data: bytes | None) -> bytes | None:

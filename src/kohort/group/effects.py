@@ -125,7 +125,7 @@ class Decision(tuple[Effect, ...]):
 
     1. The events of all `Append` are appended to the log, as one batch of records. If that fails, nothing of the
        decision happens, and `AppendFailed` is decided instead.
-    2. The effects take place one after the other: the event of an `Append` or `Note` changes the group, a `Park` keeps
+    2. The effects take place one after the other: the event of an `Append` or `Note` changes the group, a `Park` stores
        the request, an `Arm` or `Disarm` sets its timer, a `WakeMembers` or `Announce` marks parked heartbeats.
     3. Each `Reply` leaves, in order; where the log is flushed for replies, after the flush.
     4. Each `Then` is decided, on the state that this decision and the followers before it leave.

@@ -114,7 +114,7 @@ class AdaptedAssignor:
 def adapted(assignor: Assignor) -> AdaptedAssignor:
     """Return a client-side assignor as a server-side one of the same name.
 
-    Functions and ours say what they intend; of others that are cooperative, two rounds are run where one withholds.
+    Functions and ours return what they intend; of others that are cooperative, two rounds are run where one withholds.
     """
     intend = assignor if isinstance(assignor, FunctionAssignor) else getattr(assignor, "intended", None)
     if intend is not None:
@@ -210,7 +210,7 @@ def _by_id(
 def assign_by_name(assignor: ServerAssignor, spec: GroupSpec) -> dict[str, frozenset[TopicPartition]]:
     """Return what the members of a classic group shall own in the end, by a server-side assignor.
 
-    What a member says it owns is its previous target. Raises TargetRefused, and whatever the assignor raises.
+    What a member reports to own is its previous target. Raises TargetRefused, and whatever the assignor raises.
     """
     # As at a coordinator, an assignor sees the topics that some member wants; all that it needs of ids is to differ.
     wanted = {topic for member in spec.members.values() for topic in member.subscription.topics}

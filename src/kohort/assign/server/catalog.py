@@ -25,11 +25,11 @@ KAFKAS_CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
 }
-"""What `group.consumer.assignors` may say on Apache Kafka."""
+"""What `group.consumer.assignors` may be on Apache Kafka."""
 
 
 class UnknownAssignor(ValueError):
-    """There is no server-side assignor of that name; the text says which there are."""
+    """There is no server-side assignor of that name; the text lists which there are."""
 
 
 def server_assignors(names: Iterable[str]) -> dict[str, ServerAssignor]:

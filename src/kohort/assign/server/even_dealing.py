@@ -1,7 +1,7 @@
 """Members that are alike share partitions by topic id: all but one more or less, and as few as can be move.
 
-The law: of T partitions and n members each gets ⌊T/n⌋ and T mod n get one more, first those that hold more anyway. A
-member with too many keeps the first of its partitions by number, then topic, so that it gives up some of each topic.
+The law: of T partitions and n members each gets ⌊T/n⌋ and T mod n get one more, first those that own more anyway. A
+member with too many retains the first of its partitions by number, then topic, and revokes some of each topic.
 What is free is dealt in a circle, so that no topic gathers at a few members; where that would make very many small
 entries, it is dealt in blocks, as Kafka does. What does not change stays the same object.
 """
@@ -18,35 +18,35 @@ from kohort.model.id_partitions import NOTHING, IdPartitions, each, id_partition
 SPREAD_LIMIT = 4_096
 """How many (topic, numbers) entries a circle may make, unless blocks would make half as many or more.
 
-Beyond, blocks keep targets, records and replies small.
+Beyond, blocks make targets, records and replies small.
 """
 
 Pair = tuple[bytes, int]
 
 
-def deal(held: list[IdPartitions], sizes: Sequence[int], free: IdPartitions) -> None:
-    """Share out what the members hold and what is free, by changing `held`; `sizes` counts what each holds."""
+def deal(owned: list[IdPartitions], sizes: Sequence[int], free: IdPartitions) -> None:
+    """Share out what the members own and what is free, by changing `owned`; `sizes` counts what each owns."""
     total = sum(sizes)
     if not total:
-        held[:] = deal_afresh(len(held), free)
+        owned[:] = deal_afresh(len(owned), free)
         return
-    share, extras = divmod(total + size(free), len(held))
+    share, extras = divmod(total + size(free), len(owned))
     fuller = sizes.count(share + 1)
     if fuller <= extras and max(sizes) <= share + 1:
         extras -= fuller
         if not free:
             return
     else:
-        free = id_partitions(chain(free, _cut(held, sizes, share, extras)))
+        free = id_partitions(chain(free, _cut(owned, sizes, share, extras)))
         extras -= min(extras, sum(count > share for count in sizes))
     takers = _takers(sizes, share, extras)
     counts = [count for _, count in takers]
     for (at, _), given in zip(takers, dealt(free, counts), strict=True):
-        held[at] = id_partitions(chain(held[at], given)) if held[at] else given
+        owned[at] = id_partitions(chain(owned[at], given)) if owned[at] else given
 
 
 def deal_afresh(members: int, free: IdPartitions) -> list[IdPartitions]:
-    """Share out what is free among so many members that hold nothing."""
+    """Share out what is free among so many members that own nothing."""
     share, extras = divmod(size(free), members)
     counts = [share + 1] * extras
     if share:
@@ -55,7 +55,7 @@ def deal_afresh(members: int, free: IdPartitions) -> list[IdPartitions]:
 
 
 def dealt(free: IdPartitions, counts: list[int]) -> list[IdPartitions]:
-    """Return as many of the free partitions for each taker as `counts` says; their sum is what is free."""
+    """Return as many of the free partitions for each taker as `counts` has them; their sum is what is free."""
     width = len(counts)
     entries = sum([min(len(numbers), width) for _, numbers in free])
     if entries > SPREAD_LIMIT and entries > 2 * (width + len(free)):
@@ -67,13 +67,13 @@ def dealt(free: IdPartitions, counts: list[int]) -> list[IdPartitions]:
 
 
 def release(
-    held: list[IdPartitions],
+    owned: list[IdPartitions],
     places: Iterable[int],
     sizes: list[int],
     wanted: dict[int, int],
     kind_of: Callable[[bytes, int], int],
 ) -> list[Pair]:
-    """Take as many partitions of each kind as `wanted` says, from the fullest of the members at `places` first."""
+    """Take as many partitions of each kind as `wanted` has, from the fullest of the members at `places` first."""
     taken: list[Pair] = []
     fullest = [(-sizes[at], at) for at in places if sizes[at]]
     heapify(fullest)
@@ -82,7 +82,7 @@ def release(
         # Down to the next fullest, at once.
         surplus = max(1, -count + fullest[0][0]) if fullest else -count
         gone: set[Pair] = set()
-        for pair in sorted(each(held[at]), key=_by_number, reverse=True):
+        for pair in sorted(each(owned[at]), key=_by_number, reverse=True):
             kind = kind_of(*pair)
             if kind in wanted:
                 surplus -= 1
@@ -94,28 +94,28 @@ def release(
                     break
         if gone:
             taken += sorted(gone)
-            held[at] = without(held[at], gone)
+            owned[at] = without(owned[at], gone)
             sizes[at] -= len(gone)
             heappush(fullest, (-sizes[at], at))
     return taken
 
 
-def without(held: IdPartitions, gone: set[Pair]) -> IdPartitions:
-    """Return what is left of `held` when `gone` is taken out of it."""
-    left = [(topic_id, tuple([n for n in numbers if (topic_id, n) not in gone])) for topic_id, numbers in held]
+def without(owned: IdPartitions, gone: set[Pair]) -> IdPartitions:
+    """Return what is left of `owned` when `gone` is taken out of it."""
+    left = [(topic_id, tuple([n for n in numbers if (topic_id, n) not in gone])) for topic_id, numbers in owned]
     return tuple([entry for entry in left if entry[1]])
 
 
-def _cut(held: list[IdPartitions], sizes: Sequence[int], share: int, extras: int) -> list[tuple[bytes, tuple[int]]]:
-    """Take from every member what it holds beyond its share, or one more for as many as there are extras."""
+def _cut(owned: list[IdPartitions], sizes: Sequence[int], share: int, extras: int) -> list[tuple[bytes, tuple[int]]]:
+    """Take from every member what it owns beyond its share, or one more for as many as there are extras."""
     released: list[Pair] = []
     for at, count in enumerate(sizes):
         if count > share:
             quota = share + (extras > 0)
             extras -= extras > 0
             if count > quota:
-                gone = sorted(each(held[at]), key=_by_number)[quota:]
-                held[at] = without(held[at], set(gone)) if quota else NOTHING
+                gone = sorted(each(owned[at]), key=_by_number)[quota:]
+                owned[at] = without(owned[at], set(gone)) if quota else NOTHING
                 released += gone
     return [(topic_id, (number,)) for topic_id, number in released]
 

@@ -31,10 +31,10 @@ class ServerMember(NamedTuple):
     """One member, as an assignor sees it.
 
     `topics` are the ids of the topics it subscribes to, by name or by expression: one frozenset for all members that
-    subscribe alike saves time. `previous` is its last target, which may hold what no longer exists or is no longer
+    subscribe alike saves time. `previous` is its last target, which may have what no longer exists or is no longer
     subscribed to; `metadata` is what a classic member's client-side assignors sent, by assignor: (version -1, user
-    data) (KIP-848); `lags` and `reason` are what a member of ours says of its standby copies, and why, and
-    `acceptable_recovery_lag` is how many records one may be behind to count as caught up, None where it did not say.
+    data) (KIP-848); `lags` and `reason` are what a member of ours sends of its standby copies, and why, and
+    `acceptable_recovery_lag` is how many records one may be behind to count as caught up, None where none was sent.
     """
 
     topics: frozenset[bytes]

@@ -1,6 +1,6 @@
 """`standby`: a partition with standby copies moves only to a member whose copy has caught up.
 
-The law: a partition of which some member says that it holds a copy goes to its previous owner or to a member whose copy
+The law: a partition of which some member reports a copy goes to its previous owner or to a member whose copy
 is at most `acceptable.recovery.lag` records behind, its own bound where it names one. If its owner is gone and no copy
 has caught up, it goes to one of those that are least behind: one member must have it. All else is shared out as by
 `uniform`. Under these bounds no chain of moves could make the loads more even, and as few partitions move as can be.
@@ -27,7 +27,7 @@ UNKNOWN_LAG = 2**63
 class StandbyAssignor:
     """Assignor `standby`. A copy that is `acceptable_recovery_lag` records behind, or less, has caught up.
 
-    A member that names its own bound with its lags is held to that one.
+    A member that names its own bound with its lags has that one.
     """
 
     name = "standby"
@@ -63,26 +63,26 @@ class StandbyAssignor:
                 kinds.add_topic(topic_id, counts[topic_id], eligible)
             else:
                 masks = [eligible] * counts[topic_id]
-                for number, held in copies[topic_id].items():
-                    chosen = self._candidates(held, owners[topic_id].get(number), bounds)
+                for number, seen in copies[topic_id].items():
+                    chosen = self._candidates(seen, owners[topic_id].get(number), bounds)
                     masks[number] = sum(bit_of[at] for at in chosen)
                 kinds.add_partitions(topic_id, [(mask, 0) for mask in masks])
         return Sharing(order, [group.members[name].previous for name in order], classes, counts, kinds)
 
-    def _candidates(self, held: Sequence[tuple[int, int]], owner: int | None, bounds: Sequence[int | None]) -> set[int]:
+    def _candidates(self, seen: Sequence[tuple[int, int]], owner: int | None, bounds: Sequence[int | None]) -> set[int]:
         """Return the places that may have a partition; `bounds` are the acceptable lags that members named."""
         own = self.acceptable_recovery_lag
-        ready = {at for lag, at in held if lag <= (own if (bound := bounds[at]) is None else bound)}
+        ready = {at for lag, at in seen if lag <= (own if (bound := bounds[at]) is None else bound)}
         if owner is not None:
             ready.add(owner)
         if not ready:
-            least = min(held)[0]
-            ready = {at for lag, at in held if lag == least}
+            least = min(seen)[0]
+            ready = {at for lag, at in seen if lag == least}
         return ready
 
 
 def _copies(group: ServerGroup, order: Sequence[str]) -> Copies:
-    """Return the copies of partitions that exist, held by members that subscribe to their topic."""
+    """Return the copies of partitions that exist, of members that subscribe to their topic."""
     found: Copies = {}
     for at, name in enumerate(order):
         member = group.members[name]

@@ -22,21 +22,21 @@ Alike = tuple[Collection[bytes], Iterable[int]]
 """Topics, and the places of the members that subscribe to them."""
 
 
-_Found = tuple[list[IdPartitions], list[int], IdPartitions]
+_Claims = tuple[list[IdPartitions], list[int], IdPartitions]
 
 
-def take_stock(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Found:
-    """Return what each member holds of its previous target, how many partitions that is, and which no member holds.
+def survivors(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Claims:
+    """Return what each member retains of its previous target, how many partitions that is, and which no member has.
 
-    A member keeps what exists, what it still subscribes to, and what no member before it in order holds already. A
-    target that a coordinator kept is sound as a rule, so that is tried first and costs little. `counts` are the
+    A member retains what exists, what it still subscribes to, and what no member before it in order has already. A
+    target that a coordinator stored is valid as a rule, so that is tried first and costs little. `counts` are the
     partitions of each topic in order of their ids; every member is in one of `alike`.
     """
-    return _sound(previous, counts, alike) or _resolved(previous, counts, alike)
+    return _valid(previous, counts, alike) or _resolved(previous, counts, alike)
 
 
-def _sound(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Found | None:
-    """Return what members hold where nothing is wrong with it, else None."""
+def _valid(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Claims | None:
+    """Return what members retain where nothing is wrong with it, else None."""
     claims: dict[bytes, list[tuple[int, ...]]] = {topic_id: [] for topic_id in counts}
     try:
         for topics, places in alike:
@@ -69,20 +69,20 @@ def _sound(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike:
     sizes = list(map(len, previous))
     if sum(sizes) == total:
         return list(previous), sizes, tuple(free)
-    sizes = [len(held[0][1]) if len(held) == 1 else sum([len(numbers) for _, numbers in held]) for held in previous]
+    sizes = [len(mine[0][1]) if len(mine) == 1 else sum([len(numbers) for _, numbers in mine]) for mine in previous]
     return list(previous), sizes, tuple(free)
 
 
-def _resolved(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Found:
+def _resolved(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Claims:
     claimed: dict[bytes, set[int]] = {topic_id: set() for topic_id in counts}
     wanted: list[Collection[bytes]] = [()] * len(previous)
     for topics, places in alike:
         for at in places:
             wanted[at] = topics
-    held: list[IdPartitions] = []
+    assigned: list[IdPartitions] = []
     sizes = []
     for claims, topics in zip(previous, wanted, strict=True):
-        kept = []
+        retained = []
         total = 0
         for topic_id, numbers in claims:
             if topic_id in topics and topic_id in counts:
@@ -90,16 +90,16 @@ def _resolved(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], ali
                 mine = tuple([number for number in numbers if 0 <= number < count and number not in taken])
                 taken.update(mine)
                 if mine:
-                    kept.append((topic_id, mine))
+                    retained.append((topic_id, mine))
                     total += len(mine)
-        held.append(claims if tuple(kept) == claims else tuple(kept))
+        assigned.append(claims if tuple(retained) == claims else tuple(retained))
         sizes.append(total)
     free = []
     for topic_id, count in counts.items():
         taken = claimed[topic_id]
         if left := tuple([number for number in range(count) if number not in taken]):
             free.append((topic_id, left))
-    return held, sizes, tuple(free)
+    return assigned, sizes, tuple(free)
 
 
 class Kinds:
@@ -166,7 +166,7 @@ class Kinds:
 
 
 class Sharing:
-    """One computation of targets. `order` holds the members' ids; what is known of each stands at its place."""
+    """One computation of targets. `order` has the members' ids; what is known of each stands at its place."""
 
     def __init__(
         self,
@@ -181,30 +181,30 @@ class Sharing:
         self._classes = classes
         self._kinds = kinds
         alike = [([topic_id for topic_id in each.topics if topic_id in counts], each.places) for each in classes]
-        self._held, self._sizes, self._free = take_stock(previous, counts, alike)
+        self._assigned, self._sizes, self._free = survivors(previous, counts, alike)
 
     def targets(self) -> dict[str, IdPartitions]:
         """Return the target of every member."""
         for each, pool in zip(self._classes, self._pools(), strict=True):
-            held = [self._held[at] for at in each.places]
-            deal(held, [self._sizes[at] for at in each.places], pool)
-            for at, mine in zip(each.places, held, strict=True):
-                self._held[at] = mine
-        return dict(zip(self._order, self._held, strict=True))
+            assigned = [self._assigned[at] for at in each.places]
+            deal(assigned, [self._sizes[at] for at in each.places], pool)
+            for at, mine in zip(each.places, assigned, strict=True):
+                self._assigned[at] = mine
+        return dict(zip(self._order, self._assigned, strict=True))
 
     def _pools(self) -> list[IdPartitions]:
-        """Return what each class gets from outside, after it has given up what goes to others."""
+        """Return what each class gets from outside, after it has released what goes to others."""
         kinds = self._kinds
         if not kinds.supply:
             return [NOTHING] * len(self._classes)
-        held = self._held
-        owned = [kinds.count(chain.from_iterable([held[at] for at in each.places])) for each in self._classes]
+        assigned = self._assigned
+        owned = [kinds.count(chain.from_iterable([assigned[at] for at in each.places])) for each in self._classes]
         given = self._shares(owned)
         released: list[Pair] = []
         for each, mine, target in zip(self._classes, owned, given, strict=True):
             wanted = {kind: count - target.get(kind, 0) for kind, count in mine.items() if count > target.get(kind, 0)}
             if wanted:
-                released += release(self._held, each.places, self._sizes, wanted, kinds.of)
+                released += release(self._assigned, each.places, self._sizes, wanted, kinds.of)
         free = self._free
         if released:
             free = id_partitions([*free, *((topic_id, (number,)) for topic_id, number in released)])
@@ -224,7 +224,7 @@ class Sharing:
         return [tuple(sorted(pool)) for pool in pools]
 
     def _shares(self, owned: Sequence[dict[int, int]]) -> list[dict[int, int]]:
-        """Return how many of each kind the members of a class shall hold."""
+        """Return how many of each kind the members of a class shall have."""
         masks = list(self._kinds.numbers)
         far = [far for _, far in masks]
         shares = Shares(
@@ -344,16 +344,16 @@ def _even(group: ServerGroup, order: Sequence[str], members: Sequence[ServerMemb
     previous = [member.previous for member in members]
     if previous.count(NOTHING) == len(previous):
         whole = {count: tuple(range(count)) for count in set(counts.values())}
-        held = deal_afresh(len(order), tuple([(topic_id, whole[count]) for topic_id, count in counts.items()]))
+        assigned = deal_afresh(len(order), tuple([(topic_id, whole[count]) for topic_id, count in counts.items()]))
     else:
-        held, sizes, free = take_stock(previous, counts, [(counts, range(len(order)))])
-        deal(held, sizes, free)
-    return dict(zip(order, held, strict=True))
+        assigned, sizes, free = survivors(previous, counts, [(counts, range(len(order)))])
+        deal(assigned, sizes, free)
+    return dict(zip(order, assigned, strict=True))
 
 
 def _has_near_and_far(racks: Sequence[str | None], topics: Mapping[bytes, ServerTopic]) -> bool:
     mine = {rack for rack in racks if rack is not None}
-    return has_near_and_far(mine, (held for topic in topics.values() for held in topic.racks))
+    return has_near_and_far(mine, (racks for topic in topics.values() for racks in topic.racks))
 
 
 def _masks(topic: ServerTopic, classes: Sequence[MemberClass[bytes]], eligible: int) -> list[tuple[int, int]]:

@@ -1,23 +1,23 @@
 """Conversions of a live group: to a consumer group when the first native member joins, back when the last goes.
 
-UP. Every member must be one that the consumer group can translate (see consumer/classic_members): rules says what is
+UP. Every member must be one that the consumer group can translate (see consumer/classic_members): rules has what is
 against it and whose fault it is, and the joiner is refused with that. Else the record of the classic group gives way
 to those of a consumer group whose epoch is the generation, and whose members own, as classic ones, what they owned.
 A join or a sync that waits is sent back to join.
 
 WHO OWNS WHAT. By its assignment; but while a round runs, or a cooperative one has just taken partitions away, members
-may still own more: what they say in their subscriptions, as long as no member was assigned it. No other member may get
-that before they have given it up, so
+may still own more: what they claim in their subscriptions, as long as no member was assigned it. No other one may get
+that before they have revoked it, so
  - what was taken from a member in this generation is asked back from it (pending revocation), and
- - in a generation that has no assignments yet, what a member says is what it owns; of two that say the same, the one
-   that says it of the later generation, then the smaller id.
+ - in a generation that has no assignments yet, what a member claims is what it owns; of two that claim it, the one
+   that claims it in the later generation, then the smaller id.
 So the conversion takes nothing from any member, and gives none what another still has.
 
 DOWN. When no native member is left, the group becomes classic again at its epoch as generation, with what each member
 was granted as its assignment, and a round begins: its members learn of it by their next heartbeat. The record has no
 leader: a coordinator that loads a generation without leader starts the round anew, since no member knows yet that one
 is due. Members may be behind the group's epoch then; classic's heartbeat and sync send those back to join, instead of
-having them give up what they own for a generation that they never saw. There is no round where a static classic member
+having them revoke what they own for a generation that they never saw. There is no round where a static classic member
 takes the place of the last native one and every member has what it should: it leads from then on, without assigning
 (KIP-814).
 
@@ -92,7 +92,7 @@ def decide_upgrade(group: ClassicGroup, command: ConsumerHeartbeat, now_ms: int,
     owned = _ownership(group, settings)
     yield from _upgrade(group, owned, now_ms, settings, cause)
     if group.members and is_known and (group.phase is not Phase.STABLE or _leaves_out(group, owned, settings)):
-        # The round that was going on, or the next one, would have assigned anew what has come since, and who only takes
+        # The round that was running, or the next one, would have assigned anew what has come since, and who only takes
         # a member's place does not ask for it.
         stored_hash = metadata_hash(_topic_names(group, settings), settings.image)
         yield Append(ConsumerGroupStored(group.group_id, _first_epoch(group) + 1, stored_hash, cause))
@@ -141,7 +141,7 @@ def _classic_member(group: ClassicGroup, member: Member, settings: GroupSettings
 
 
 class _Owned(NamedTuple):
-    """What a member owns: what it may keep for now, and what it must give back."""
+    """What a member owns: what stays for now, and what it must give back."""
 
     assigned: set[tuple[bytes, int]]
     revoked: set[tuple[bytes, int]]
@@ -182,7 +182,7 @@ def _leaves_out(group: ClassicGroup, owned: dict[str, _Owned], settings: GroupSe
 
 
 def _claiming(member: Member, settings: GroupSettings) -> Subscription | None:
-    """Return the first of a member's subscriptions that says it owns something."""
+    """Return the first of a member's subscriptions that claims something."""
     for _, metadata in member.protocols:
         subscription = settings.subscription_of(metadata)
         if subscription is not None and subscription.owned:
@@ -202,7 +202,7 @@ def _existing(
 
 
 def _place(group: ClassicGroup, member: Member, owned: _Owned, now_ms: int, cause: Cause) -> Effects:
-    """Say what a member has in the consumer group, and what it must do next: join, unless the group was Stable."""
+    """Return what a member has in the consumer group, and what it must do next: join, unless the group was Stable."""
     group_id, member_id, epoch = group.group_id, member.member_id, _first_epoch(group)
     is_called = bool(owned.revoked) or group.phase is not Phase.STABLE
     yield Append(

@@ -20,11 +20,11 @@ from kohort.model.subscription import Subscription
 
 UPGRADING = ("bidirectional", "upgrade")
 DOWNGRADING = ("bidirectional", "downgrade")
-_COOPERATIVE_STICKY = "cooperative-sticky"  # whose members say the generation of their assignment, and no more
+_COOPERATIVE_STICKY = "cooperative-sticky"  # whose members send the generation of their assignment, and no more
 
 
 class Obstacle(NamedTuple):
-    """Something that keeps a group from a conversion: the rule that is broken, who breaks it, and that in words."""
+    """Something that prevents a group's conversion: the rule that is broken, who breaks it, and that in words."""
 
     rule: str
     member_ids: tuple[str, ...]
@@ -43,7 +43,7 @@ def upgrade_refusal(group: ClassicGroup, settings: GroupSettings) -> tuple[Error
 
 
 def upgrade_obstacles(group: ClassicGroup, settings: GroupSettings) -> tuple[Obstacle, ...]:
-    """Return everything that keeps a classic group from becoming a consumer group. Walks all members.
+    """Return all that prevents a classic group from becoming a consumer group. Walks all members.
 
     A group without members has none.
     """
@@ -110,7 +110,7 @@ def _has_state(group: ClassicGroup, member: Member, settings: GroupSettings) -> 
 def is_state(
     assignor: str | None, user_data: bytes | None, subscriptions: Iterable[Subscription | None], *, ignores_echoed: bool
 ) -> bool:
-    """Whether the user data of an assignment keeps its group from a conversion: any does, but our leaders' error code.
+    """Whether the user data of an assignment prevents its group's conversion: any does, but our leaders' error code.
 
     With `ignores_echoed` what the member sent itself does not, which librdkafka's leaders send back.
     """
@@ -133,7 +133,7 @@ def downgrade_refusal(group: ConsumerGroup, settings: GroupSettings) -> str | No
 
 
 def downgrade_obstacles(group: ConsumerGroup, settings: GroupSettings) -> tuple[Obstacle, ...]:
-    """Return everything that keeps a consumer group from becoming a classic group. A group without members has none."""
+    """Return all that prevents a consumer group from becoming a classic group. A group without members has none."""
     return tuple(_downgrade_obstacles(group, settings)) if group.members else ()
 
 

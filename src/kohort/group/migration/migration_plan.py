@@ -1,19 +1,19 @@
 """How a live group gets from one protocol to another, one restart at a time: what stands against it, and what it costs.
 
 A plan is a pure function of what describing the group and its cluster shows. It changes nothing; it refuses what is
-not safe, naming the rule that it breaks; where a fact cannot be read it says so as an assumption, and never guesses
+not safe, naming the rule that it breaks; where a fact cannot be read it reports an assumption, and never guesses
 that something is safe.
 
 THE RULES, by their names in JSON:
  - `protocol_not_offered`: the cluster speaks the protocol that the group is to go to.
  - `policy`: `group.consumer.migration.policy` allows the direction.
- - `group_type`, `group_state`: it is a group of consumers, and settled: only then can be read who owns what.
+ - `group_type`, `group_state`: it is a group of consumers, and stable: only then can be read who owns what.
  - `size`: the group is not larger than groups of the new type may be.
  - `embedded_version`: classic members write their metadata in the version that a conversion takes (KIP-848 asks for 3).
  - `assignor_data`: no classic member's assignment has bytes of its assignor: a server-side one would lose them.
  - `unreadable`: a member's metadata can be read.
  - `common_assignor`: at each moment there is an assignor that every classic member offers.
- - `owned_partitions`: members of a cooperative group can say what they own (version 1 of their metadata).
+ - `owned_partitions`: members of a cooperative group can report what they own (version 1 of their metadata).
 
 THE WAYS. To the consumer protocol each classic member is restarted once; the first that comes back converts the group.
 Back, each native member is restarted once, and the last one converts it. To cooperative, every member is restarted
@@ -156,7 +156,7 @@ class Restart:
 
 
 Costs = Callable[[LiveGroup, Sequence[Restart]], Sequence[Cost]]
-"""Says what each of the restarts of a group will move and cost."""
+"""Returns what each of the restarts of a group will move and cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Plan:
         return not self.refusals
 
     def blocked(self, member_id: str) -> Refusal | None:
-        """Return what keeps a member from going, or None."""
+        """Return why a member cannot go, or None."""
         return next((each for each in self.refusals if member_id in each.member_ids), None)
 
 
@@ -273,14 +273,14 @@ def _consumer_refusals(group: LiveGroup, limits: Limits) -> Iterator[Refusal]:
         )
         text = f"their metadata has version {found}, a conversion takes {least} or newer"
         yield Refusal("embedded_version", text, _ids(old))
-    if kept := [each for each in group.members if each.has_assignor_data]:
+    if writers := [each for each in group.members if each.has_assignor_data]:
         text = f"assignor {group.assignor} sent user data along with their assignments, which would be lost"
         if limits.is_ours and not limits.ignores_echoed_data:
             text += (
                 "; if it is only what the members sent themselves (librdkafka's leaders send that back), set"
                 " kohort.group.migration.ignore.echoed.data=true"
             )
-        yield Refusal("assignor_data", text, _ids(kept))
+        yield Refusal("assignor_data", text, _ids(writers))
 
 
 def _classic_refusals(group: LiveGroup, limits: Limits, target: str) -> Iterator[Refusal]:
