@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kohort.client.consumer.partition_state import CONSUMER_METRICS
-from kohort.member.rebalance_metrics import WINDOW_MS, WINDOWS, Kind, Metric
+from kohort.member.rebalance_metrics import WINDOW_MS, WINDOWS, Metric, MetricKind
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 
@@ -39,9 +39,9 @@ def prometheus_cell(metric: Metric) -> str:
     """Return the name that Prometheus shows, empty where it is not exported."""
     from kohort.client.prometheus import prometheus_name
 
-    if metric.kind is Kind.RATE or metric.name.startswith("partition-"):
+    if metric.kind is MetricKind.RATE or metric.name.startswith("partition-"):
         return ""
-    return f"`{prometheus_name(metric)}{'_total' * (metric.kind is Kind.TOTAL)}`"
+    return f"`{prometheus_name(metric)}{'_total' * (metric.kind is MetricKind.TOTAL)}`"
 
 
 def rows() -> Iterator[str]:

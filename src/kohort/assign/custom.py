@@ -50,7 +50,7 @@ def assignor(
 ) -> Assignor | Callable[[Assign], Assignor]:
     """Return the function as an assignor; without a function, a decorator that does.
 
-    `name` is what all members of the group must offer. With `cooperative` it may also be used by members that keep
+    `name` is what all members of the group must offer. With `cooperative` it may also be used by members that retain
     their partitions through a rebalance: then the function must not give away what another member owns, or
     `withhold=True` takes that out of its result until the owner has let go; a member refuses a result that breaks the
     rule. `user_data` is what this member sends to the leader's function: bytes, or a function of its topics, owned

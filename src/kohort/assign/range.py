@@ -89,7 +89,7 @@ class _Share:
         self._racks = racks
         self._replica_racks = spec.racks
         self._left = list(range(spec.partitions))
-        self._taken = dict.fromkeys(members, 0)
+        self._given = dict.fromkeys(members, 0)
         self._quota, self._extras = divmod(spec.partitions, len(members))
         mine = {rack for member in members if (rack := racks[member]) is not None}
         everywhere = frozenset[str]().union(*spec.racks)
@@ -103,13 +103,13 @@ class _Share:
 
     def allowance(self, member: str) -> int:
         """Return how many more partitions the member may take."""
-        return max(0, self._quota + (self._extras > 0) - self._taken[member])
+        return max(0, self._quota + (self._extras > 0) - self._given[member])
 
     def give(self, member: str, partitions: Sequence[int], owned: dict[str, list[TopicPartition]]) -> None:
         """Hand `partitions` to the member."""
         owned[member].extend(TopicPartition(self.topic, partition) for partition in partitions)
-        self._taken[member] += len(partitions)
-        if self._taken[member] > self._quota:
+        self._given[member] += len(partitions)
+        if self._given[member] > self._quota:
             self._extras -= 1
         given = set(partitions)
         self._left = [partition for partition in self._left if partition not in given]
@@ -129,8 +129,8 @@ class _Share:
             block = left[at : at + self.allowance(member)]
             at += len(block)
             owned[member].extend(TopicPartition(self.topic, partition) for partition in block)
-            self._taken[member] += len(block)
-            if block and self._taken[member] > self._quota:
+            self._given[member] += len(block)
+            if block and self._given[member] > self._quota:
                 self._extras -= 1
         self._left = []
 

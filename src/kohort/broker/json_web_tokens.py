@@ -90,7 +90,7 @@ class JsonWebKeys:
             self._is_wanted.clear()
             self._fetched_s = time.monotonic()
             try:
-                self._take(await asyncio.to_thread(_fetch, self._url))
+                self._replace_keys(await asyncio.to_thread(_fetch, self._url))
             except (OSError, ValueError) as error:
                 log.error("cannot fetch the keys of tokens from %s: %s", self._url, _why(error))
                 wait_s = min(RETRY_S, self._refresh_s)
@@ -112,9 +112,9 @@ class JsonWebKeys:
         assert self._path is not None, "the keys are in a file"
         self._stamp = _stamp(self._path)
         with open(self._path, "rb") as file:
-            self._take(file.read())
+            self._replace_keys(file.read())
 
-    def _take(self, text: bytes) -> None:
+    def _replace_keys(self, text: bytes) -> None:
         """Use the keys of a JWKS. Raises ValueError."""
         document = json.loads(text)
         keys: dict[str | None, Any] = {}

@@ -27,7 +27,7 @@ from kohort.group.migration.migration_plan import (
     Limits,
     LiveGroup,
     LiveMember,
-    Plan,
+    MigrationPlan,
     Restart,
     make_plan,
 )
@@ -129,7 +129,7 @@ def planned(
     limits: Limits,
     settings: Mapping[str, str],
     advanced: Callable[[int], object],
-) -> Plan:
+) -> MigrationPlan:
     """Make the plan; the cost of its restarts is simulated on a copy of the group."""
     from kohort.what_if.group_facts import Facts, Times
     from kohort.what_if.simulation import costs_of
@@ -151,7 +151,7 @@ def planned(
     return make_plan(group, limits, args.goal, client_assignor, costs=costs, assumed=assumed)
 
 
-def put_plan(plan: Plan, doubts: list[str]) -> None:
+def put_plan(plan: MigrationPlan, doubts: list[str]) -> None:
     """Print a plan for people."""
     group = plan.group
     assignor = f", assignor {group.assignor}" if group.assignor else ""
@@ -190,7 +190,7 @@ def put_refused(history: GroupReport | None) -> None:
         output.put("\nrecently refused, and no members:\n" + "\n".join(lines))
 
 
-def member_cells(plan: Plan, member: LiveMember) -> list[output.Cell]:
+def member_cells(plan: MigrationPlan, member: LiveMember) -> list[output.Cell]:
     """Return a member's row."""
     blocked = plan.blocked(member.member_id)
     offers = ",".join(member.offers) if member.offers else None
@@ -202,7 +202,7 @@ def member_cells(plan: Plan, member: LiveMember) -> list[output.Cell]:
     return [member.name, protocol, member.version, offers, len(member.owned), verdict]
 
 
-def totals_text(plan: Plan) -> str:
+def totals_text(plan: MigrationPlan) -> str:
     """Return what all restarts together move and cost, where that is predicted."""
     total = total_of(plan)
     if total is None:
@@ -213,7 +213,7 @@ def totals_text(plan: Plan) -> str:
     )
 
 
-def total_of(plan: Plan) -> Cost | None:
+def total_of(plan: MigrationPlan) -> Cost | None:
     """Return what all restarts together cost, or None where that cannot be predicted."""
     if len(plan.costs) < len(plan.restarts):
         return None
@@ -221,7 +221,7 @@ def total_of(plan: Plan) -> Cost | None:
     return Cost(int(moves), round(unowned, 3), round(unread, 3))
 
 
-def plan_json(plan: Plan, doubts: list[str], history: GroupReport | None = None) -> dict[str, Any]:
+def plan_json(plan: MigrationPlan, doubts: list[str], history: GroupReport | None = None) -> dict[str, Any]:
     """Return a plan's documented fields."""
     group = plan.group
     names = {each.member_id: each.name for each in group.members}
@@ -266,7 +266,7 @@ def cost_json(cost: Cost | None) -> dict[str, Any]:
     return dict.fromkeys(Cost._fields) if cost is None else cost._asdict()
 
 
-def member_json(plan: Plan, member: LiveMember) -> dict[str, Any]:
+def member_json(plan: MigrationPlan, member: LiveMember) -> dict[str, Any]:
     """Return a member's documented fields."""
     blocked = plan.blocked(member.member_id)
     return {

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from kohort.client.consumer.partition_state import CONSUMER_METRICS
 from kohort.extras import install_command
-from kohort.member.rebalance_metrics import Kind, Metric
+from kohort.member.rebalance_metrics import Metric, MetricKind
 from kohort.model.ids import TopicPartition
 
 try:
@@ -52,7 +52,7 @@ class ConsumerCollector(Collector):
             for consumer in self._consumers
         ]
         for metric in CONSUMER_METRICS:
-            if metric.kind is Kind.RATE or metric.name.startswith("partition-"):
+            if metric.kind is MetricKind.RATE or metric.name.startswith("partition-"):
                 continue
             family = _family(metric)
             divisor = 1000 if metric.unit == "ms" else 1
@@ -70,12 +70,12 @@ class ConsumerCollector(Collector):
 
 def prometheus_name(metric: Metric) -> str:
     """Return the name of a metric as Prometheus shows it, a counter's `_total` left out."""
-    plain = metric.name.removesuffix("-total") if metric.kind is Kind.TOTAL else metric.name
+    plain = metric.name.removesuffix("-total") if metric.kind is MetricKind.TOTAL else metric.name
     name = f"{PREFIX}_{plain.replace('-', '_')}"
     return f"{name}_seconds" if metric.unit == "ms" else name
 
 
 def _family(metric: Metric) -> Family:
-    made = CounterMetricFamily if metric.kind is Kind.TOTAL else GaugeMetricFamily
+    made = CounterMetricFamily if metric.kind is MetricKind.TOTAL else GaugeMetricFamily
     family: Family = made(prometheus_name(metric), metric.text.replace("`", ""), labels=LABELS)
     return family

@@ -38,7 +38,7 @@ class Timer(NamedTuple):
 
 
 def session_timer(group_id: str, member_id: str) -> Timer:
-    """Return the timer that evicts a member which sends nothing."""
+    """Return the timer that evicts a member without requests."""
     return Timer(TimerKind.SESSION, group_id, member_id)
 
 

@@ -75,7 +75,7 @@ class Sampled:
         return tuple(window for window in self._windows if now_ms - window.start_ms < WINDOWS * WINDOW_MS)
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """How a metric comes from what was recorded."""
 
     AVERAGE = "average"
@@ -89,7 +89,7 @@ class Metric(NamedTuple):
     """One metric. `origin` is who named it: KIP-429, Kafka (the name that ships), or kohort."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     unit: str
     origin: str
     text: str
@@ -253,20 +253,20 @@ _KIP, _KAFKA, _OURS = "KIP-429", "Kafka", "kohort"
 def _latency(name: str, of: Series, what: str, origin: str, all_of: str = "") -> Iterator[Row]:
     """Yield average and maximum of a series of times, and, with `all_of`, how long all of these took together."""
     average, greatest = f"How long {what} on average.", f"How long {what} at most."
-    yield Metric(f"{name}-avg", Kind.AVERAGE, "ms", origin, average), lambda m, now_ms: of(m).average(now_ms)
-    yield Metric(f"{name}-max", Kind.MAXIMUM, "ms", origin, greatest), lambda m, now_ms: of(m).greatest(now_ms)
+    yield Metric(f"{name}-avg", MetricKind.AVERAGE, "ms", origin, average), lambda m, now_ms: of(m).average(now_ms)
+    yield Metric(f"{name}-max", MetricKind.MAXIMUM, "ms", origin, greatest), lambda m, now_ms: of(m).greatest(now_ms)
     if all_of:
         text = f"How long all {all_of} together took."
-        yield Metric(f"{name}-total", Kind.TOTAL, "ms", origin, text), lambda m, _: of(m).total
+        yield Metric(f"{name}-total", MetricKind.TOTAL, "ms", origin, text), lambda m, _: of(m).total
 
 
 def _frequency(name: str, of: Series, what: str, *, is_hourly: bool = False) -> Iterator[Row]:
     """Yield how often something happens: KIP-429 counts by the hour, Kafka by the second."""
     per, per_ms, origin = ("hour", 3_600_000, _KIP) if is_hourly else ("second", 1000, _KAFKA)
     suffix = "-rate-per-hour" if is_hourly else "-rate"
-    rate = Metric(name + suffix, Kind.RATE, f"per {per}", origin, f"{what}, per {per}.")
+    rate = Metric(name + suffix, MetricKind.RATE, f"per {per}", origin, f"{what}, per {per}.")
     yield rate, lambda m, now_ms: of(m).rate(now_ms, per_ms)
-    yield Metric(f"{name}-total", Kind.TOTAL, "count", origin, f"{what}."), lambda m, _: of(m).count
+    yield Metric(f"{name}-total", MetricKind.TOTAL, "count", origin, f"{what}."), lambda m, _: of(m).count
 
 
 def _seconds_since(moment_ms: int | None, now_ms: int) -> float:
@@ -298,7 +298,7 @@ def _rows() -> Iterator[Row]:
     what = "Answers to JoinGroup and SyncGroup that sent the member back"
     yield from _frequency("failed-rebalance", lambda m: m.failures, what, is_hourly=True)
     text = "Since the last rebalance that came to an end; −1 before the first."
-    since = Metric("last-rebalance-seconds-ago", Kind.GAUGE, "s", _KIP, text)
+    since = Metric("last-rebalance-seconds-ago", MetricKind.GAUGE, "s", _KIP, text)
     yield since, lambda m, now_ms: _seconds_since(m.rebalanced_ms, now_ms)
     yield from _wire_rows()
     yield from _own_rows()
@@ -306,11 +306,11 @@ def _rows() -> Iterator[Row]:
 
 def _wire_rows() -> Iterator[Row]:
     text = "How long the answer to a heartbeat took at most. A broker that parks heartbeats takes up to their interval."
-    greatest = Metric("heartbeat-response-time-max", Kind.MAXIMUM, "ms", _KAFKA, text)
+    greatest = Metric("heartbeat-response-time-max", MetricKind.MAXIMUM, "ms", _KAFKA, text)
     yield greatest, lambda m, now_ms: m.heartbeats.greatest(now_ms)
     yield from _frequency("heartbeat", lambda m: m.heartbeats, "Heartbeats answered")
     text = "Since the last heartbeat was sent; −1 before the first."
-    since = Metric("last-heartbeat-seconds-ago", Kind.GAUGE, "s", _KAFKA, text)
+    since = Metric("last-heartbeat-seconds-ago", MetricKind.GAUGE, "s", _KAFKA, text)
     yield since, lambda m, now_ms: _seconds_since(m.heartbeat_ms, now_ms)
     yield from _latency("join-time", lambda m: m.joins, "a JoinGroup took that was answered", _KAFKA)
     yield from _frequency("join", lambda m: m.joins, "JoinGroups that made this a member of a generation")
@@ -321,16 +321,16 @@ def _wire_rows() -> Iterator[Row]:
 
 
 def _own_rows() -> Iterator[Row]:
-    text = "Until the user must be back in `poll`; −1 while it is there or no deadline is set."
-    yield Metric("poll-deadline-seconds-left", Kind.GAUGE, "s", _OURS, text), _seconds_left
-    text = "How often the user came back too late."
-    yield Metric("poll-deadlines-missed-total", Kind.TOTAL, "count", _OURS, text), lambda m, _: m.polls_missed
-    text = "Rounds that ended because the leader could not assign."
-    yield Metric("assignment-failures-total", Kind.TOTAL, "count", _OURS, text), lambda m, _: m.assignment_failures
-    text = "The error code in the last assignment: 0, or what the leader says about this member (an outdated protocol)."
-    yield Metric("assignment-error-code", Kind.GAUGE, "code", _OURS, text), lambda m, _: m.assignment_error
-    text = "Assignments that carried an error code."
-    yield Metric("assignment-errors-total", Kind.TOTAL, "count", _OURS, text), lambda m, _: m.assignment_errors
+    doc = "Until the user must be back in `poll`; −1 while it is there or no deadline is set."
+    yield Metric("poll-deadline-seconds-left", MetricKind.GAUGE, "s", _OURS, doc), _seconds_left
+    doc = "How often the user came back too late."
+    yield Metric("poll-deadlines-missed-total", MetricKind.TOTAL, "count", _OURS, doc), lambda m, _: m.polls_missed
+    doc = "Rounds that ended because the leader could not assign."
+    yield Metric("assignment-failures-total", MetricKind.TOTAL, "count", _OURS, doc), lambda m, _: m.assignment_failures
+    doc = "The error code in the last assignment: 0, or what the leader says about this member (an outdated protocol)."
+    yield Metric("assignment-error-code", MetricKind.GAUGE, "code", _OURS, doc), lambda m, _: m.assignment_error
+    doc = "Assignments that carried an error code."
+    yield Metric("assignment-errors-total", MetricKind.TOTAL, "count", _OURS, doc), lambda m, _: m.assignment_errors
 
 
 _READERS = tuple(_rows())

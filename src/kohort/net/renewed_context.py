@@ -91,7 +91,7 @@ def load_authority(context: ssl.SSLContext, setting: str, path: str) -> None:
     try:
         context.load_verify_locations(path)
     except ssl.SSLError as error:
-        raise CertificateError(f"{setting}: {path} holds no certificate ({error.reason or error})") from None
+        raise CertificateError(f"{setting}: {path} has no certificate ({error.reason or error})") from None
     except OSError as error:
         raise CertificateError(f"{setting}: cannot read {path}: {error.strerror}") from None
 
@@ -101,7 +101,7 @@ def load_authority_text(context: ssl.SSLContext, setting: str, text: str) -> Non
     try:
         context.load_verify_locations(cadata="".join(_blocks(setting, text)))
     except ssl.SSLError as error:
-        raise CertificateError(f"{setting}: the text holds no certificate ({error.reason or error})") from None
+        raise CertificateError(f"{setting}: the text has no certificate ({error.reason or error})") from None
 
 
 def _blocks(setting: str, text: str) -> list[str]:

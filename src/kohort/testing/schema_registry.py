@@ -1,6 +1,6 @@
 """`SchemaRegistry`: a schema registry in the process of a test, with the HTTP API that clients and serializers use.
 
-It keeps Avro, JSON and Protobuf schemas as texts, in memory, and accepts whatever is registered: compatibility is not
+It stores Avro, JSON and Protobuf schemas as texts, in memory, and accepts whatever is registered: compatibility is not
 checked. It registers a schema, returns it by id or by subject and version, and lists subjects and versions.
 """
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from kohort.assign.server.catalog import BUILT_IN
 from kohort.group.classic.group import COOPERATIVE
-from kohort.group.migration.migration_plan import Goal, Kind, LiveGroup
+from kohort.group.migration.migration_plan import Goal, LiveGroup, MemberKind
 from kohort.what_if.group_facts import CLIENT_SIDE, MemberProfile, kind_of
 
 
@@ -29,7 +29,7 @@ class Restarts:
     """
 
     pace: Pace = Pace.ROLLING
-    kind: Kind | None = None
+    kind: MemberKind | None = None
     offers: tuple[str, ...] = ()
     vote: str | None = None
 
@@ -37,7 +37,7 @@ class Restarts:
         """Return a member as it comes back."""
         if self.kind is None:
             return profile
-        if self.kind is Kind.CONSUMER:
+        if self.kind is MemberKind.CONSUMER:
             return replace(profile, kind=self.kind, offers=(), server_assignor=self.vote)
         return replace(profile, kind=kind_of(self.offers), offers=self.offers, server_assignor=None)
 
@@ -94,7 +94,7 @@ def restarts_for(group: LiveGroup, goal: Goal | None, assignor: str | None, pace
         _check_server_side(assignor)
         if goal is not None and assignor is None and all(each.is_native for each in group.members):
             raise Impossible("every member speaks the consumer protocol already: --bounce rolling restarts them as is")
-        return (Restarts(chosen, Kind.CONSUMER, vote=assignor),)
+        return (Restarts(chosen, MemberKind.CONSUMER, vote=assignor),)
     target = assignor or ("cooperative-sticky" if goal is Goal.COOPERATIVE else "range")
     _check_client_side(target, goal)
     offered = Restarts(chosen, kind_of((target,)), (target,))

@@ -11,7 +11,7 @@ from typing import Any
 from kohort.assign.server.standby import ACCEPTABLE_RECOVERY_LAG
 from kohort.assign.spec import MemberSpec
 from kohort.client.membership.protocol_driver import ClassicDriver, ConsumerDriver
-from kohort.group.migration.migration_plan import Kind
+from kohort.group.migration.migration_plan import MemberKind
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
 from kohort.member.effects import Callback
 from kohort.model.assignment import Assignment, Partitions
@@ -79,7 +79,7 @@ class CopiedMember(MemberUser):
             rack=profile.rack,
             server_assignor=profile.server_assignor,
         )
-        if profile.kind is not Kind.CONSUMER:
+        if profile.kind is not MemberKind.CONSUMER:
             return ClassicDriver(self._link, config, [CLIENT_SIDE[name]() for name in profile.offers])
         restored = self._link.restored
         driver = ConsumerDriver(

@@ -18,7 +18,7 @@ from kohort.assign import (
 )
 from kohort.assign.spec import MemberSpec
 from kohort.group.classic.group import COOPERATIVE
-from kohort.group.migration.migration_plan import Kind, LiveGroup, LiveMember
+from kohort.group.migration.migration_plan import LiveGroup, LiveMember, MemberKind
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
@@ -73,7 +73,7 @@ class MemberProfile:
     """One member as it is started: `offers` are its client-side assignors, `server_assignor` its vote."""
 
     name: str
-    kind: Kind
+    kind: MemberKind
     topics: frozenset[str]
     instance_id: str | None = None
     rack: str | None = None
@@ -89,7 +89,7 @@ def profile_of(member: LiveMember, group: LiveGroup) -> MemberProfile:
     if member.is_native:
         return MemberProfile(
             member.name,
-            Kind.CONSUMER,
+            MemberKind.CONSUMER,
             member.topics,
             member.instance_id,
             rack,
@@ -101,9 +101,9 @@ def profile_of(member: LiveMember, group: LiveGroup) -> MemberProfile:
     return MemberProfile(member.name, kind_of(offers), member.topics, member.instance_id, rack, offers)
 
 
-def kind_of(offers: tuple[str, ...]) -> Kind:
+def kind_of(offers: tuple[str, ...]) -> MemberKind:
     """Return how a classic member with these assignors takes part: one that also offers an eager one is eager."""
-    return Kind.COOPERATIVE if set(offers) <= COOPERATIVE else Kind.EAGER
+    return MemberKind.COOPERATIVE if set(offers) <= COOPERATIVE else MemberKind.EAGER
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +115,14 @@ class Roster:
     assignor: str
 
     @property
-    def kinds(self) -> set[Kind]:
+    def kinds(self) -> set[MemberKind]:
         """How its members take part."""
         return {profile.kind for profile in self.profiles.values()}
 
     @property
     def is_consumer(self) -> bool:
         """Whether it is a consumer group."""
-        return Kind.CONSUMER in self.kinds
+        return MemberKind.CONSUMER in self.kinds
 
     @property
     def static_members(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import Rebalance
-from kohort.group.migration.migration_plan import Cost, Kind, Restart
+from kohort.group.migration.migration_plan import Cost, MemberKind, Restart
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change, Pace, Restarts
 from kohort.what_if.copied_member import CopiedMember
@@ -142,7 +142,7 @@ class Simulation:
     def _new_profile(self, name: str) -> MemberProfile:
         """Return a member like the present ones."""
         likes = sorted(self.roster.profiles.items())
-        profile = next((profile for _, profile in likes if profile.kind is Kind.CONSUMER), likes[0][1])
+        profile = next((profile for _, profile in likes if profile.kind is MemberKind.CONSUMER), likes[0][1])
         instance_id = None if profile.instance_id is None else name
         return replace(profile, name=name, instance_id=instance_id)
 

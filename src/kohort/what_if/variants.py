@@ -11,7 +11,7 @@ from dataclasses import replace
 from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember, ServerTopic
 from kohort.assign.spec import GroupSpec, MemberSpec, TopicSpec
 from kohort.group.classic.group import COOPERATIVE
-from kohort.group.migration.migration_plan import Kind
+from kohort.group.migration.migration_plan import MemberKind
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.id_partitions import each
 from kohort.model.ids import TopicPartition
@@ -102,12 +102,12 @@ def variants(
     now = roster_of(facts.group)
     if name_of_now(facts) == NOW:
         yield NOW, now
-    for kind in (Kind.EAGER, Kind.COOPERATIVE):
+    for kind in (MemberKind.EAGER, MemberKind.COOPERATIVE):
         yield kind.value, _variant(facts, now, kind, server, is_static=False)
-    base = Kind.CONSUMER if now.is_consumer else next(iter(now.kinds)) if len(now.kinds) == 1 else Kind.EAGER
+    base = MemberKind.CONSUMER if now.is_consumer else min(now.kinds) if len(now.kinds) == 1 else MemberKind.EAGER
     yield STATIC, _variant(facts, now, base, server, is_static=True)
     if has_consumer_protocol:
-        yield Kind.CONSUMER.value, _variant(facts, now, Kind.CONSUMER, server, is_static=False)
+        yield MemberKind.CONSUMER.value, _variant(facts, now, MemberKind.CONSUMER, server, is_static=False)
 
 
 def name_of_now(facts: Facts) -> str:
@@ -128,13 +128,13 @@ def compare(
     ]
 
 
-def _variant(facts: Facts, now: Roster, kind: Kind, server: ServerAssignor, *, is_static: bool) -> Roster:
+def _variant(facts: Facts, now: Roster, kind: MemberKind, server: ServerAssignor, *, is_static: bool) -> Roster:
     is_kind = now.kinds == {kind}
     assignor = now.assignor if is_kind else ""
-    if kind is Kind.CONSUMER:
+    if kind is MemberKind.CONSUMER:
         assignor = assignor or server.name
-    elif assignor not in CLIENT_SIDE or (assignor in COOPERATIVE) is not (kind is Kind.COOPERATIVE):
-        assignor = "cooperative-sticky" if kind is Kind.COOPERATIVE else "range"
+    elif assignor not in CLIENT_SIDE or (assignor in COOPERATIVE) is not (kind is MemberKind.COOPERATIVE):
+        assignor = "cooperative-sticky" if kind is MemberKind.COOPERATIVE else "range"
     profiles = {
         member_id: _with_kind(profile, kind, assignor, (profile.instance_id or profile.name) if is_static else None)
         for member_id, profile in now.profiles.items()
@@ -142,15 +142,15 @@ def _variant(facts: Facts, now: Roster, kind: Kind, server: ServerAssignor, *, i
     owned = now.owned
     if not is_kind:
         topics = facts.group.topics
-        if kind is Kind.CONSUMER:
+        if kind is MemberKind.CONSUMER:
             owned = server_target(server, profiles, now.owned, topics)
         else:
             owned = client_target(assignor, profiles, now.owned, topics)
     return Roster(profiles, owned, assignor)
 
 
-def _with_kind(profile: MemberProfile, kind: Kind, assignor: str, instance_id: str | None) -> MemberProfile:
-    if kind is Kind.CONSUMER:
+def _with_kind(profile: MemberProfile, kind: MemberKind, assignor: str, instance_id: str | None) -> MemberProfile:
+    if kind is MemberKind.CONSUMER:
         return replace(profile, kind=kind, offers=(), server_assignor=None, instance_id=instance_id)
     offers = profile.offers if profile.kind is kind and assignor in profile.offers else (assignor,)
     return replace(profile, kind=kind, offers=offers, server_assignor=None, instance_id=instance_id)

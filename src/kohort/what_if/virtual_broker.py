@@ -31,7 +31,7 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.group.explain.rebalance_report import EventFields
-from kohort.group.migration.migration_plan import Kind
+from kohort.group.migration.migration_plan import MemberKind
 from kohort.log.group_replay import records_of
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events
@@ -90,7 +90,7 @@ def consumer_events(
     cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
     for member_id, profile in sorted(roster.profiles.items()):
         classic = None
-        if profile.kind is not Kind.CONSUMER:
+        if profile.kind is not MemberKind.CONSUMER:
             offers = tuple((name, _metadata(profile)) for name in profile.offers)
             classic = ClassicMemberMetadata(times.session_timeout_ms, offers)
         yield ConsumerMemberStored(

@@ -11,7 +11,7 @@ from tests.unit.member.classic_script import TWO, Script
 from kohort.assign.user_data import encode_assignment_error
 from kohort.member import Identity, MemberConfig, inputs
 from kohort.member.effects import Callback, Effect, Heartbeat
-from kohort.member.rebalance_metrics import MEMBER_METRICS, Kind, RebalanceMetrics
+from kohort.member.rebalance_metrics import MEMBER_METRICS, MetricKind, RebalanceMetrics
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 
@@ -249,15 +249,15 @@ def test_every_name_of_kip_429_is_there_with_its_type() -> None:
     callbacks = {
         f"partitions-{what}-latency-{end}": kind
         for what in ("revoked", "assigned", "lost")
-        for end, kind in (("avg", Kind.AVERAGE), ("max", Kind.MAXIMUM))
+        for end, kind in (("avg", MetricKind.AVERAGE), ("max", MetricKind.MAXIMUM))
     }
     assert named == callbacks | {
-        "rebalance-rate-per-hour": Kind.RATE,
-        "rebalance-total": Kind.TOTAL,
-        "rebalance-latency-avg": Kind.AVERAGE,
-        "rebalance-latency-max": Kind.MAXIMUM,
-        "rebalance-latency-total": Kind.TOTAL,
-        "failed-rebalance-rate-per-hour": Kind.RATE,
-        "failed-rebalance-total": Kind.TOTAL,
-        "last-rebalance-seconds-ago": Kind.GAUGE,
+        "rebalance-rate-per-hour": MetricKind.RATE,
+        "rebalance-total": MetricKind.TOTAL,
+        "rebalance-latency-avg": MetricKind.AVERAGE,
+        "rebalance-latency-max": MetricKind.MAXIMUM,
+        "rebalance-latency-total": MetricKind.TOTAL,
+        "failed-rebalance-rate-per-hour": MetricKind.RATE,
+        "failed-rebalance-total": MetricKind.TOTAL,
+        "last-rebalance-seconds-ago": MetricKind.GAUGE,
     }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.what_if.groups import group
 
-from kohort.group.migration.migration_plan import Goal, Kind, LiveGroup
+from kohort.group.migration.migration_plan import Goal, LiveGroup, MemberKind
 from kohort.what_if.change import Change, Impossible, Pace, Restarts, check, restarts_for
 
 CLASSIC, CONSUMER = group("m-1", "m-2"), group("m-1", "m-2", kind="consumer")
@@ -41,31 +41,31 @@ def test_group_without_members_has_no_forecast() -> None:
     [
         (CLASSIC, {}, ()),
         (CLASSIC, {"pace": Pace.ALL}, (Restarts(Pace.ALL),)),
-        (CLASSIC, {"goal": Goal.CONSUMER}, (Restarts(kind=Kind.CONSUMER),)),
-        (CLASSIC, {"goal": Goal.CONSUMER, "assignor": "range"}, (Restarts(kind=Kind.CONSUMER, vote="range"),)),
+        (CLASSIC, {"goal": Goal.CONSUMER}, (Restarts(kind=MemberKind.CONSUMER),)),
+        (CLASSIC, {"goal": Goal.CONSUMER, "assignor": "range"}, (Restarts(kind=MemberKind.CONSUMER, vote="range"),)),
         (
             CLASSIC,
             {"goal": Goal.COOPERATIVE},
             (
-                Restarts(kind=Kind.EAGER, offers=("cooperative-sticky", "range")),
-                Restarts(kind=Kind.COOPERATIVE, offers=("cooperative-sticky",)),
+                Restarts(kind=MemberKind.EAGER, offers=("cooperative-sticky", "range")),
+                Restarts(kind=MemberKind.COOPERATIVE, offers=("cooperative-sticky",)),
             ),
         ),
         (
             CLASSIC,
             {"goal": Goal.COOPERATIVE, "pace": Pace.ALL},
-            (Restarts(Pace.ALL, Kind.COOPERATIVE, ("cooperative-sticky",)),),
+            (Restarts(Pace.ALL, MemberKind.COOPERATIVE, ("cooperative-sticky",)),),
         ),
         (
             CLASSIC,
             {"assignor": "sticky"},
             (
-                Restarts(kind=Kind.EAGER, offers=("sticky", "range")),
-                Restarts(kind=Kind.EAGER, offers=("sticky",)),
+                Restarts(kind=MemberKind.EAGER, offers=("sticky", "range")),
+                Restarts(kind=MemberKind.EAGER, offers=("sticky",)),
             ),
         ),
-        (CONSUMER, {"goal": Goal.CLASSIC}, (Restarts(kind=Kind.EAGER, offers=("range",)),)),
-        (CONSUMER, {"assignor": "range"}, (Restarts(kind=Kind.CONSUMER, vote="range"),)),
+        (CONSUMER, {"goal": Goal.CLASSIC}, (Restarts(kind=MemberKind.EAGER, offers=("range",)),)),
+        (CONSUMER, {"assignor": "range"}, (Restarts(kind=MemberKind.CONSUMER, vote="range"),)),
     ],
 )
 def test_restarts_that_a_protocol_or_an_assignor_takes(

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.what_if.groups import forecast, group
 
 from kohort.assign.server.catalog import server_assignors
-from kohort.group.migration.migration_plan import Cost, Goal, Kind, Limits, LiveGroup, Restart, make_plan
+from kohort.group.migration.migration_plan import Cost, Goal, Limits, LiveGroup, MemberKind, Restart, make_plan
 from kohort.what_if.change import Change, Pace, Restarts
 from kohort.what_if.forecast import Forecast
 from kohort.what_if.group_facts import Facts, Times
@@ -86,13 +86,13 @@ def test_topic_that_grows_is_seen_at_once_by_a_consumer_group_and_later_by_class
 
 
 def test_roll_into_the_consumer_protocol_converts_the_group() -> None:
-    found = forecast(KINDS["eager"], Change(restarts=(Restarts(kind=Kind.CONSUMER),)))
+    found = forecast(KINDS["eager"], Change(restarts=(Restarts(kind=MemberKind.CONSUMER),)))
     assert (found.is_settled, found.failures, found.after.most) == (True, (), 4)
 
 
 def test_roll_into_a_cooperative_assignor_takes_two_restarts_of_every_member() -> None:
-    both = Restarts(kind=Kind.EAGER, offers=("cooperative-sticky", "range"))
-    alone = Restarts(kind=Kind.COOPERATIVE, offers=("cooperative-sticky",))
+    both = Restarts(kind=MemberKind.EAGER, offers=("cooperative-sticky", "range"))
+    alone = Restarts(kind=MemberKind.COOPERATIVE, offers=("cooperative-sticky",))
     found = forecast(KINDS["eager"], Change(restarts=(both, alone)))
     assert (found.is_settled, found.failures, found.rebalances) == (True, (), 12)
     refused = forecast(KINDS["eager"], Change(restarts=(alone,)))

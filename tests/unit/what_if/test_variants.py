@@ -8,7 +8,7 @@ import pytest
 from tests.unit.what_if.groups import group
 
 from kohort.assign.server.catalog import server_assignors
-from kohort.group.migration.migration_plan import Kind, LiveGroup
+from kohort.group.migration.migration_plan import LiveGroup, MemberKind
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change, Restarts
 from kohort.what_if.group_facts import Facts, Roster, Times
@@ -47,7 +47,11 @@ def test_group_of_several_kinds_stands_first_as_it_is() -> None:
 
 def test_variant_has_members_of_one_kind_and_only_static_ones_have_instances() -> None:
     found = casts(group(*THREE, is_static=True))
-    for name, kind in (("eager", Kind.EAGER), ("cooperative", Kind.COOPERATIVE), ("consumer", Kind.CONSUMER)):
+    for name, kind in (
+        ("eager", MemberKind.EAGER),
+        ("cooperative", MemberKind.COOPERATIVE),
+        ("consumer", MemberKind.CONSUMER),
+    ):
         assert {(profile.kind, profile.instance_id) for profile in found[name].profiles.values()} == {(kind, None)}
     assert {profile.instance_id for profile in found["static"].profiles.values()} == set(THREE)
 

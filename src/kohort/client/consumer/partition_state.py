@@ -14,17 +14,17 @@ from math import nan
 
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.consumer.batch import Batch
-from kohort.member.rebalance_metrics import MEMBER_METRICS, Kind, Metric
+from kohort.member.rebalance_metrics import MEMBER_METRICS, Metric, MetricKind
 from kohort.model.assignment import Partitions, in_order
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 
 CONSUMER_METRICS = (
     *MEMBER_METRICS,
-    Metric("assigned-partitions", Kind.GAUGE, "count", "Kafka", "How many partitions this consumer reads now."),
+    Metric("assigned-partitions", MetricKind.GAUGE, "count", "Kafka", "How many partitions this consumer reads now."),
     Metric(
         "records-lag-max",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "count",
         "Kafka",
         "How many offsets the partition that is furthest behind is behind.",

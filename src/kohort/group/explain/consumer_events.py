@@ -19,6 +19,7 @@ from kohort.group.explain.rebalance_report import (
     CONVERTED,
     Conversion,
     Departure,
+    EpochStep,
     EventFields,
     GroupEpoch,
     Identity,
@@ -26,7 +27,6 @@ from kohort.group.explain.rebalance_report import (
     Rebalance,
     Replacement,
     ReportedCause,
-    Step,
     cause_of,
     member_of,
     partitions_of,
@@ -137,7 +137,7 @@ def _join(course: Course, member_id: str, claimed: Partitions) -> None:
     given = course.ownership.release(member_id, sorted(owned - claimed), course.now_ms)
     current = course.running.epochs[-1] if course.running is not None and course.running.epochs else None
     if given and current is not None and current.computed_ms is not None:
-        current.steps.append(Step(course.now_ms, member_id, len(given), 0))
+        current.steps.append(EpochStep(course.now_ms, member_id, len(given), 0))
         if owned - course.targets.get(member_id, NOTHING):
             current.revoke_ms.setdefault(member_id, course.now_ms - current.computed_ms)
 
@@ -340,7 +340,7 @@ def _note_step(
     owners = {course.ownership.owners[each][0] for each in awaited}
     newly_asked = len(asked - was_asked)
     if gave or got or newly_asked or owners:
-        step = Step(course.now_ms, member_id, gave, got, len(awaited), tuple(sorted(owners)), newly_asked)
+        step = EpochStep(course.now_ms, member_id, gave, got, len(awaited), tuple(sorted(owners)), newly_asked)
         current.steps.append(step)
 
 

@@ -13,6 +13,7 @@ from kohort.group.explain.rebalance_report import (
     CONVERTED,
     Conversion,
     Departure,
+    EpochStep,
     EventFields,
     GroupEpoch,
     Identity,
@@ -22,7 +23,6 @@ from kohort.group.explain.rebalance_report import (
     ReportedCause,
     Round,
     Slowest,
-    Step,
     is_eviction,
 )
 from kohort.model.printable import printable
@@ -520,7 +520,7 @@ def _flows(flows: Iterable[tuple[str, str, int]], most: int) -> list[str]:
     return some_of(clauses, most, "more such moves")
 
 
-def _step(step: Step, names: Names) -> str:
+def _step(step: EpochStep, names: Names) -> str:
     clauses = []
     if step.gave:
         clauses.append(f"gave up {step.gave}")

@@ -3,7 +3,7 @@
 A partition has one owner or none. It is **owned** from the moment its member's SyncGroup is answered with it. It is
 released when its member joins again without claiming it: an eager member claims nothing, a cooperative one claims what
 it was not asked for; a member that leaves or is evicted releases everything. It is **unowned** while the group has a
-member and none of them owns it. The time that an evicted member was silent before its eviction is counted apart:
+member and none of them owns it. The time that an evicted member sent nothing before its eviction is counted apart:
 whether it still read then is unknown.
 """
 
@@ -16,7 +16,7 @@ from kohort.model.ids import TopicPartition
 
 
 class Gap(NamedTuple):
-    """A partition without an owner, or (`silent`) with one that was silent. Times are epoch milliseconds.
+    """A partition without an owner, or with one that sent nothing. Times are epoch milliseconds.
 
     `before` is who owned it last, None when no member did; `after` who owns it next, None when no member does.
     """

@@ -67,7 +67,7 @@ def _json(value: Any) -> Any:
             return value
 
 
-class Step(NamedTuple):
+class EpochStep(NamedTuple):
     """A member moved one step to its target: how much it revoked and got, and for whose partitions it waits yet."""
 
     at_ms: int
@@ -96,7 +96,7 @@ class GroupEpoch:
     """How many members' targets changed."""
     flows: tuple[tuple[str | None, str | None, int], ...] = ()
     """From whose target to whose, how many partitions."""
-    steps: list[Step] = field(default_factory=list)
+    steps: list[EpochStep] = field(default_factory=list)
     revoke_ms: dict[str, int] = field(default_factory=dict)
     """How long after the target a member had revoked what it was asked back."""
     reconcile_ms: dict[str, int] = field(default_factory=dict)
@@ -281,7 +281,7 @@ class Rebalance:
     gaps: list[Gap] = field(default_factory=list)
     """Partitions that no member owned."""
     silences: list[Gap] = field(default_factory=list)
-    """Partitions whose owner was silent before it was evicted."""
+    """Partitions whose owner sent nothing before it was evicted."""
     waits_for: Wait | None = None
     events: list[EventFields] = field(default_factory=list)
     avoided_before: int = 0
@@ -299,7 +299,7 @@ class Rebalance:
 
     @property
     def silent_partition_s(self) -> float:
-        """For each partition of an evicted member the seconds that the member had been silent, added up."""
+        """For each partition of an evicted member the seconds that the member had sent nothing, added up."""
         return sum(gap.duration_ms for gap in self.silences) / 1000
 
     @property

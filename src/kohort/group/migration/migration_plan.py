@@ -34,7 +34,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 
 
-class Kind(StrEnum):
+class MemberKind(StrEnum):
     """How a member takes part."""
 
     EAGER = "eager"
@@ -150,7 +150,7 @@ class Restart:
     round: int
     member_id: str
     settings: str
-    kind: Kind
+    kind: MemberKind
     offers: tuple[str, ...] = ()
     effect: str = ""
 
@@ -160,7 +160,7 @@ Costs = Callable[[LiveGroup, Sequence[Restart]], Sequence[Cost]]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MigrationPlan:
     """The way, or why there is none."""
 
     group: LiveGroup
@@ -190,7 +190,7 @@ def make_plan(
     *,
     costs: Costs | None = None,
     assumed: Sequence[str] = (),
-) -> Plan:
+) -> MigrationPlan:
     """Return the way of `group` to `goal`; `assignor` is the client-side one to go to, where there is one.
 
     `assumed` is what `costs` takes for granted, in sentences.
@@ -204,14 +204,14 @@ def make_plan(
     if goal is Goal.COOPERATIVE and group.group_type == "consumer":
         todo = [each for each in group.members if each.is_native or target not in (each.offers or (target,))]
     if remark := _nothing_to_do(group, goal, todo, target):
-        return Plan(group, goal, (), (), (), (), remark)
+        return MigrationPlan(group, goal, (), (), (), (), remark)
     if stands := refusals(group, limits, goal, target):
-        return Plan(group, goal, stands, (), (), tuple(_unknowns(group, limits, goal, target)))
+        return MigrationPlan(group, goal, stands, (), (), tuple(_unknowns(group, limits, goal, target)))
     restarts = tuple(_restarts(group, goal, todo, target))
     is_known = (group.group_type == "consumer" or is_predictable(group.assignor)) and is_predictable(target)
     found = tuple(costs(group, restarts)) if costs is not None and is_known else ()
     assumptions = (*_assumptions(group, limits, goal, target, is_known=is_known), *(assumed if found else ()))
-    return Plan(group, goal, (), restarts, found, assumptions)
+    return MigrationPlan(group, goal, (), restarts, found, assumptions)
 
 
 def _nothing_to_do(group: LiveGroup, goal: Goal, todo: list[LiveMember], target: str) -> str:
@@ -321,7 +321,7 @@ def _restarts(group: LiveGroup, goal: Goal, todo: list[LiveMember], target: str)
     if goal is Goal.COOPERATIVE and group.group_type == "classic":
         yield from _two_rounds(group, order, target)
         return
-    kind, settings = Kind.CONSUMER, "group.protocol=consumer"
+    kind, settings = MemberKind.CONSUMER, "group.protocol=consumer"
     offers: tuple[str, ...] = ()
     if goal is not Goal.CONSUMER:
         kind, offers = _kind(target), (target,)
@@ -340,8 +340,8 @@ def _restarts(group: LiveGroup, goal: Goal, todo: list[LiveMember], target: str)
         yield Restart(number, 1, member.member_id, settings, kind, offers, effect)
 
 
-def _kind(assignor: str) -> Kind:
-    return Kind.COOPERATIVE if assignor in COOPERATIVE else Kind.EAGER
+def _kind(assignor: str) -> MemberKind:
+    return MemberKind.COOPERATIVE if assignor in COOPERATIVE else MemberKind.EAGER
 
 
 def _two_rounds(group: LiveGroup, order: list[LiveMember], target: str) -> Iterator[Restart]:
@@ -353,7 +353,7 @@ def _two_rounds(group: LiveGroup, order: list[LiveMember], target: str) -> Itera
         number += 1
         effect = f"from here on all offer {target}" if at == len(order) else ""
         # A member that offers an eager assignor too behaves as an eager member.
-        yield Restart(number, 1, member.member_id, settings, Kind.EAGER, both, effect)
+        yield Restart(number, 1, member.member_id, settings, MemberKind.EAGER, both, effect)
     settings = f"partition.assignment.strategy={target}"
     for at, member in enumerate(order, 1):
         number += 1

@@ -11,11 +11,11 @@ from kohort.assign.server.catalog import server_assignors
 from kohort.group.migration.migration_plan import (
     Cost,
     Goal,
-    Kind,
     Limits,
     LiveGroup,
     LiveMember,
-    Plan,
+    MemberKind,
+    MigrationPlan,
     Restart,
     make_plan,
 )
@@ -43,7 +43,7 @@ def consumer(*members: LiveMember) -> LiveGroup:
     return LiveGroup("g", "consumer", "Stable", "consumer", "uniform", members, TOPICS)
 
 
-def plan(group: LiveGroup, goal: Goal, limits: Limits = LIMITS, **options: str) -> Plan:
+def plan(group: LiveGroup, goal: Goal, limits: Limits = LIMITS, **options: str) -> MigrationPlan:
     return make_plan(group, limits, goal, options.get("assignor"), costs=one_move_each, assumed=["one move each"])
 
 
@@ -223,10 +223,12 @@ def test_each_restart_has_its_cost_and_the_plan_lists_the_assumptions() -> None:
 
 def test_restart_has_the_kind_and_the_offers_of_its_member() -> None:
     first, *_, last = plan(classic(*THREE), Goal.COOPERATIVE).restarts
-    assert (first.kind, first.offers) == (Kind.EAGER, ("cooperative-sticky", "range"))
-    assert (last.kind, last.offers) == (Kind.COOPERATIVE, ("cooperative-sticky",))
-    assert {(each.kind, each.offers) for each in plan(classic(*THREE), Goal.CONSUMER).restarts} == {(Kind.CONSUMER, ())}
-    assert {each.kind for each in plan(consumer(*NATIVES), Goal.CLASSIC).restarts} == {Kind.EAGER}
+    assert (first.kind, first.offers) == (MemberKind.EAGER, ("cooperative-sticky", "range"))
+    assert (last.kind, last.offers) == (MemberKind.COOPERATIVE, ("cooperative-sticky",))
+    assert {(each.kind, each.offers) for each in plan(classic(*THREE), Goal.CONSUMER).restarts} == {
+        (MemberKind.CONSUMER, ())
+    }
+    assert {each.kind for each in plan(consumer(*NATIVES), Goal.CLASSIC).restarts} == {MemberKind.EAGER}
 
 
 @pytest.mark.parametrize(
