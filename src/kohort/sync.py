@@ -52,7 +52,7 @@ class _Blocking(Generic[ClientT]):
         self.stop()
 
 
-def _made(
+def _with_settings_of(
     client: Callable[P, ClientT],
 ) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
     """Give a blocking client's initializer the settings of the asyncio client."""
@@ -62,7 +62,7 @@ def _made(
             self._runner = Runner()
             listener = kwargs.get("listener")
             if isinstance(listener, RebalanceListener):
-                kwargs["listener"] = _OnCaller(listener, self._runner)
+                kwargs["listener"] = _ListenerOnCaller(listener, self._runner)
             self._client = client(*args, **kwargs)
 
         return update_wrapper(initialize, client.__init__)
@@ -95,7 +95,7 @@ def _plain(method: Callable[Concatenate[Any, P], ResultT]) -> Callable[Concatena
     return update_wrapper(call, method)
 
 
-class _OnCaller(RebalanceListener):
+class _ListenerOnCaller(RebalanceListener):
     """Runs a listener's plain methods on the program's thread, which waits in a method of the consumer."""
 
     def __init__(self, listener: RebalanceListener, runner: Runner) -> None:
@@ -123,7 +123,7 @@ class _OnCaller(RebalanceListener):
 class Consumer(_Blocking[_Consumer]):
     """`kohort.Consumer`, blocking. Use it with `with`; iterate it for batches, or `poll`."""
 
-    @_made(_Consumer)
+    @_with_settings_of(_Consumer)
     def __init__(self) -> None:
         """Replaced."""
 
@@ -193,7 +193,7 @@ class Consumer(_Blocking[_Consumer]):
     ) -> None:
         """Read these topics, and no others, from now on. Everything else as `kohort.Consumer.subscribe`."""
         user = listener_of(listener, on_assigned, on_revoked, on_lost)
-        theirs = None if user is None else _OnCaller(user, self._runner)
+        theirs = None if user is None else _ListenerOnCaller(user, self._runner)
         self._runner.run(lambda: self._client.subscribe(topics, theirs))
 
     def stop(
@@ -256,7 +256,7 @@ class Transaction:
 class Producer(_Blocking[_Producer]):
     """`kohort.Producer`, blocking; threads may share one. Use it with `with`, which writes what waits at the end."""
 
-    @_made(_Producer)
+    @_with_settings_of(_Producer)
     def __init__(self) -> None:
         """Replaced."""
 
@@ -288,7 +288,7 @@ class Producer(_Blocking[_Producer]):
 class Admin(_Blocking[_Admin]):
     """`kohort.Admin`, blocking. Use it with `with`."""
 
-    @_made(_Admin)
+    @_with_settings_of(_Admin)
     def __init__(self) -> None:
         """Replaced."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Consumer, Producer, Sasl
-from kohort.client.config_file import reach
+from kohort.client.config_file import connection_arguments
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.net.connection import Connection
 from kohort.net.tls import TlsFailed
@@ -55,7 +55,7 @@ def test_javas_properties_are_those_that_our_clients_read_too(way: dict[str, Any
     if way.get("sasl_mechanism") == "OAUTHBEARER":
         pytest.skip("tokens come from a function")
     with EmbeddedBroker(**way, users={"ann": "it is secret"}, group_initial_rebalance_delay_ms=0) as broker:
-        asyncio.run(work(reach(broker.java_properties), set(), broker))
+        asyncio.run(work(connection_arguments(broker.java_properties), set(), broker))
 
 
 @pytest.mark.kohort_settings(security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", users={"ann": "secret"})

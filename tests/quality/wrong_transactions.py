@@ -10,7 +10,7 @@ from typing import Any
 from tests.quality.replacing import replaced
 
 from kohort.client.consumer import batch as client_batch
-from kohort.client.consumer.batch import Visible
+from kohort.client.consumer.batch import VisibleBatches
 from kohort.log.disk import StorageError
 from kohort.log.partition_log import PartitionLog
 from kohort.model.errors import ErrorCode
@@ -103,7 +103,7 @@ def brod_659() -> Mutation:
 
     def visible_batches(
         records: memoryview, fetch_offset: int, aborted: Sequence[tuple[int, int]] | None, **how: Any
-    ) -> Visible:
+    ) -> VisibleBatches:
         ended = {
             header.producer_id: header.base_offset
             for header, _ in reversed(list(client_batch.iter_batches(records)))

@@ -197,7 +197,7 @@ class EventFollower:
         output.remark(sentence(running, Names(known.identities), now_ms()))
 
     def _print(self, known: GroupReport, rebalances: Iterable[Rebalance], refused: Iterable[Refused]) -> None:
-        page = Page(known, self.args.verbose)
+        page = ExplanationPage(known, self.args.verbose)
         for each in rebalances:
             output.put_result(self.args, page.document(each), page.text(each))
         for join in refused:
@@ -211,7 +211,7 @@ def show(args: argparse.Namespace, known: GroupReport, group_filter: GroupFilter
         raise unknown_group(args.group, group_filter.others)
     rebalances = chosen(args, known.rebalances)
     running = known.running
-    page = Page(known, args.verbose)
+    page = ExplanationPage(known, args.verbose)
     if args.json:
         output.put_json(
             {
@@ -262,7 +262,7 @@ def headline(known: GroupReport) -> str:
     )
 
 
-class Page:
+class ExplanationPage:
     """Rebalances and refused joins of a group as lines and as the documented JSON."""
 
     def __init__(self, known: GroupReport, is_verbose: bool) -> None:

@@ -84,11 +84,11 @@ def add_reset_options(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--all-topics", action="store_true", help="every partition that has a committed offset")
     aim = parser.add_mutually_exclusive_group(required=True)
     add = aim.add_argument
-    add("--to-earliest", dest="aim", action="store_const", const=(Rule.EARLIEST, 0))
-    add("--to-latest", dest="aim", action="store_const", const=(Rule.LATEST, 0))
-    add("--to-offset", dest="aim", metavar="N", type=lambda text: (Rule.OFFSET, number(0, "an offset")(text)))
-    add("--to-datetime", dest="aim", metavar="ISO", type=lambda text: (Rule.TIME, moment_ms(text)))
-    add("--shift-by", dest="aim", metavar="N", type=lambda text: (Rule.SHIFT, number(-(1 << 63), "a distance")(text)))
+    add("--to-earliest", dest="aim", action="store_const", const=(ResetTo.EARLIEST, 0))
+    add("--to-latest", dest="aim", action="store_const", const=(ResetTo.LATEST, 0))
+    add("--to-offset", dest="aim", metavar="N", type=lambda text: (ResetTo.OFFSET, number(0, "an offset")(text)))
+    add("--to-datetime", dest="aim", metavar="ISO", type=lambda text: (ResetTo.TIME, moment_ms(text)))
+    add("--shift-by", dest="aim", metavar="N", type=lambda text: (ResetTo.SHIFT, number(-1 << 63, "a distance")(text)))
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--dry-run", action="store_true", help="only show what would be written (the default)")
     what.add_argument("--execute", action="store_true", help="write the offsets")
@@ -105,7 +105,7 @@ async def show_groups(args: argparse.Namespace, admin: Admin) -> None:
         output.remark("there are no groups: a group begins when its first member joins")
 
 
-async def existing(admin: Admin, group_id: str) -> GroupDescription:
+async def described_group(admin: Admin, group_id: str) -> GroupDescription:
     """Return a group's description. Raises CommandFailed, with the nearest name, where there is none."""
     await require_group(admin, group_id)
     return (await admin.describe_groups([group_id]))[group_id]
@@ -113,7 +113,7 @@ async def existing(admin: Admin, group_id: str) -> GroupDescription:
 
 async def describe(args: argparse.Namespace, admin: Admin) -> None:
     """Print a group's state, its offsets, its members, as asked."""
-    group = await existing(admin, args.group)
+    group = await described_group(admin, args.group)
     is_consumer = group.group_type == "consumer"
     shows_offsets = args.offsets or not args.members
     offsets = await offset_rows(admin, group) if shows_offsets else []
@@ -270,7 +270,7 @@ def member_json(group: GroupDescription, member: MemberDescription) -> dict[str,
 
 async def delete_group(args: argparse.Namespace, admin: Admin) -> None:
     """Delete a group that has no members."""
-    group = await existing(admin, args.group)
+    group = await described_group(admin, args.group)
     require_no_members(group, "deleted")
     await admin.delete_group(args.group)
     output.put_result(args, {"group": args.group, "deleted": True}, f"deleted {args.group}")
@@ -287,13 +287,13 @@ async def reset(args: argparse.Namespace, admin: Admin) -> None:
     """Plan a reset, print the plan, and write it with --execute."""
     known = {group.group_id for group in await admin.list_groups()}
     if args.group in known:
-        require_no_members(await existing(admin, args.group), "reset")
+        require_no_members(await described_group(admin, args.group), "reset")
     committed = {partition: entry.offset for partition, entry in (await admin.group_offsets(args.group)).items()}
     partitions = await partitions_meant(args, admin, committed)
     rule, value = args.aim
     earliest, latest = await ends_of(admin, partitions, "earliest"), await ends_of(admin, partitions, "latest")
     at_time: dict[TopicPartition, int | None] = {}
-    if rule is Rule.TIME:
+    if rule is ResetTo.TIME:
         found = await admin.list_offsets(dict.fromkeys(partitions, value))
         at_time = {partition: None if entry is None else entry.offset for partition, entry in found.items()}
     moves = plan(rule, value, earliest, latest, committed, at_time)
@@ -332,7 +332,7 @@ async def partitions_meant(
     return sorted(meant)
 
 
-class Rule(Enum):
+class ResetTo(Enum):
     """The target of a reset; the value is its option."""
 
     EARLIEST = "--to-earliest"
@@ -355,7 +355,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def plan(
-    rule: Rule,
+    rule: ResetTo,
     number: int,
     earliest: Offsets,
     latest: Offsets,
@@ -371,16 +371,16 @@ def plan(
     for partition, first in sorted(earliest.items()):
         end = latest[partition]
         match rule:
-            case Rule.EARLIEST:
+            case ResetTo.EARLIEST:
                 offset = first
-            case Rule.LATEST:
+            case ResetTo.LATEST:
                 offset = end
-            case Rule.OFFSET:
+            case ResetTo.OFFSET:
                 offset = number
-            case Rule.TIME:
+            case ResetTo.TIME:
                 found = at_time.get(partition)
                 offset = end if found is None else found
-            case Rule.SHIFT:
+            case ResetTo.SHIFT:
                 if partition not in committed:
                     advice = "use --to-offset or --to-earliest"
                     raise CommandFailed(f"{partition} has no committed offset to shift: {advice}")

@@ -79,7 +79,7 @@ SECURITY = attributes("a connection", _Security)
 _FROM_JKS = "turn it into PEM (openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem; keytool -importkeystore for a JKS)"
 
 
-class Reach(TypedDict, total=False):
+class ConnectionArguments(TypedDict, total=False):
     """Arguments of `Consumer`, `Producer` and `Admin`: give them as `**config_from(…)`."""
 
     bootstrap_servers: str
@@ -87,15 +87,15 @@ class Reach(TypedDict, total=False):
     sasl: Sasl
 
 
-def config_from(path: str | os.PathLike[str]) -> Reach:
+def config_from(path: str | os.PathLike[str]) -> ConnectionArguments:
     """Return the connection arguments in a file of properties. Raises ValueError with the reason, OSError."""
     try:
-        return reach(read_properties(Path(path).read_text(encoding="utf-8")))
+        return connection_arguments(read_properties(Path(path).read_text(encoding="utf-8")))
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 
 
-def reach(properties: Mapping[str, str]) -> Reach:
+def connection_arguments(properties: Mapping[str, str]) -> ConnectionArguments:
     """Return the arguments that properties stand for. Raises ValueError where they cannot be honoured, OSError."""
     _refuse_other_stores(properties)
     for name in sorted(properties):
@@ -103,7 +103,7 @@ def reach(properties: Mapping[str, str]) -> Reach:
             SECURITY.find(name)
     protocol = _Security.security_protocol.parse(properties.get("security.protocol", "PLAINTEXT"))
     _refuse_unused(properties, protocol)
-    found: Reach = {}
+    found: ConnectionArguments = {}
     if "bootstrap.servers" in properties:
         found["bootstrap_servers"] = properties["bootstrap.servers"]
     if protocol.endswith("SSL"):

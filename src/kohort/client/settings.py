@@ -15,7 +15,7 @@ from inspect import Parameter, signature
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.config_file import SECURITY, SecuritySettings, reach
+from kohort.client.config_file import SECURITY, SecuritySettings, connection_arguments
 from kohort.model.setting import FUNCTION, OBJECT, Setting, check_fields, setting, settings_of, unknown, value_text
 from kohort.net.environment import random as random_number
 from kohort.net.sasl import Sasl
@@ -129,7 +129,7 @@ _UNSUPPORTED = {
 _ADVICE = {name: f"here it is {ours}" for name, ours in _OF_OTHER_CLIENTS.items()} | _UNSUPPORTED
 
 
-def understood(config: type[ClientConfig]) -> Callable[[Callable[P, None]], Callable[P, None]]:
+def takes_settings(config: type[ClientConfig]) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Have an initializer called with settings that exist, each by its one name.
 
     `config` is the dataclass of the settings and their defaults; security settings become its `tls` and `sasl`, and the
@@ -162,7 +162,7 @@ def understood(config: type[ClientConfig]) -> Callable[[Callable[P, None]], Call
 
 
 def config_of(config: Callable[..., ConfigT], settings: Mapping[str, object], **more: object) -> ConfigT:
-    """Return the dataclass of settings that `understood` has read. Raises what its own checks raise."""
+    """Return the dataclass of settings that `takes_settings` has read. Raises what its own checks raise."""
     return config(**settings, **more)
 
 
@@ -193,5 +193,5 @@ def _read(owner: str, given: Mapping[str, Any], known: Mapping[str, object]) -> 
             raise ValueError(f"{doubled[0]} and {min(properties).replace('.', '_')} mean the same: give one of them")
         if "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms")):
             raise ValueError("OAUTHBEARER takes a function: sasl=Sasl('OAUTHBEARER', token=…), and tls=… for SASL_SSL")
-        settings |= reach(properties)
+        settings |= connection_arguments(properties)
     return settings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.client.config_file import config_from, reach
+from kohort.client.config_file import config_from, connection_arguments
 from kohort.net.sasl import Sasl
 from kohort.net.settings_files import read_properties
 
@@ -24,7 +24,7 @@ client.id=theirs
 
 
 def test_java_s_names_with_a_jaas_entry_over_several_lines() -> None:
-    found = reach(read_properties(JAVA.replace("\\\\", "\\")))
+    found = connection_arguments(read_properties(JAVA.replace("\\\\", "\\")))
     assert found == {
         "bootstrap_servers": "one:9093,two:9093",
         "sasl": Sasl("SCRAM-SHA-512", "ann", """it's "quoted"=;"""),
@@ -38,7 +38,7 @@ def test_librdkafka_s_names() -> None:
         "sasl.username": "ann",
         "sasl.password": "secret",
     }
-    assert reach(given) == {"sasl": Sasl("PLAIN", "ann", "secret")}
+    assert connection_arguments(given) == {"sasl": Sasl("PLAIN", "ann", "secret")}
 
 
 def test_a_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,11 +50,11 @@ def test_a_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
 
 
 def test_tls_checks_authority_and_host_unless_the_file_turns_it_off() -> None:
-    strict = reach({"security.protocol": "SSL"})["tls"]
+    strict = connection_arguments({"security.protocol": "SSL"})["tls"]
     assert (strict.verify_mode, strict.check_hostname) == (ssl.CERT_REQUIRED, True)
-    nameless = reach({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""})["tls"]
+    nameless = connection_arguments({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""})["tls"]
     assert (nameless.verify_mode, nameless.check_hostname) == (ssl.CERT_REQUIRED, False)
-    blind = reach({"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"})["tls"]
+    blind = connection_arguments({"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"})["tls"]
     assert (blind.verify_mode, blind.check_hostname) == (ssl.CERT_NONE, False)
 
 
@@ -91,7 +91,7 @@ def test_tls_checks_authority_and_host_unless_the_file_turns_it_off() -> None:
 )
 def test_what_cannot_be_honoured_is_refused(given: dict[str, str], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        reach(given)
+        connection_arguments(given)
 
 
 def test_a_refusal_names_the_file(tmp_path: Path) -> None:

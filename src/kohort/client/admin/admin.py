@@ -29,7 +29,7 @@ from kohort.client.cluster.metadata import Broker, ClusterView, TopicView
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST, MAX_TIMESTAMP
 from kohort.client.cluster.retry import retry
 from kohort.client.errors import PartitionErrors, UnknownTopic, raise_refusal
-from kohort.client.settings import ClientConfig, ClientSettings, config_of, understood
+from kohort.client.settings import ClientConfig, ClientSettings, config_of, takes_settings
 from kohort.model.acl import AclBinding, AclFilter
 from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
@@ -110,7 +110,7 @@ class AdminConfig(ClientConfig):
 class Admin:
     """Operates one cluster. Use it as `async with Admin(…) as admin`, or `start` and `stop` it."""
 
-    @understood(AdminConfig)
+    @takes_settings(AdminConfig)
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[AdminSettings]) -> None:
         config = config_of(AdminConfig, settings, bootstrap_servers=bootstrap_servers)
         self._cluster = config.cluster(start_timeout_ms=config.start_timeout_ms)

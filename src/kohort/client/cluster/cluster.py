@@ -114,7 +114,7 @@ class Cluster:
             raise RuntimeError("this client was stopped, and cannot be started again: make a new one")
         if self._refresh_loop is None:
             try:
-                await retry(self._reach, waits=self.waits(), timeout_ms=self._start_timeout_ms)
+                await retry(self._fetch_first_view, waits=self.waits(), timeout_ms=self._start_timeout_ms)
             except BaseException:
                 if self._refreshing is not None:
                     self._refreshing.cancel()
@@ -123,7 +123,7 @@ class Cluster:
                 raise
             self._refresh_loop = asyncio.create_task(self._refresh_repeatedly(), name="kohort metadata")
 
-    async def _reach(self) -> None:
+    async def _fetch_first_view(self) -> None:
         """Fetch the metadata; a broker that breaks the connection instead of answering cannot be reached either."""
         try:
             await self.refresh()

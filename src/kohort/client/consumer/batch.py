@@ -71,7 +71,7 @@ class Deserializers(NamedTuple):
         return made, None
 
 
-class Raw(NamedTuple):
+class RawBatch(NamedTuple):
     """One record batch as it came."""
 
     header: BatchHeader
@@ -97,7 +97,7 @@ class Batch:
     def __init__(
         self,
         partition: TopicPartition,
-        raw: Sequence[Raw],
+        raw: Sequence[RawBatch],
         *,
         first_offset: int,
         next_offset: int,
@@ -219,13 +219,13 @@ class Batch:
         )
 
 
-class Visible(NamedTuple):
+class VisibleBatches(NamedTuple):
     """What a reader may see of a fetched buffer. `whole` spans `raw` where nothing between them is hidden.
 
     `next_offset` is the first offset that is still to be read; `fault` is why the bytes behind it cannot be.
     """
 
-    raw: list[Raw]
+    raw: list[RawBatch]
     whole: memoryview | None
     next_offset: int
     fault: CorruptBatch | None = None
@@ -239,14 +239,14 @@ def visible_batches(
     stop: int | None = None,
     check_crcs: bool = True,
     shows_control: bool = False,
-) -> Visible:
+) -> VisibleBatches:
     """Return the record batches of a fetched buffer that a reader may see.
 
     `aborted` are the (producer id, first offset) of aborted transactions, None for a reader that sees uncommitted
     records. Control batches are seen with `shows_control` only (KIP-98). What comes before a fault is returned with it;
     `stop` is the offset that no record reaches. The CRCs of batches that are not shown are checked here.
     """
-    raw: list[Raw] = []
+    raw: list[RawBatch] = []
     next_offset = fetch_offset
     upcoming = sorted(aborted or (), key=lambda entry: entry[1])
     aborting: set[int] = set()
@@ -272,12 +272,12 @@ def visible_batches(
             else:
                 start = begin if not raw else start
                 end = position
-                raw.append(Raw(header, view))
+                raw.append(RawBatch(header, view))
             next_offset = last_offset + 1
     except (CorruptBatch, CompressionUnavailable) as error:
         fault = CorruptBatch(error.text)
     is_whole = raw and sum(len(view) for _, view in raw) == end - start
-    return Visible(raw, records[start:end] if is_whole else None, next_offset, fault)
+    return VisibleBatches(raw, records[start:end] if is_whole else None, next_offset, fault)
 
 
 def _ends_by_abort(view: memoryview) -> bool:

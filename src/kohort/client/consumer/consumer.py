@@ -29,7 +29,7 @@ from kohort.client.consumer.topic_subscription import Topic, TopicSubscription
 from kohort.client.group_metadata import GroupMetadata
 from kohort.client.membership.user_callbacks import Lags
 from kohort.client.rebalance_listener import Callback, RebalanceListener, listener_of
-from kohort.client.settings import config_of, understood
+from kohort.client.settings import config_of, takes_settings
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
@@ -51,7 +51,7 @@ class Consumer:
     Raises TypeError for a setting that does not exist, ValueError for settings that do not go together.
     """
 
-    @understood(ConsumerConfig)
+    @takes_settings(ConsumerConfig)
     def __init__(self, *topics: Topic, **settings: Unpack[ConsumerSettings]) -> None:
         self._config = config = config_of(ConsumerConfig, settings)
         self._cluster = cluster = config.cluster(metadata_max_age_ms=config.metadata_max_age_ms)
@@ -102,7 +102,7 @@ class Consumer:
         self._positioning = asyncio.create_task(self._positions.run(), name="kohort consumer positions")
         try:
             if self._subscription.subscription or self._subscription.assigned:
-                await self._subscription.begin()
+                await self._subscription.apply()
         except BaseException:
             await self.stop()
             raise
@@ -179,11 +179,11 @@ class Consumer:
         if (user := listener_of(listener, on_assigned, on_revoked, on_lost)) is not None:
             self._callbacks.user = user
         if self._positioning is not None:
-            await self._subscription.begin()
+            await self._subscription.apply()
 
     def subscription(self) -> frozenset[str]:
         """Return the topics that are read now: those that were named and those that match an expression."""
-        return self._subscription.names()
+        return self._subscription.topic_names()
 
     async def unsubscribe(self) -> None:
         """Give all partitions back and leave the group; `subscribe` or `assign` may follow."""

@@ -44,7 +44,7 @@ class SubscriptionFollower:
         self.change(self.subscription)
 
     def change(self, subscription: TopicSubscription) -> None:
-        """Take another subscription, for the next `begin`. Raises ValueError for one that cannot be resolved."""
+        """Take another subscription, for the next `apply`. Raises ValueError for one that cannot be resolved."""
         self._config.check_subscription(subscription)
         self.subscription = subscription
         self.topics = subscription.names
@@ -56,12 +56,12 @@ class SubscriptionFollower:
             raise RuntimeError("assign and subscribe exclude each other: unsubscribe first")
         self.assigned = partitions
 
-    def names(self) -> frozenset[str]:
+    def topic_names(self) -> frozenset[str]:
         """Return the topics that are read now: those that were named and those that match an expression."""
         by_broker = (state.partition.topic for state in self._partitions if self.subscription.for_broker)
         return frozenset(self.topics).union(by_broker)
 
-    async def begin(self) -> None:
+    async def apply(self) -> None:
         """Read what was subscribed to or assigned: join the group, or change its subscription; or read without one.
 
         Raises `UnknownTopic` for a name where there is no group to wait in.

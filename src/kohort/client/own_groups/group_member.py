@@ -16,7 +16,7 @@ from kohort.client.membership.membership import Membership
 from kohort.client.own_groups.group_protocols import GroupProtocol
 from kohort.client.own_groups.own_protocol import WHOLE, Metadata, OwnAssignor, OwnProtocol, check_protocols, names_of
 from kohort.client.rebalance_listener import RebalanceListener
-from kohort.client.settings import ClientConfig, ClientSettings, config_of, understood
+from kohort.client.settings import ClientConfig, ClientSettings, config_of, takes_settings
 from kohort.member import ClassicMember, MemberConfig
 from kohort.member.inputs import Subscribed
 from kohort.model.assignment import Partitions
@@ -84,7 +84,7 @@ class GroupMember:
     `serve_forever`. Raises TypeError for a setting that does not exist, ValueError for settings that clash.
     """
 
-    @understood(GroupMemberConfig)
+    @takes_settings(GroupMemberConfig)
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[GroupMemberSettings]) -> None:
         config: GroupMemberConfig = config_of(GroupMemberConfig, settings, bootstrap_servers=bootstrap_servers)
         given = config.protocols

@@ -21,7 +21,7 @@ from kohort.client.producer.partitioner import StickyPartitioner
 from kohort.client.producer.producer_config import Acks, CompressionType, ProducerConfig
 from kohort.client.producer.sender import BatchSender
 from kohort.client.producer.transaction_driver import TransactionDriver
-from kohort.client.settings import ClientSettings, config_of, understood
+from kohort.client.settings import ClientSettings, config_of, takes_settings
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.setting import of_type
@@ -61,7 +61,7 @@ class Producer:
     together, and CompressionUnavailable.
     """
 
-    @understood(ProducerConfig)
+    @takes_settings(ProducerConfig)
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerSettings]) -> None:
         self._config = config = config_of(ProducerConfig, settings, bootstrap_servers=bootstrap_servers)
         self._cluster = config.cluster(allow_auto_create_topics=config.allow_auto_create_topics)

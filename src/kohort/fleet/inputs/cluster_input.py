@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.client.cluster.list_offsets import OffsetAndTimestamp
 from kohort.client.cluster.metadata import TopicView
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
-from kohort.client.config_file import reach
+from kohort.client.config_file import connection_arguments
 from kohort.client.consumer.range_reader import read_ranges
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
 from kohort.fleet.decode.decoded_rows import Place, Reader
@@ -99,7 +99,7 @@ def _admin(where: str, properties: Mapping[str, str]) -> Admin:
 
 
 def _security(properties: Mapping[str, str]) -> dict[str, Any]:
-    secured = reach(properties)
+    secured = connection_arguments(properties)
     return {"tls": secured.get("tls"), "sasl": secured.get("sasl")}
 
 

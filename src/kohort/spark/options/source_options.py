@@ -15,7 +15,7 @@ from typing import Literal
 
 from kohort.client.arguments import bootstrap_addresses
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
-from kohort.client.config_file import reach
+from kohort.client.config_file import connection_arguments
 from kohort.model.ids import TopicPartition
 from kohort.model.setting import DURATION, LONG, STRING, listed, refused, setting
 from kohort.spark.options.member_options import MemberOptions, member_options
@@ -287,7 +287,7 @@ def _refuse(given: Given, kind: Kind) -> None:
 def _security(properties: Mapping[str, str]) -> dict[str, str]:
     found = {name: value for name, value in properties.items() if name.startswith(_SECURES)}
     try:
-        reach(found)
+        connection_arguments(found)
     except (ValueError, OSError) as error:
         raise ValueError(f"kafka.*: {error}") from None
     return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
-from kohort.client.config_file import reach
+from kohort.client.config_file import connection_arguments
 from kohort.model.setting import LONG, setting
 from kohort.net.sasl import Sasl
 
@@ -64,5 +64,5 @@ class Security(TypedDict):
 
 def security(properties: Mapping[str, str]) -> Security:
     """Return security settings in Kafka's names as arguments of clients. Raises ValueError, OSError."""
-    found = reach(properties)
+    found = connection_arguments(properties)
     return {"tls": found.get("tls"), "sasl": found.get("sasl")}
