@@ -66,7 +66,7 @@ def rows(found: dict[str, dict[str, list[float]]], kind: str, members: int) -> I
 
 
 def settle(quick: bool) -> Iterator[Outcome]:
-    """Measure all kinds with 5, 20 and 100 members; five when in a hurry."""
+    """Measure all kinds with 5, 20 and 100 members; five with --quick."""
     turns = 1 if quick else 3
     with KohortBroker(DEFAULT_DELAY) as ours, ApacheKafka() as theirs:
         both = {broker.bootstrap: broker.name for broker in (ours, theirs)}

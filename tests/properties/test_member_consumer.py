@@ -123,7 +123,7 @@ class MemberAndCoordinator(RuleBasedStateMachine):
                 case effects.Fail():
                     raise AssertionError(f"nothing here is fatal: {effect}")
                 case ExpediteHeartbeat():
-                    assert self.beats, "only a heartbeat that is under way is hurried"
+                    assert self.beats, "only a heartbeat that is under way is expedited"
                 case NameTopics(topic_ids):
                     assert topic_ids <= {U}
 

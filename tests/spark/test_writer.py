@@ -59,9 +59,9 @@ def test_a_column_names_the_topic_of_each_row(spark: SparkSession, topic: Topic)
     register(spark)
     frame.write.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap_servers).mode("append").save()
     assert read(spark, topic).count() == 1
-    nameless = spark.createDataFrame([(None, "v")], "topic string, value string")
+    unnamed = spark.createDataFrame([(None, "v")], "topic string, value string")
     with pytest.raises(PySparkException, match="null as its topic"):
-        nameless.write.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap_servers).mode("append").save()
+        unnamed.write.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap_servers).mode("append").save()
 
 
 def test_a_misspelled_topic_is_refused_unless_the_broker_may_create_it(spark: SparkSession, topic: Topic) -> None:

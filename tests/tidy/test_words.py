@@ -16,8 +16,22 @@ REPLACEMENTS = {
     "whoever|whom|nobody|somebody|anybody|everybody": "the client, the caller, no member, each member",
     "luck|door|doors|ills|heed|heeds|heeded|heeding": "random numbers, socket, faults, checks",
     "put out|puts out|goes away|keeps quiet|makes do": "evict, fence, leave",
+    "nameless|hurry|hurries|hurried|rouse|rouses|rousing": "without a member id, unresolved, expedited, woken",
 }
 """Words that hide the industry's term, and what may be meant instead."""
+
+VERBS_OF_THE_WIRE = {
+    "held|hold|holds|holding|kept|keep|keeps|keeping": "parked, delayed, withheld, owned, buffered, stored, retained",
+    "say|says|saying": "sends, reports, claims",
+    "goes on|go on|going on|went on|gives up|give up|giving up|given up|gave up": "continues, rises, revokes, abandons",
+    "lets in|let in|lets through|news|silent|silence|sound|stranger|strangers": "admits, forwards, valid, unknown",
+    "at rest|out of reach": "stable, not open, not parked",
+}
+"""As `REPLACEMENTS`, where prose is free of them already: in `PACKAGES_OF_WIRE_VERBS`."""
+
+PACKAGES_OF_WIRE_VERBS = tuple(
+    f"src/kohort/{name}/" for name in ("assign", "broker", "group", "member", "model", "net", "testing", "transaction")
+)
 
 BANNED = re.compile(rf"\b(?:{'|'.join(REPLACEMENTS)})\b", re.IGNORECASE)
 
@@ -72,6 +86,19 @@ def advice(found: list[str]) -> str:
 def test_docstrings_and_comments_use_plain_words(tree: Tree) -> None:
     found = offences(tree, is_prose=True, but=())
     assert not found, advice(found)
+
+
+def test_docstrings_and_comments_use_the_verbs_of_the_wire(tree: Tree) -> None:
+    """A name in backticks stays: it is a field of an event, or Kafka's."""
+    banned = re.compile(rf"\b(?:{'|'.join(VERBS_OF_THE_WIRE)})\b", re.IGNORECASE)
+    found = [
+        f"{path}:{line}: {match.group()!r}"
+        for path in tree.under(*PACKAGES_OF_WIRE_VERBS)
+        for line, is_prose, text in prose_and_strings(tree.text(path))
+        if is_prose
+        for match in banned.finditer(re.sub(r"`[^`]*`", "", text))
+    ]
+    assert not found, "\n".join([*found, *(f"{words}: {better}" for words, better in VERBS_OF_THE_WIRE.items())])
 
 
 def test_messages_use_plain_words(tree: Tree) -> None:

@@ -39,7 +39,7 @@ class Idle:
         return {}
 
 
-class Nameless:
+class Unnamed:
     def assign(self, group):
         return {}
 
@@ -98,7 +98,7 @@ def test_an_installed_package_is_asked_for_a_name_that_is_not_built_in(
         ("no_such_package.assignors:fair", "there is no module no_such_package; install its package, or put"),
         ("MODULE:fair", "there is no 'fair' in it; it has Idle, NUMBER, "),
         ("MODULE:NUMBER", "int is neither an assignor (with `name` and `assign`) nor a function of a GroupSpec"),
-        ("MODULE:Nameless", "it has no name: give it the attribute `name`, which members ask for"),
+        ("MODULE:Unnamed", "it has no name: give it the attribute `name`, which members ask for"),
         ("unknown", "there is no server-side assignor 'unknown'. Built in: uniform, range, standby."),
         ("MODULE:uniform", "two assignors are named 'uniform': uniform and MODULE:uniform"),
     ],

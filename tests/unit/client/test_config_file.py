@@ -52,8 +52,8 @@ def test_a_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
 def test_tls_checks_authority_and_host_unless_the_file_turns_it_off() -> None:
     strict = connection_arguments({"security.protocol": "SSL"})["tls"]
     assert (strict.verify_mode, strict.check_hostname) == (ssl.CERT_REQUIRED, True)
-    nameless = connection_arguments({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""})["tls"]
-    assert (nameless.verify_mode, nameless.check_hostname) == (ssl.CERT_REQUIRED, False)
+    unnamed = connection_arguments({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""})["tls"]
+    assert (unnamed.verify_mode, unnamed.check_hostname) == (ssl.CERT_REQUIRED, False)
     blind = connection_arguments({"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"})["tls"]
     assert (blind.verify_mode, blind.check_hostname) == (ssl.CERT_NONE, False)
 

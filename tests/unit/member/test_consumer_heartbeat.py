@@ -89,7 +89,7 @@ def test_a_changed_subscription_is_sent_at_once_and_alone() -> None:
     assert script.subscribe("u", "t") == [], "the same set is no change"
 
 
-def test_what_is_urgent_hurries_the_heartbeat_under_way_once() -> None:
+def test_what_is_urgent_expedites_the_heartbeat_under_way_once() -> None:
     script = stable()
     script.beat()
     assert script.subscribe("t", "u") == [ExpediteHeartbeat()]

@@ -199,7 +199,7 @@ def test_a_target_that_comes_meanwhile_is_the_next_reconciliations() -> None:
     assert script.member.state is ConsumerState.STABLE
 
 
-def test_a_target_that_came_meanwhile_is_taken_over_when_the_acknowledgement_was_answered_which_is_hurried() -> None:
+def test_a_target_that_came_meanwhile_is_taken_over_when_the_acknowledgement_was_answered() -> None:
     script = stable()
     script.beat()
     script.answered(2, ids(0, 1, 2))

@@ -32,7 +32,7 @@ OPEN, ENDING, UNREADABLE, FULL = "open", "ending", "unreadable", "full"
 PRODUCER: dict[str, Any] = {"transactional_id": "tx", "producer_id": 0, "producer_epoch": 0}
 STALE: dict[str, Any] = {"producer_epoch": -1}
 STRANGE: dict[str, Any] = {"producer_id": 7}
-NAMELESS: dict[str, Any] = {"transactional_id": ""}
+UNNAMED: dict[str, Any] = {"transactional_id": ""}
 Sent = Callable[[Peer], int]
 
 
@@ -145,7 +145,7 @@ REFUSED: list[tuple[str, str, Sent]] = [
     ("NOT_COORDINATOR", UNREADABLE, init()),
     ("NOT_COORDINATOR", FULL, init(transactional_id="other")),
     # AddPartitionsToTxn
-    ("INVALID_REQUEST", OPEN, add(3, **NAMELESS)),
+    ("INVALID_REQUEST", OPEN, add(3, **UNNAMED)),
     ("INVALID_PRODUCER_ID_MAPPING", OPEN, add(3, **STRANGE)),
     ("INVALID_PRODUCER_ID_MAPPING", OPEN, add(3, transactional_id="other")),
     ("PRODUCER_FENCED", OPEN, add(2, **STALE)),
@@ -156,17 +156,17 @@ REFUSED: list[tuple[str, str, Sent]] = [
     ("TOPIC_AUTHORIZATION_FAILED", OPEN, add(3, "__transaction_state")),
     ("NOT_COORDINATOR", UNREADABLE, add(3)),
     ("NOT_COORDINATOR", FULL, add(3, "t", 1)),
-    ("INVALID_REQUEST", OPEN, add_several(**NAMELESS)),
+    ("INVALID_REQUEST", OPEN, add_several(**UNNAMED)),
     ("PRODUCER_FENCED", OPEN, add_several(**STALE)),
     ("OPERATION_NOT_ATTEMPTED", OPEN, add_several(0, 7)),
-    ("INVALID_REQUEST", OPEN, add_several(**NAMELESS, verify_only=True)),
+    ("INVALID_REQUEST", OPEN, add_several(**UNNAMED, verify_only=True)),
     ("INVALID_PRODUCER_ID_MAPPING", OPEN, add_several(**STRANGE, verify_only=True)),
     ("PRODUCER_FENCED", OPEN, add_several(**STALE, verify_only=True)),
     ("TRANSACTION_ABORTABLE", OPEN, add_several(1, verify_only=True)),
     ("CONCURRENT_TRANSACTIONS", ENDING, add_several(producer_epoch=1, verify_only=True)),
     ("NOT_COORDINATOR", UNREADABLE, add_several(verify_only=True)),
     # AddOffsetsToTxn
-    ("INVALID_REQUEST", OPEN, add_offsets(**NAMELESS)),
+    ("INVALID_REQUEST", OPEN, add_offsets(**UNNAMED)),
     ("INVALID_PRODUCER_ID_MAPPING", OPEN, add_offsets(**STRANGE)),
     ("PRODUCER_FENCED", OPEN, add_offsets(2, **STALE)),
     ("INVALID_PRODUCER_EPOCH", OPEN, add_offsets(1, **STALE)),
@@ -174,7 +174,7 @@ REFUSED: list[tuple[str, str, Sent]] = [
     ("NOT_COORDINATOR", UNREADABLE, add_offsets()),
     ("NOT_COORDINATOR", FULL, add_offsets()),
     # TxnOffsetCommit
-    ("INVALID_REQUEST", OPEN, commit(**NAMELESS)),
+    ("INVALID_REQUEST", OPEN, commit(**UNNAMED)),
     ("INVALID_PRODUCER_ID_MAPPING", OPEN, commit(**STRANGE)),
     ("INVALID_PRODUCER_EPOCH", OPEN, commit(**STALE)),
     ("TRANSACTION_ABORTABLE", OPEN, commit(4)),
@@ -192,7 +192,7 @@ REFUSED: list[tuple[str, str, Sent]] = [
     ("UNKNOWN_MEMBER_ID", OPEN, commit(generation_id_or_member_epoch=1, member_id="m")),
     ("FENCED_INSTANCE_ID", OPEN, commit(generation_id_or_member_epoch=1, member_id="m", group_instance_id="i")),
     # EndTxn
-    ("INVALID_REQUEST", OPEN, end(**NAMELESS)),
+    ("INVALID_REQUEST", OPEN, end(**UNNAMED)),
     ("INVALID_PRODUCER_ID_MAPPING", OPEN, end(transactional_id="other")),
     ("INVALID_PRODUCER_ID_MAPPING", OPEN, end(**STRANGE)),
     ("INVALID_PRODUCER_ID_MAPPING", OPEN, end(4, **STRANGE)),

@@ -191,7 +191,7 @@ class ConsumerDriver:
                     log.info("group %s: member %s leaves: %s", group_id, member_id, cause)
                 return self._heartbeat(effect)
             case ExpediteHeartbeat():
-                return self._hurry()
+                return self._expedite()
             case NameTopics(topic_ids):
                 self._link.resolve_names(topic_ids)
         return None
@@ -234,7 +234,7 @@ class ConsumerDriver:
             self._interval_ms = answer.interval_ms
         return answer
 
-    async def _hurry(self) -> inputs.Tick:
+    async def _expedite(self) -> inputs.Tick:
         """Ask for anything: a broker that has parked the heartbeat answers it before any other request."""
         if self._link.has_feature():
             with suppress(KafkaError):  # the heartbeat under way learns of it too

@@ -85,7 +85,7 @@ class ObservedGroups:
         self._signals = signals
         self._describes = describes
         self._timers = timers
-        self._nameless: dict[str, list[Join]] = {}
+        self._without_id: dict[str, list[Join]] = {}
         """By group, JoinGroups without an id that are not answered yet, and will be when the generation forms."""
         self._joining: dict[str, Join] = {}
         """By member id, JoinGroups that are not answered yet."""
@@ -161,11 +161,11 @@ class ObservedGroups:
         if group is None:
             self.consumer.classic_sent(command, now_ms)
             if _is_let_in(command):
-                self._nameless.setdefault(command.group_id, []).append(command)
+                self._without_id.setdefault(command.group_id, []).append(command)
             return
         self.last_requests.sent(group, command.member_id, now_ms)
         if self._is_new(group, command):
-            self._nameless.setdefault(command.group_id, []).append(command)
+            self._without_id.setdefault(command.group_id, []).append(command)
             self._open(group, Cause(CauseKind.MEMBER_JOINED, now_ms, None, command.reason), now_ms)
             self._signals.group_changed(command.group_id, now_ms)
         elif command.member_id in group.members or command.member_id in group.pending:
@@ -222,7 +222,7 @@ class ObservedGroups:
             # Else the answer is of the round before, on a slow connection.
             if is_awaited:
                 self._no_round(group, result.member_id, now_ms)
-        elif result.members or not self._nameless.get(group.group_id):
+        elif result.members or not self._without_id.get(group.group_id):
             self._form(group, command, result, now_ms)
         else:
             # Who else is in it is known when those are answered that sent no id, or the leader.
@@ -244,11 +244,11 @@ class ObservedGroups:
         """A JoinGroup is answered; one without an id may have been the last of its group."""
         if self._joining.get(command.member_id) is command:
             del self._joining[command.member_id]
-        nameless = self._nameless.get(command.group_id, [])
-        if command in nameless:
-            nameless.remove(command)
-            if not nameless:
-                del self._nameless[command.group_id]
+        without_id = self._without_id.get(command.group_id, [])
+        if command in without_id:
+            without_id.remove(command)
+            if not without_id:
+                del self._without_id[command.group_id]
                 self._form_at_last(command.group_id, now_ms)
 
     def _form_at_last(self, group_id: str, now_ms: int) -> None:
@@ -312,7 +312,7 @@ class ObservedGroups:
     def _name(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
         """Let those in that sent no id, as far as the leader's list names them."""
         for member_id, instance_id, _ in result.members:
-            for joining in self._nameless.get(group.group_id, ()):
+            for joining in self._without_id.get(group.group_id, ()):
                 is_it = instance_id is not None and instance_id == joining.instance_id
                 if is_it and joining is not command and member_id not in group.members:
                     named = JoinResult(ErrorCode.NONE, member_id, result.generation)

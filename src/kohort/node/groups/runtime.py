@@ -126,7 +126,7 @@ class Runtime:
         )
         self._woken: dict[ParkedConsumer, None] = {}
         """Parked heartbeats for whose members there is news."""
-        self._is_rousing = False
+        self._is_waking = False
         self._has_changed = False
         """Whether something happened to a group that its kept heartbeats have not been asked about."""
         self._events = None
@@ -265,9 +265,9 @@ class Runtime:
 
     def _answer_woken(self) -> None:
         """Answer the parked heartbeats of woken members, and of members that these answers wake."""
-        if self._is_rousing:
+        if self._is_waking:
             return
-        self._is_rousing = True
+        self._is_waking = True
         try:
             while self._woken:
                 parked = next(iter(self._woken))
@@ -281,7 +281,7 @@ class Runtime:
                     parked.drop()
                     self.run(hosted, command, self._noting_answer(command, parked.answer), decision)
         finally:
-            self._is_rousing = False
+            self._is_waking = False
 
     def _wake_members(self, parked: ParkedConsumer | None) -> None:
         if parked is not None:

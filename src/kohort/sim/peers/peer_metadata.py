@@ -37,7 +37,7 @@ class PeerMetadata:
         self._connections = connections
         self._host = connections.host
         self._look_ms = look_ms
-        self._nameless: frozenset[bytes] = frozenset()
+        self._unresolved: frozenset[bytes] = frozenset()
         self._waits = Backoff(connections.random.random)
         self._version = connections.version(Api.METADATA)
         self._read = reader(Api.METADATA, self._version)
@@ -59,7 +59,7 @@ class PeerMetadata:
 
     def request_names(self, topic_ids: frozenset[bytes]) -> None:
         """Find the names of these topics, and of no others asked for before."""
-        self._nameless = topic_ids
+        self._unresolved = topic_ids
         if topic_ids:
             self.request_refresh()
 
@@ -108,9 +108,9 @@ class PeerMetadata:
             answer: MetadataResponse = self._read(found)
             self.view = (read_whole if is_whole else read_view)(answer, self.view)
             self._connections.brokers = tuple((broker.host, broker.port) for broker in self.view.brokers.values())
-        if self._nameless and self._version >= FIRST_BY_ID:
+        if self._unresolved and self._version >= FIRST_BY_ID:
             known = {topic.topic_id for topic in self.view.topics.values()}
-            if missing := sorted(self._nameless - known):
+            if missing := sorted(self._unresolved - known):
                 self._find_names(missing, waiting)
                 return
         if is_news:
@@ -119,7 +119,7 @@ class PeerMetadata:
 
     @property
     def _is_complete(self) -> bool:
-        return all(topic.error is ErrorCode.NONE for topic in self.view.topics.values()) and not self._nameless
+        return all(topic.error is ErrorCode.NONE for topic in self.view.topics.values()) and not self._unresolved
 
     def _find_names(self, topic_ids: list[bytes], waiting: list[Looked]) -> None:
         """Ask for topics by id: a request that names any id is answered for ids alone (KIP-516)."""
@@ -133,7 +133,7 @@ class PeerMetadata:
                 self.view = read_names(answer, self.view)
                 found = {topic.topic_id: topic.name for topic in self.view.topics.values()}
                 self.follow(found[topic_id] for topic_id in topic_ids if topic_id in found)
-                self._nameless -= found.keys()
+                self._unresolved -= found.keys()
                 self.changed()
             self._end(waiting, is_seen=code is ErrorCode.NONE)
 
