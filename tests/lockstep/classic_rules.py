@@ -262,7 +262,7 @@ def is_cut_short(case: Case) -> bool:
         case.before.is_initial
         and isinstance(case.group, ClassicGroup)
         and case.group.is_initial
-        and case.group.is_complete
+        and case.group.has_all_joined
         and case.theirs is not None
         and (case.kind == "record" or (is_answer(case, "join") and case.ours is None))
         and (case.command is None or isinstance(case.command, Leave | Join))

@@ -30,7 +30,21 @@ VERBS_OF_THE_WIRE = {
 """As `REPLACEMENTS`, where prose is free of them already: in `PACKAGES_OF_WIRE_VERBS`."""
 
 PACKAGES_OF_WIRE_VERBS = tuple(
-    f"src/kohort/{name}/" for name in ("assign", "broker", "group", "member", "model", "net", "testing", "transaction")
+    f"src/kohort/{name}/"
+    for name in (
+        "assign",
+        "broker",
+        "cli",
+        "client",
+        "drawing",
+        "group",
+        "member",
+        "model",
+        "net",
+        "testing",
+        "transaction",
+        "what_if",
+    )
 )
 
 BANNED = re.compile(rf"\b(?:{'|'.join(REPLACEMENTS)})\b", re.IGNORECASE)

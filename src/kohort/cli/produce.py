@@ -195,7 +195,7 @@ class StdinLines:
         def pump() -> None:
             chunk = b"-"
             while chunk and self._room.acquire():
-                # os.read holds no lock of sys.stdin, so the interpreter can end while this thread still waits.
+                # os.read takes no lock of sys.stdin, so the interpreter can end while this thread still waits.
                 chunk = os.read(stdin, CHUNK_BYTES)
                 self._chunks.append(chunk)
                 with contextlib.suppress(RuntimeError):  # the loop is closed: the command has ended

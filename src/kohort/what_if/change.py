@@ -23,7 +23,7 @@ class Pace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """Every member is restarted once, and has `kind` from then on; None keeps the one it had.
+    """Every member is restarted once, and has `kind` from then on; None is the one it had.
 
     `offers` are the client-side assignors that it has then, `vote` the server-side one that it asks for.
     """
@@ -44,7 +44,7 @@ class Restarts:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is without restarts happens at once, in the beginning; the restarts follow when the group is at rest."""
+    """What is without restarts happens at once, in the beginning; the restarts follow when the group is stable."""
 
     add: int = 0
     kill: tuple[str, ...] = ()

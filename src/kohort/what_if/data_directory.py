@@ -28,7 +28,7 @@ from kohort.wire.primitives import MalformedMessage
 
 
 def offsets_directory(metadata: MemoryDisk, group_id: str, now_ms: int) -> str | None:
-    """Return the directory that holds a group's records, None where no group has ever been; `metadata` is a copy."""
+    """Return the directory that has a group's records, None where no group has ever been; `metadata` is a copy."""
     state = BrokerState(Config(), metadata.clone(), numbered_ids(), NodeClock(now_ms), Durability())
     state.start(now_ms)
     topic = state.topics.get(OFFSETS_TOPIC)

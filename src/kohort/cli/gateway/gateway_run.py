@@ -133,7 +133,7 @@ def _assignor(text: str) -> tuple[str, str]:
 
 
 def add_mode(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how clients reach the gateway."""
+    """Add the options of how clients reach the gateway."""
     parser.add_argument("--mode", choices=MODES, help="how clients come to the gateway")
     parser.add_argument(
         "--advertised",

@@ -1,7 +1,7 @@
 """`kohort groups drain|undrain|rebalance`: orders to a classic group whose members come through `kohort gateway`.
 
 An order is a record in a topic of the cluster; the gateway that the group's leader comes through carries it out. The
-command waits until it is, and says what may be missing where it is not.
+command waits until it is, and prints what may be missing where it is not.
 """
 
 from __future__ import annotations

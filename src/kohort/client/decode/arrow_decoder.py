@@ -55,7 +55,7 @@ def to_arrow(buffer: Buffer, topic: str, partition: int, **options: Unpack[Arrow
     """Return the records of whole batches as one Arrow record batch.
 
     Columns: offset int64, timestamp timestamp[us, UTC], key binary, value binary, and what the options add.
-    Raises CorruptBatch, CompressionUnavailable, and OverflowError when one record batch cannot hold the bytes
+    Raises CorruptBatch, CompressionUnavailable, and OverflowError when the bytes exceed one record batch
     (`iter_arrow` can).
     """
     batches = list(iter_arrow(buffer, topic, partition, **options))

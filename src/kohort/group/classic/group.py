@@ -132,7 +132,7 @@ class ClassicGroup:
         return self.protocol_type is None and not self.members and not self.pending
 
     @property
-    def is_complete(self) -> bool:
+    def has_all_joined(self) -> bool:
         """Whether no member is awaited any more: every member has joined and no issued id is outstanding."""
         return len(self.awaiting_join) == len(self.members) and not self.pending
 

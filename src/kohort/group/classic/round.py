@@ -70,7 +70,7 @@ def open_round(group: ClassicGroup, command: OpenRound, now_ms: int, settings: G
     if is_initial:
         yield Arm(join_timer(group.group_id), now_ms + delay_ms)
         yield from _await_quiet(group, now_ms, settings)
-    elif group.is_complete:
+    elif group.has_all_joined:
         yield Then(FormGeneration(group.group_id, Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)))
     else:
         yield Arm(join_timer(group.group_id), now_ms + longest_ms)
@@ -109,7 +109,7 @@ def check_join(group: ClassicGroup, _command: CheckJoin, now_ms: int, settings: 
         return
     if group.is_initial:
         yield from _await_quiet(group, now_ms, settings)
-    elif group.is_complete:
+    elif group.has_all_joined:
         yield Then(FormGeneration(group.group_id, Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)))
 
 
@@ -126,7 +126,7 @@ def end_initial_delay(group: ClassicGroup, now_ms: int) -> Effects:
 
     An issued id that is still outstanding is a member on its way; its join, or its end, starts the quiet anew.
     """
-    if group.is_gathering and group.is_initial and group.is_complete:
+    if group.is_gathering and group.is_initial and group.has_all_joined:
         yield Then(FormGeneration(group.group_id, Cause(CauseKind.JOINS_STOPPED, now_ms)))
 
 

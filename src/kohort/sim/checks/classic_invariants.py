@@ -37,7 +37,7 @@ def misfits(group: ClassicGroup) -> Iterator[str]:
 def stalled(group: ClassicGroup) -> Iterator[str]:
     """Yield a sentence for each wait that nothing ends (EveryParkedReplyAnswered)."""
     phase = group.phase
-    if phase is Phase.PREPARING_REBALANCE and not group.is_initial and group.members and group.is_complete:
+    if phase is Phase.PREPARING_REBALANCE and not group.is_initial and group.members and group.has_all_joined:
         yield "gathering although every member has joined"
     if group.awaiting_join and phase is not Phase.PREPARING_REBALANCE:
         yield f"{phase} with joins waiting"
