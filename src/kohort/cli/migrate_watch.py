@@ -37,7 +37,7 @@ class MigrationProgress:
     """The latest description, with the last known assignor; of a deleted group, what it was, without members."""
     identities: dict[str, Identity] = field(default_factory=dict)
 
-    def take(self, described: GroupDescription | None) -> list[str]:
+    def update(self, described: GroupDescription | None) -> list[str]:
         """Take the current description, None for a deleted group; return the changes as sentences."""
         before, known, was_migrated = self.group, self.members, self.migrated
         if described is not None:
@@ -161,7 +161,7 @@ async def follow(args: argparse.Namespace, admin: Admin, progress: MigrationProg
     is_first, complaint = True, ""
     while True:
         try:
-            changes = progress.take(await describe(admin, args.group))
+            changes = progress.update(await describe(admin, args.group))
             complaint = ""
         except (KafkaError, OSError) as error:
             # Brokers may restart, too, while a group is migrated.

@@ -319,7 +319,7 @@ def summary(tally: Tally, replays: dict[int, str]) -> Iterator[str]:
 
     yield output.table(("fault", "worlds", "drawn", "met"), tally.faults())
     yield ""
-    yield output.table(("invariant", "worlds", "compared", "broken"), tally.held())
+    yield output.table(("invariant", "worlds", "compared", "broken"), tally.invariants())
     if tally.failures:
         yield ""
         yield output.table(("members that failed", "times"), sorted(tally.failures.items()))

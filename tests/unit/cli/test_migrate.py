@@ -110,21 +110,24 @@ def protocol_of(version: int) -> JoinGroupRequest.Protocol:
 
 def test_watch_reports_members_that_left_and_joined_and_the_new_type_of_the_group() -> None:
     progress = MigrationProgress(Goal.CONSUMER)
-    assert progress.take(classic(member("a"), member("b"))) == []
+    assert progress.update(classic(member("a"), member("b"))) == []
     assert progress.summary() == "classic, Stable: 0 of 2 members use the consumer protocol, left a, b"
-    assert progress.take(classic(member("b"), state="PreparingRebalance")) == ["PreparingRebalance", "a left the group"]
+    assert progress.update(classic(member("b"), state="PreparingRebalance")) == [
+        "PreparingRebalance",
+        "a left the group",
+    ]
     assert progress.summary().endswith("0 of 2 members use the consumer protocol, 1 away, left b")
     native = member("a", is_native=True, copy=1)
-    assert progress.take(consumer(member("b"), native, state="Reconciling")) == [
+    assert progress.update(consumer(member("b"), native, state="Reconciling")) == [
         "the group became a consumer group",
         "assignor uniform in place of range",
         "Reconciling",
         "a-1 joined, consumer protocol",
     ]
     assert not progress.is_done
-    progress.take(consumer(native))
+    progress.update(consumer(native))
     assert not progress.is_done, "b is away"
-    progress.take(consumer(native, member("b", is_native=True, copy=1)))
+    progress.update(consumer(native, member("b", is_native=True, copy=1)))
     assert progress.is_done
     assert progress.group is not None
     assert progress.to_json(progress.group, [])["left"] == []
@@ -132,19 +135,19 @@ def test_watch_reports_members_that_left_and_joined_and_the_new_type_of_the_grou
 
 def test_watch_is_not_done_before_the_group_is_stable_and_of_the_type_that_it_is_to_be() -> None:
     progress = MigrationProgress(Goal.CLASSIC)
-    progress.take(consumer(member("a"), member("b")))
+    progress.update(consumer(member("a"), member("b")))
     assert (len(progress.migrated), progress.is_done) == (2, False), "it is a consumer group still"
-    progress.take(classic(member("a"), member("b"), state="PreparingRebalance"))
+    progress.update(classic(member("a"), member("b"), state="PreparingRebalance"))
     assert not progress.is_done
-    progress.take(classic(member("a"), member("b")))
+    progress.update(classic(member("a"), member("b")))
     assert progress.is_done
 
 
 def test_watch_of_a_group_that_goes_to_cooperative_looks_at_the_assignor_in_force() -> None:
     progress = MigrationProgress(Goal.COOPERATIVE)
-    progress.take(classic(member("a")))
+    progress.update(classic(member("a")))
     assert not progress.is_done
-    assert progress.take(classic(member("a"), assignor="cooperative-sticky")) == [
+    assert progress.update(classic(member("a"), assignor="cooperative-sticky")) == [
         "assignor cooperative-sticky in place of range",
         "a migrated, classic protocol",
     ]
@@ -153,19 +156,19 @@ def test_watch_of_a_group_that_goes_to_cooperative_looks_at_the_assignor_in_forc
 
 def test_watch_waits_for_the_expected_number_of_members() -> None:
     progress = MigrationProgress(Goal.CONSUMER, wanted=3)
-    progress.take(consumer(*[member(name, is_native=True) for name in "ab"]))
+    progress.update(consumer(*[member(name, is_native=True) for name in "ab"]))
     assert (progress.is_done, progress.summary().endswith("2 of 3 members use the consumer protocol, 1 away")) == (
         False,
         True,
     )
     fewer = MigrationProgress(Goal.CONSUMER, wanted=1)
-    fewer.take(consumer(member("a", is_native=True), member("b", is_native=True)))
+    fewer.update(consumer(member("a", is_native=True), member("b", is_native=True)))
     assert fewer.is_done
 
 
 def test_group_that_is_gone_is_not_done() -> None:
     progress = MigrationProgress(Goal.CONSUMER)
-    progress.take(consumer(member("a", is_native=True)))
+    progress.update(consumer(member("a", is_native=True)))
     assert progress.is_done
-    assert progress.take(None) == ["Dead", "a left the group"]
+    assert progress.update(None) == ["Dead", "a left the group"]
     assert (progress.is_done, progress.left()) == (False, [])

@@ -40,7 +40,7 @@ class ColumnMemory(threading.local):
             start = begin + used
             used = (used + length + ALIGNED - 1) & -ALIGNED
             part = block[start : start + length]
-            assert part.nbytes == length, "a room has as many bytes as were asked for"
+            assert part.nbytes == length, "a room has as many bytes as were requested"
             return part.view(kind)
 
         return take

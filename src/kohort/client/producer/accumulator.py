@@ -151,7 +151,7 @@ class OutgoingPartition:
         is_full = len(self.queue) > 1 or oldest.size >= batch_bytes or oldest.attempts > 0
         return max(self.not_before_s, oldest.created_s if is_full else oldest.created_s + linger_s)
 
-    def take(self) -> OutgoingBatch:
+    def pop_oldest(self) -> OutgoingBatch:
         """Move the oldest waiting batch to those on their way, numbering it if it has no number under this identity."""
         batch = self.queue.popleft()
         batch.attempts += 1
@@ -171,7 +171,7 @@ class OutgoingPartition:
         """
         return len(self.in_flight) < (limit if self.is_known else 1)
 
-    def written(self, batch: OutgoingBatch) -> None:
+    def remove_written(self, batch: OutgoingBatch) -> None:
         """Take a batch that the broker has written from those on their way."""
         self.in_flight.remove(batch)
         self.is_known |= batch.identity.producer_id == self.identity.producer_id

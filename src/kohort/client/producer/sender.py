@@ -293,7 +293,7 @@ class BatchSender:
         batches: list[OutgoingBatch] = []
         size = 0
         while partitions and (not batches or size + partitions[0].queue[0].size <= self._config.max_request_size):
-            batch = partitions.pop(0).take()
+            batch = partitions.pop(0).pop_oldest()
             size += batch.size
             batches.append(batch)
         self._requests[leader] = self._requests.get(leader, 0) + 1
@@ -317,7 +317,7 @@ class BatchSender:
             failure, base_offset, append_time_ms = results.get(batch.partition, (missing, -1, -1))
             partition = self._partitions[batch.partition]
             if failure is None:
-                partition.written(batch)
+                partition.remove_written(batch)
                 self._waits.pop(batch.partition, None)
                 self._finish(batch, None, base_offset, append_time_ms)
             else:
@@ -367,7 +367,7 @@ class BatchSender:
         is_first = partition.in_flight[0] is batch
         if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             # It was written by an attempt whose response got lost; the broker no longer knows where.
-            partition.written(batch)
+            partition.remove_written(batch)
             self._finish(batch, None)
             return
         is_lost_count = error.code in _LOST_COUNT and self._is_idempotent

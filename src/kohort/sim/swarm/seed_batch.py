@@ -152,7 +152,7 @@ class Tally:
         """Return for each kind of step: in how many worlds, how often drawn, how often it came to something."""
         return [(name, self.worlds[name], self.drawn[name], self.met[name]) for name in sorted(self.drawn)]
 
-    def held(self) -> list[Row]:
+    def invariants(self) -> list[Row]:
         """Return for each invariant: in how many worlds it was compared, how often, and how many broke it."""
         broken = Counter(outcome.broken.invariant for outcome in self.broken if outcome.broken is not None)
         return [(name, self.covered[name], self.coverage[name], broken[name]) for name in sorted(self.coverage)]
@@ -173,7 +173,7 @@ class Tally:
             "messages": self.chunks,
             "slowest_rest_s": round(self.slowest_rest_us / 1e6, 3),
             "faults": _named(("worlds", "drawn", "met"), self.faults()),
-            "invariants": _named(("worlds", "compared", "broken"), self.held()),
+            "invariants": _named(("worlds", "compared", "broken"), self.invariants()),
             "members_that_failed": dict(sorted(self.failures.items())),
             "failures": [failure_as_json(outcome) for outcome in sorted(self.broken)],
         }

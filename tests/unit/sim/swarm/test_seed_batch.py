@@ -21,7 +21,7 @@ def test_worlds_add_up() -> None:
     for each in (outcome(2), outcome(1, "Withholding"), outcome(0)):
         tally.add(each)
     assert tally.faults() == [("kill", 3, 6, 3)]
-    assert tally.held() == [("NoDefect", 0, 0, 0), ("Withholding", 3, 15, 1)]
+    assert tally.invariants() == [("NoDefect", 0, 0, 0), ("Withholding", 3, 15, 1)]
     assert tally.summary() == "3 seeds: 1 failed; 300 events in 3.0 virtual hours"
     assert [failure["replay"] for failure in tally.as_json()["failures"]] == ["kohort sim --seed 1"]
 
