@@ -74,6 +74,7 @@ def _run_and_sweep(gateways: int, producers: int, seed: int) -> Outcome:
 def _begin_process() -> None:
     """Leave Ctrl-C to the main process, which ends this one, and what is there already out of every sweep."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which it does; else the command's handler prints a traceback
     gc.freeze()
     gc.disable()
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
+import signal
+
+import pytest
 
 from kohort.sim.scenario.world_plan import Broken, Outcome
 from kohort.sim.swarm.seed_batch import Tally, read_outcome, run_in_order, run_seeds
@@ -34,6 +37,18 @@ def test_a_tally_without_failures_says_so() -> None:
 
 def test_processes_run_the_worlds_that_one_would() -> None:
     assert sorted(run_seeds(range(3), 2)) == list(run_seeds(range(3), 1))
+
+
+def test_processes_that_are_ended_print_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """A command ends by KeyboardInterrupt on a signal, and a process of the batch has its handler when it begins."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        worlds = run_seeds(range(64), 2)
+        next(worlds)
+        del worlds  # its end ends the processes
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capfd.readouterr().err == ""
 
 
 def test_garbage_is_collected_again_after_a_batch() -> None:
