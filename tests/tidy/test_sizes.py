@@ -1,4 +1,4 @@
-"""Limits on the length of functions and docstrings. A module has none: it holds one idea, long or short."""
+"""Limits on functions, docstrings and attributes of a class. A module has none: it holds one idea, long or short."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.tidy.tree import Tree, nodes
 
 FUNCTION_LINES = 70
 DOCSTRING_LINES = 10
+ATTRIBUTES = 20
 
 CODE = ("src/", "tests/", "bench/", "examples/", "interop/", "scripts/")
 
@@ -37,3 +38,28 @@ def test_every_module_opens_with_at_most_ten_lines_of_docstring(tree: Tree) -> N
 def test_no_python_file_is_empty(tree: Tree) -> None:
     empty = [path for path in tree.under(*CODE) if not tree.text(path).strip()]
     assert not empty, "\n".join(empty)
+
+
+def attributes(node: ast.ClassDef) -> set[str]:
+    """The fields of a class, and what its methods assign to `self`."""
+    fields = {
+        each.target.id for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    }
+    return fields | {
+        each.attr
+        for each in ast.walk(node)
+        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+        if isinstance(each.value, ast.Name) and each.value.id == "self"
+    }
+
+
+def test_a_class_of_more_than_20_attributes_says_why(tree: Tree) -> None:
+    """Settings have as many as they have."""
+    offences = [
+        f"{path}:{node.lineno} {node.name}: {len(attributes(node))}"
+        for path, module in tree.modules("src/")
+        for node in nodes(module)
+        if isinstance(node, ast.ClassDef) and not node.name.endswith(("Settings", "Config", "Thresholds"))
+        if len(attributes(node)) > ATTRIBUTES and "More than 20 attributes" not in (ast.get_docstring(node) or "")
+    ]
+    assert not offences, "\n".join(offences)

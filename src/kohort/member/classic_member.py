@@ -51,7 +51,10 @@ FIRST_ID_MS = 1_000
 
 
 class ClassicMember(MemberBase):
-    """The state machine. `step` is the only way in; a driver reads the attributes and writes none."""
+    """The state machine. `step` is the only way in; a driver reads the attributes and writes none.
+
+    More than 20 attributes: what the next request must carry, and what a driver reads.
+    """
 
     def __init__(
         self,

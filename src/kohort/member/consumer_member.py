@@ -57,7 +57,10 @@ class SentFields(NamedTuple):
 
 
 class ConsumerMember(MemberBase):
-    """The state machine. `step` is the only way in; a driver reads the attributes and writes none but `lag_source`."""
+    """The state machine. `step` is the only way in; a driver reads the attributes and writes none but `lag_source`.
+
+    More than 20 attributes: what the next heartbeat must carry, and what a driver reads.
+    """
 
     protocol = "consumer"
     # What a classic member may be and this one never is.

@@ -38,6 +38,8 @@ class PartitionState:
     """The mutable state of one assigned partition. `position` and `fetch_offset` are None until known.
 
     `end` is the high watermark, or the last stable offset for a reader of committed records, as of the last fetch.
+
+    More than 20 attributes: what is known of a partition goes as a whole when it is revoked.
     """
 
     partition: TopicPartition

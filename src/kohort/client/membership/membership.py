@@ -68,6 +68,8 @@ class Membership:
     `on_change` is called after each step of the member; `before_join` is awaited before JoinGroup while the member owns
     partitions, so that what is finished can be committed.
     Raises ValueError for assignors that do not go together.
+
+    More than 20 attributes: the parts that it drives, and what its tasks share.
     """
 
     def __init__(

@@ -93,6 +93,8 @@ class BatchSender:
     """The producer's background task. `released` is called with the bytes of every batch that is done with.
 
     With a `transaction` every record belongs to it.
+
+    More than 20 attributes: the parts that it works with, and the state of its one task.
     """
 
     def __init__(

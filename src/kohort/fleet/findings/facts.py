@@ -91,7 +91,10 @@ class CommitOf(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """One group. `now_ms` is the end of its log."""
+    """One group. `now_ms` is the end of its log.
+
+    More than 20 attributes: each is a fact that some rule reads.
+    """
 
     source: str
     group: str

@@ -203,7 +203,10 @@ class Violations:
 
 
 class Group:
-    """One group of one source, carried forward record by record."""
+    """One group of one source, carried forward record by record.
+
+    More than 20 attributes: they are one row of state, which `group_json` stores.
+    """
 
     def __init__(self, source: str, group: str) -> None:
         self.source, self.group = source, group

@@ -110,7 +110,10 @@ class RuleFindings:
 
 @dataclass(frozen=True, slots=True)
 class GroupLine:
-    """One group, over the report's hours."""
+    """One group, over the report's hours.
+
+    More than 20 attributes: each is a column of the page's table.
+    """
 
     key: GroupKey
     kind: str

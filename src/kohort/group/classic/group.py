@@ -87,7 +87,10 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class ClassicGroup:
-    """One classic group. A group that only ever had offsets committed has no protocol type: a simple group."""
+    """One classic group. A group that only ever had offsets committed has no protocol type: a simple group.
+
+    More than 20 attributes: fields of Kafka's record, the round, and indexes, which `apply` changes together.
+    """
 
     group_id: str
     phase: Phase = Phase.EMPTY

@@ -57,6 +57,8 @@ class ConsumerMember:
     `assigned` is what it was granted, `pending` what it was asked to give back and has not yet; `target` is what it
     should own once it has the group's assignment epoch. A member `is_stored` once its subscription is known:
     a replay may know what it owns before that.
+
+    More than 20 attributes: fields of Kafka's three records of a member, and of its classic protocol.
     """
 
     group_id: InitVar[str]
@@ -111,6 +113,8 @@ class ConsumerGroup:
     `subscribers` counts the members by topic name, `regex_subscribers` by expression, `assignors` by vote, `natives`
     those that speak the consumer protocol. `unsettled` are the members that have not reached the target or have
     something left to do. `followers` is the shard's index of its groups by topic name, updated by each for itself.
+
+    More than 20 attributes: fields of Kafka's records, and indexes, which `apply` changes together.
     """
 
     group_id: str

@@ -33,7 +33,10 @@ REMEMBERED = 1_000
 
 
 class Course:
-    """What is known of one group, and the rebalance that runs in it. `explain.py` folds events into it."""
+    """What is known of one group, and the rebalance that runs in it. `explain.py` folds events into it.
+
+    More than 20 attributes: each is what some event of a group leaves for the report of its rebalance.
+    """
 
     def __init__(self, group_id: str, last: int | None = None) -> None:
         self.group_id = group_id

@@ -51,6 +51,8 @@ class PeerMember:
     """One member. Set `user` before the first input is taken.
 
     `make_driver` makes the driver of its protocol, for which it is called with `take`.
+
+    More than 20 attributes: it stands for a whole consumer and its program.
     """
 
     def __init__(

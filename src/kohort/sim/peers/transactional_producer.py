@@ -95,6 +95,8 @@ class TransactionalProducer:
 
     `ended` is called once when the process has ended by itself, `end_sent` when it has sent the request that ends a
     transaction.
+
+    More than 20 attributes: it stands for a whole producer, its transaction and its requests.
     """
 
     def __init__(
