@@ -15,7 +15,7 @@ from kohort.client.producer.producer_config import ProducerConfig
 from kohort.client.settings import ClientConfig
 from kohort.fleet.findings.thresholds import Thresholds
 from kohort.gateway.gateway_settings import AssignorRow, BrokerTls, GatewaySettings, ListenerTls
-from kohort.model.setting import Kind, Setting, settings_of, value_text
+from kohort.model.setting import Setting, SettingKind, settings_of, value_text
 from kohort.node.configuration.broker_settings import BROKER, GROUP, LISTENER, TOPIC
 from kohort.spark.group_stream import StreamConfig
 from kohort.spark.membership.member_settings import MemberSettings
@@ -152,16 +152,16 @@ def number_text(number: float | None) -> str:
 
 def bounds(setting: Setting[Any]) -> str:
     """Return what values a setting takes."""
-    if setting.choices or (setting.kind is Kind.DOUBLE and setting.expected):
+    if setting.choices or (setting.kind is SettingKind.DOUBLE and setting.expected):
         return setting.expected or ", ".join(map(str, setting.choices))
-    if setting.low is None or setting.kind is Kind.STRING:
+    if setting.low is None or setting.kind is SettingKind.STRING:
         return ""
     return f"{number_text(setting.low)} … {number_text(setting.high)}"
 
 
 def default(setting: Setting[Any]) -> str:
     """Return a setting's default as a cell."""
-    if setting.kind in (Kind.OBJECT, Kind.FUNCTION) or setting.default in (MISSING, (), frozenset()):
+    if setting.kind in (SettingKind.OBJECT, SettingKind.FUNCTION) or setting.default in (MISSING, (), frozenset()):
         return ""
     text = value_text(setting.default)
     if not text:
@@ -174,7 +174,8 @@ def rows(settings: Iterable[Setting[Any]], last: str) -> Iterable[str]:
     yield f"| name | type | default | values | what it does |{f' {last} |' if last else ''}"
     yield "|---|---|---|---|---|" + ("---|" if last else "")
     for setting in settings:
-        noun = setting.kind.name.lower() if setting.kind is not Kind.OBJECT else "table" if setting.reader else "object"
+        is_object = setting.kind is SettingKind.OBJECT
+        noun = ("table" if setting.reader else "object") if is_object else setting.kind.name.lower()
         origin = ", ".join(f"`{name}`" for name in setting.broker_names)
         ends = {"default from": f" {origin} |", "while running": f" {'yes' * setting.is_dynamic} |"}
         what = setting.doc.replace("|", "\\|")

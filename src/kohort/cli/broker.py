@@ -115,14 +115,14 @@ def _of_file(path: Path) -> dict[str, str]:
 
 def _given(options: list[tuple[str, str]]) -> dict[str, str]:
     """Return the settings of the command line. Raises SettingsError."""
-    from kohort.model.setting import Kind
+    from kohort.model.setting import SettingKind
     from kohort.net.settings_files import with_variables
     from kohort.node.configuration.config import find_broker_setting
 
     settings = {}
     for name, text in options:
         settings[name] = value = with_variables(text, name)
-        if value == text and find_broker_setting(name).kind is Kind.PASSWORD:
+        if value == text and find_broker_setting(name).kind is SettingKind.PASSWORD:
             print(
                 f"kohort broker: warning: every user of this machine can read {name} in the list of processes: set it"
                 f" in a file for --config, or as --set '{name}=${{env:VARIABLE}}'",

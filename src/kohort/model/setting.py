@@ -40,7 +40,7 @@ class WrongSetting(SettingsError, TypeError):
     """There is no such setting, or its value is of another type: of Python's errors this is a TypeError."""
 
 
-class Kind(Enum):
+class SettingKind(Enum):
     """The type of a setting: its name in sentences, and its number in DescribeConfigs if Kafka has it."""
 
     BOOLEAN = ("true or false", 1)
@@ -60,7 +60,7 @@ class Kind(Enum):
         self.code = code
 
 
-BOOLEAN, STRING, INT, LONG, DOUBLE, LIST, PASSWORD, DURATION, FUNCTION, ADDRESS, OBJECT = Kind
+BOOLEAN, STRING, INT, LONG, DOUBLE, LIST, PASSWORD, DURATION, FUNCTION, ADDRESS, OBJECT = SettingKind
 _OF_TYPE = {bool: BOOLEAN, int: INT, float: DOUBLE, str: STRING, tuple: LIST}
 
 
@@ -84,7 +84,7 @@ class Setting(Generic[ValueT]):
     option, which count where the first is not given.
     """
 
-    kind: Kind
+    kind: SettingKind
     default: ValueT
     doc: str
     low: float | None = None
@@ -122,21 +122,21 @@ class Setting(Generic[ValueT]):
         if self.reader is not None:
             return self.reader(text)
         match self.kind:
-            case Kind.BOOLEAN if text.lower() in ("true", "false"):
+            case SettingKind.BOOLEAN if text.lower() in ("true", "false"):
                 return text.lower() == "true"
-            case Kind.INT | Kind.LONG if _WHOLE_NUMBER.fullmatch(text) and self._is_within(int(text)):
+            case SettingKind.INT | SettingKind.LONG if _WHOLE_NUMBER.fullmatch(text) and self._is_within(int(text)):
                 return int(text)
-            case Kind.DOUBLE if (number := _number(text)) is not None and self._is_within(number):
+            case SettingKind.DOUBLE if (number := _number(text)) is not None and self._is_within(number):
                 return number
-            case Kind.DURATION if found := _DURATION.fullmatch(text.lower()):
+            case SettingKind.DURATION if found := _DURATION.fullmatch(text.lower()):
                 return int(found[1]) * _UNITS_MS[found[2] or "ms"]
-            case Kind.LIST:
+            case SettingKind.LIST:
                 items = tuple(item.strip() for item in text.split(",") if item.strip())
                 if self._are_items(items):
                     return items
-            case Kind.ADDRESS:
+            case SettingKind.ADDRESS:
                 return address(self.name, text)
-            case Kind.STRING | Kind.PASSWORD:
+            case SettingKind.STRING | SettingKind.PASSWORD:
                 words = {word.lower(): word for word in self.choices if isinstance(word, str)}
                 if text.lower() in words if words else self._is_within(len(text)):
                     return words.get(text.lower(), text)
@@ -156,12 +156,12 @@ class Setting(Generic[ValueT]):
         if not self._is_of_type(value):
             raise of_type(self.name, value, self.what, is_secret=self.kind is PASSWORD)
         match self.kind:
-            case Kind.INT | Kind.LONG | Kind.DURATION:
+            case SettingKind.INT | SettingKind.LONG | SettingKind.DURATION:
                 value = value.__index__()
                 is_possible = self._is_within(value)
-            case Kind.DOUBLE:
+            case SettingKind.DOUBLE:
                 is_possible = self._is_within(value)
-            case Kind.LIST:
+            case SettingKind.LIST:
                 value = tuple(value)
                 is_possible = self._are_items(value)
             case _:  # True equals 1, and is no choice where 1 is one
@@ -178,21 +178,21 @@ class Setting(Generic[ValueT]):
 
     def _is_of_type(self, value: object) -> bool:
         match self.kind:
-            case Kind.INT | Kind.LONG | Kind.DURATION:
+            case SettingKind.INT | SettingKind.LONG | SettingKind.DURATION:
                 return isinstance(value, int | SupportsIndex) and not isinstance(value, bool)
-            case Kind.DOUBLE:
+            case SettingKind.DOUBLE:
                 return isinstance(value, int | float) and not isinstance(value, bool)
-            case Kind.STRING | Kind.PASSWORD:
+            case SettingKind.STRING | SettingKind.PASSWORD:
                 return isinstance(value, str) or bool(self.choices)
-            case Kind.LIST:
+            case SettingKind.LIST:
                 return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-            case Kind.FUNCTION:
+            case SettingKind.FUNCTION:
                 if iscoroutinefunction(value):
                     raise WrongSetting(f"{self.name}={value!r} is async: expected a plain function")
                 return callable(value)
-            case Kind.ADDRESS:
+            case SettingKind.ADDRESS:
                 return isinstance(value, tuple)
-            case Kind.OBJECT:
+            case SettingKind.OBJECT:
                 return self.cls is None or isinstance(value, self.cls)
         return isinstance(value, bool)
 
@@ -350,7 +350,7 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     *,
-    kind: Kind | None = None,
+    kind: SettingKind | None = None,
     **more: Any,
 ) -> Any:
     """Return the field of a dataclass that is a setting; one that must be given has MISSING as its default.

@@ -144,9 +144,9 @@ def number(lowest: int, what: str, highest: int | None = None) -> Callable[[str]
 
 
 def _parsed(kind: str, what: str, text: str, *, low: int | None = None, high: int | None = None) -> Any:
-    from kohort.model.setting import Kind, Setting, SettingsError  # not for `--help`
+    from kohort.model.setting import Setting, SettingKind, SettingsError  # not for `--help`
 
-    option = Setting(Kind[kind], None, "", low, high)
+    option = Setting(SettingKind[kind], None, "", low, high)
     try:
         return option.parse(text)
     except SettingsError:

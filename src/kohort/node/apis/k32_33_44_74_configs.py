@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kohort.log.disk import StorageError
 from kohort.model.acl import CLUSTER_NAME, ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.setting import Kind, Setting, SettingsError, Table, value_text
+from kohort.model.setting import Setting, SettingKind, SettingsError, Table, value_text
 from kohort.node.apis.context import ApiContext
 from kohort.node.authorization import api_checks
 from kohort.node.authorization.api_checks import Check
@@ -209,7 +209,7 @@ def describe_configs(
 def _describe(
     context: ApiContext, message: DescribeConfigsRequest, resource: Resource, setting: Setting[Any]
 ) -> DescribeConfigsResponse.Result.Config:
-    is_secret = setting.kind is Kind.PASSWORD
+    is_secret = setting.kind is SettingKind.PASSWORD
     own = resource.config
     config = _Result.Config(
         name=setting.name,
@@ -282,7 +282,7 @@ def _new_value(resource: Resource, config: IncrementalAlterConfigsRequest.Resour
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for {config.name}.")
     if config.config_operation not in (APPEND, SUBTRACT):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation {config.config_operation}.")
-    if setting.kind is not Kind.LIST:
+    if setting.kind is not SettingKind.LIST:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Only lists can be appended to; {config.name} is none.")
     current: tuple[str, ...] = resource.config.get(config.name) or ()
     items = [item.strip() for item in config.value.split(",") if item.strip()]
