@@ -18,8 +18,8 @@ def distrusted(code: int, message: str) -> ssl.SSLCertVerificationError:
 @pytest.mark.parametrize(
     ("code", "advice"),
     [
-        (62, "connect by a name that it holds"),
-        (64, "or give it a certificate that holds 'h'"),
+        (62, "connect by a name that it lists"),
+        (64, "or give it a certificate for 'h'"),
         (10, "the broker needs a new one"),
         (9, "are both clocks right"),
         (20, "ssl.ca.location"),
