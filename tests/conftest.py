@@ -31,6 +31,8 @@ WITHOUT_THE_SESSION = {
 LONGEST = [
     "tests/spark/",
     "tests/integration/test_examples.py",
+    "tests/sim/test_seeds.py",
+    "tests/quality/test_fleet_findings.py",
     "tests/integration/test_what_if.py",
     "tests/spark/test_demo.py",
 ]

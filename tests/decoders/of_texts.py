@@ -46,7 +46,7 @@ def json_documents(content: bytes) -> None:
         json_line(content)
     parsed(content)
     with suppress(ValueError):
-        _by_partition("startingOffsets", content.decode())
+        _by_partition("startingOffsets")(content.decode())
 
 
 def some_json_documents() -> Iterator[bytes]:

@@ -438,7 +438,7 @@ async def ranges_are_read_by_a_plain_socket(bootstrap: str, name: str) -> None:
     def fail(partition: TopicPartition, start: int) -> None:
         list(read_ranges(bootstrap, [(partition, start, start + 1)]))
 
-    with pytest.raises(KafkaError, match=f"holds 0 to {ends[first]}"):
+    with pytest.raises(KafkaError, match=f"has 0 to {ends[first]}"):
         await asyncio.to_thread(fail, first, 99_999)
     with pytest.raises(UnknownPartition):
         await asyncio.to_thread(fail, TopicPartition(name, 9), 0)

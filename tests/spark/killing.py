@@ -19,10 +19,22 @@ from kohort.spark.tables import Table
 
 ROOT = Path(__file__).parent.parent.parent
 
+ORDERS = 10
+"""In how many rows of steps a job may store before it waits for the next kill."""
+
 
 def start(kind: str, where: str, name: str, seed: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.spark.storing_job", kind, where, name, str(seed)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
+    job = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+    order(job)
+    return job
+
+
+def order(job: subprocess.Popen[bytes]) -> None:
+    """Let a job store a little more: what is read after each kill would else grow as fast as the machine is slow."""
+    assert job.stdin is not None, "a job is started with a pipe"
+    job.stdin.write(b"\n" * ORDERS)
+    job.stdin.flush()
 
 
 def output(job: subprocess.Popen[bytes]) -> IO[bytes]:
@@ -37,6 +49,8 @@ def kill_often(kind: str, where: str, name: str, table: Table, kills: int, numbe
     try:
         for number in range(kills):
             victim = chance.randrange(2)
+            for each in jobs:
+                order(each)
             for _ in range(chance.randrange(1, 6)):
                 assert output(jobs[victim]).readline(), "only a kill ends a job"
             jobs[victim].kill()

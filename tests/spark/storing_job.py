@@ -2,8 +2,8 @@
 
     python -m tests.spark.storing_job KIND WHERE NAME SEED
 
-It stores a few numbers in each step and goes on from where it is, as do others: each is fenced whenever another one was
-faster, and reads on from the table. It prints a line for each step.
+For each line of its input it stores a few numbers in some steps, and continues from where it is, as do others: each is
+fenced whenever another one was faster, and reads on from the table. It prints a line for each step.
 """
 
 from __future__ import annotations
@@ -43,23 +43,27 @@ def open_table(kind: str, where: str, name: str) -> Table:
     return table
 
 
-def store_for_ever(table: Table, seed: int) -> None:
-    chance = random.Random(seed)
-    while True:
-        at = stored(table, GROUP, [PLACE]).get(PLACE)
-        try:
-            for _ in range(chance.randrange(1, 12)):
-                stop = (at or 0) + chance.randrange(1, 9)
-                frame: Any = Numbers(at or 0, stop)
-                table.append(frame, GROUP, {PLACE: step(at, stop)})
-                at = stop
-                print(stop, flush=True)
-        except Fenced:
-            # Two jobs in step would fence each other for long.
-            for _ in range(chance.randrange(20)):
-                table.offsets(GROUP, [PLACE])
+def store(table: Table, chance: random.Random) -> bool:
+    """Store numbers in some steps; return whether any step was stored."""
+    at = stored(table, GROUP, [PLACE]).get(PLACE)
+    is_stored = False
+    try:
+        for _ in range(chance.randrange(1, 12)):
+            stop = (at or 0) + chance.randrange(1, 9)
+            frame: Any = Numbers(at or 0, stop)
+            table.append(frame, GROUP, {PLACE: step(at, stop)})
+            at, is_stored = stop, True
+            print(stop, flush=True)
+    except Fenced:
+        # Two jobs in step would fence each other for long.
+        for _ in range(chance.randrange(20)):
+            table.offsets(GROUP, [PLACE])
+    return is_stored
 
 
 if __name__ == "__main__":
     kind, where, name, seed = sys.argv[1:]
-    store_for_ever(open_table(kind, where, name), int(seed))
+    table, chance = open_table(kind, where, name), random.Random(int(seed))
+    for _ in sys.stdin:
+        while not store(table, chance):
+            pass

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
@@ -119,9 +119,10 @@ def event_name(event: Event) -> str:
                 return "assignment_stored"
             return "group_emptied" if event.generation else "group_created"
         case _:
-            return name_of_type(type(event))
+            return name_of_type(type(event))  # type: ignore[arg-type]
 
 
+@cache
 def name_of_type(kind: type) -> str:
     """Return the name of events of a type: that of the type, unless `NAMES` has another one."""
     words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)
@@ -169,8 +170,14 @@ def loaded_fields(group: ClassicGroup) -> Callable[[TopicName], Fields]:
 
 def _own_fields(event: Event, _: TopicName) -> Fields:
     """Return the fields of an event's dataclass under the names of the topic, those of `OMITTED` left out."""
-    found = {each.name: getattr(event, each.name) for each in fields(event) if each.name not in OMITTED}  # type: ignore[arg-type]
-    return {_RENAMED.get(name, name): sorted(at) if isinstance(at, tuple) else at for name, at in found.items()}
+    found = {name: getattr(event, attribute) for attribute, name in _names_of(type(event))}  # type: ignore[arg-type]
+    return {name: sorted(at) if isinstance(at, tuple) else at for name, at in found.items()}
+
+
+@cache
+def _names_of(kind: type) -> list[tuple[str, str]]:
+    """Return the fields of a type of events that are written, each with its name in the topic."""
+    return [(each.name, _RENAMED.get(each.name, each.name)) for each in fields(kind) if each.name not in OMITTED]
 
 
 OMITTED = {"group_id", "generation", "cause", "protocols", "metadata_hash"}
