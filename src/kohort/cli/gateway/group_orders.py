@@ -86,7 +86,7 @@ async def drain(args: argparse.Namespace, admin: Admin) -> None:
     drained = await drained_members(args, group, topics) | {member.member_id for member in matching}
     if len(drained) == len(group.members) and not args.force:
         raise CommandFailed(
-            f"then all {len(drained)} members of group {args.group} are drained, and no partition has an owner: name a"
+            f"then every member of group {args.group} is drained, and no partition has an owner: name a"
             " member by its id or its group.instance.id (members behind one address share it), or give --force"
         )
     deadline_s = time.monotonic() + args.timeout / 1000
