@@ -1,4 +1,4 @@
-"""The compiled decoder and the plain one: equal on every batch, refusing the same damaged bytes."""
+"""The compiled decoder and the plain one: equal on every batch, refusing the same damaged record."""
 
 from __future__ import annotations
 
@@ -77,4 +77,7 @@ def test_both_decoders_refuse_the_same_damage(records, damage):
         batch[HEADER_SIZE + place % (len(batch) - HEADER_SIZE)] = byte
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
     compiled, plain = outcome(numba_decoder.decode, batch), outcome(plain_decoder.decode, batch)
-    assert isinstance(compiled, str) if isinstance(plain, str) else compiled.equals(plain)
+    if isinstance(plain, str):  # only the compiled one names the field, where a record is broken
+        assert compiled.partition(" is broken: ")[0] == plain.partition(" is broken: ")[0]
+    else:
+        assert compiled.equals(plain)

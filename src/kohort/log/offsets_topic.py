@@ -218,7 +218,7 @@ class Replay:
             return None
 
     def refuse(self, offset: int, reason: str, error: Exception | None = None) -> None:
-        """Raise CorruptOffsetsRecord, unless the operator goes on without what stands there."""
+        """Raise CorruptOffsetsRecord, unless the operator asked to leave out what stands there."""
         if not self._is_ignored(offset):
             raise CorruptOffsetsRecord(offset, reason) from error
 

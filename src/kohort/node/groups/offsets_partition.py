@@ -128,7 +128,7 @@ class CoordinatedPartition(ABC):
 class OffsetsPartition(CoordinatedPartition):
     """The state and the log of one offsets partition.
 
-    `ignored` are the offsets of records that the operator goes on without if they cannot be read.
+    `ignored` are the offsets of records that are left out, as the operator asked, if they cannot be read.
     """
 
     settings: GroupSettings
@@ -151,7 +151,7 @@ class OffsetsPartition(CoordinatedPartition):
             self._fold(replay, progress)
         except CorruptOffsetsRecord as error:
             place = f"{self.partition.index}@{error.offset}"
-            self.fail(f"{error}; {RESTORE}, or go on without it by kohort.offsets.load.ignore={place}")
+            self.fail(f"{error}; {RESTORE}, or leave the record out by kohort.offsets.load.ignore={place}")
             return
         except CorruptBatch as error:
             self.fail(f"{error}; {RESTORE}, or move the folder away: its groups then begin without offsets")

@@ -57,7 +57,7 @@ class ControlSocket:
         self._server: asyncio.Server | None = None
 
     async def open(self, member: Controlled) -> None:
-        """Listen, and pass requests to `member`. Where no socket can be made, log it and go on without one."""
+        """Listen, and pass requests to `member`. Where no socket can be made, log it and work without one."""
 
         async def received(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
