@@ -1,11 +1,13 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit museum sim swarm lockstep interop torture torture-lake fuzz bench gen changelog audit lock clean
+.PHONY: help demo test check types unit museum sim swarm lockstep interop torture torture-lake fuzz bench gen changelog audit lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# Tests start thousands of Python processes: each would compile what it imports where this is set, as in many containers.
+unexport PYTHONDONTWRITEBYTECODE
 # --progress-bar=on shows the large downloads (Spark is 450 MB) where there is a terminal.
 INSTALL := $(PIP) install --quiet --progress-bar=on --no-deps --require-hashes --requirement
 
@@ -21,8 +23,13 @@ test: check ## everything a change must pass
 check: .venv/dev ## format, lint, types, layers, tidy and unit tests: three minutes on two cores
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
+	$(MAKE) --no-print-directory --jobs=2 types unit
+
+types: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+unit: .venv/dev
 	$(BIN)/python -m pytest -q -n 2 tests/tidy tests/unit -m "not spark and not interop"
 
 museum: .venv/dev ## how many seeds the simulator needs to find each bug that others shipped, into docs/museum.md
