@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check types unit museum sim swarm lockstep interop torture torture-lake fuzz bench gen changelog audit lock clean
+.PHONY: help demo test check types unit properties museum sim swarm lockstep interop torture torture-lake fuzz bench gen changelog audit lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -31,6 +31,9 @@ types: .venv/dev
 
 unit: .venv/dev
 	$(BIN)/python -m pytest -q -n 2 tests/tidy tests/unit -m "not spark and not interop"
+
+properties: .venv/dev ## properties over ten times the inputs of make test; more: make properties EXAMPLES=1000
+	KOHORT_EXAMPLES=$(or $(EXAMPLES),400) $(BIN)/python -m pytest -q -n 2 --timeout=1800 tests/properties
 
 museum: .venv/dev ## how many seeds the simulator needs to find each bug that others shipped, into docs/museum.md
 	$(BIN)/python -m tests.quality

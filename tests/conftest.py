@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.depth import examples
 
 # How fast a machine draws examples is not what the tests are about: two cores may have twenty processes.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100)
+)
 settings.load_profile("any machine")
 
 WITHOUT_THE_SESSION = {

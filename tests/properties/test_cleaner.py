@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.depth import examples
 from tests.properties.test_consumer_log import DEEDS, PART, act, cast
 from tests.replay.cleaned_log import replay_differences
 from tests.replay.test_cleaned_log import DIRECTORY, written
@@ -166,11 +167,11 @@ def state(rows: dict[int, tuple[int, bytes | None]]) -> dict[int, bytes]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-CleanerAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+CleanerAgainstModel.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 TestCleanerAgainstModel = CleanerAgainstModel.TestCase
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(deeds=st.lists(DEEDS, min_size=5, max_size=40), points=st.lists(PART, max_size=3), piece=st.integers(100, 5000))
 def test_any_groups_log_says_what_lives_wherever_the_cleaner_stopped(
     deeds: list[tuple[int, str]], points: list[float], piece: int

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.replay.compaction import compacted, hard_state, replayed
 from tests.replay.test_consumer_group_log import Recorded
 from tests.unit.group.mixed import ClassicClient, Client, NativeClient
@@ -53,7 +54,7 @@ def act(world: Recorded, client: Client, deed: str) -> None:
             client.step()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(deeds=st.lists(DEEDS, min_size=5, max_size=60), points=st.lists(st.tuples(PART, PART)))
 def test_any_compaction_of_any_groups_log_gives_the_group(
     deeds: list[tuple[int, str]], points: list[tuple[float, float]]
@@ -75,7 +76,7 @@ def test_any_compaction_of_any_groups_log_gives_the_group(
 RECORDS = [record_of(event) for event in (*STORED, *(event for _, event in TOMBSTONES))]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(
     row=st.sampled_from(RECORDS),
     at=PART,
@@ -94,13 +95,13 @@ def test_record_with_any_bytes_changed_is_read_or_refused(
     _load(encode_batch([Record(0, 0, key, value)]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(kind=st.integers(0, 24), key=st.binary(max_size=40), value=st.none() | st.binary(max_size=120))
 def test_random_records_of_any_type_are_read_or_refused(kind: int, key: bytes, value: bytes | None) -> None:
     _load(encode_batch([Record(0, 0, kind.to_bytes(2, "big") + key, value)]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(at=PART, octets=st.binary(min_size=1, max_size=8))
 def test_damaged_batch_is_read_or_refused(at: float, octets: bytes) -> None:
     batch = bytearray(encode_batch([Record(0, 0, *row) for row in RECORDS]))

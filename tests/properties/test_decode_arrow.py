@@ -9,6 +9,7 @@ pytest.importorskip("numba")
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from kohort.client.decode import numba_decoder, plain_decoder
 from kohort.client.decode.arrow_decoder import to_arrow
@@ -25,7 +26,7 @@ BATCHES = st.lists(
     min_size=1,
     max_size=4,
 )
-SLOW_MACHINES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+SLOW_MACHINES = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(60))
 
 
 def wire_bytes(batches):
@@ -69,7 +70,7 @@ def test_rows_are_the_records_of_the_wire_codec(batches):
     assert found == [each.headers for each in expected]
 
 
-@settings(SLOW_MACHINES, max_examples=200)
+@settings(SLOW_MACHINES, max_examples=examples(200))
 @given(RECORDS, st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=3))
 def test_both_decoders_refuse_the_same_damage(records, damage):
     batch = bytearray(encode_batch(records, base_offset=5))

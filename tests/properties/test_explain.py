@@ -13,6 +13,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.unit.node.consumer_desk import NativeMember, consumer_desk
 from tests.unit.node.desk import Desk, Peer
 from tests.unit.node.groups.test_coordinator import events
@@ -292,7 +293,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(STEPS)
 def test_explanation_agrees_with_the_members_own_records(steps: list[tuple[str, int, int]]) -> None:
     cast = Cast()
@@ -314,7 +315,7 @@ def calm(cast: Cast) -> None:
         cast.act("beat", 0, 0)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(STEPS, st.data())
 def test_parts_add_up_when_events_are_missing_late_or_repeated(
     steps: list[tuple[str, int, int]], data: st.DataObject
@@ -340,7 +341,7 @@ def test_parts_add_up_when_events_are_missing_late_or_repeated(
     assert_sound(explained.rebalances + ([explained.running] if explained.running is not None else []))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.unit.fleet.written_log import batch_of, commit_key, read, value_of
 
 from kohort.fleet.decode.value_json import topic_id
@@ -34,7 +35,7 @@ def rows(key: bytes, value: bytes | None) -> list[dict]:
 
 
 @given(TEXT, TEXT, st.integers(-1, (1 << 31) - 1), VALUES, st.integers(0, 4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_commit_is_read_as_the_coordinator_reads_it(group, topic, partition, value, version):
     key, written = commit_key(group, topic, partition), value_of(value, version)
     event = read_offset(key, written)
@@ -49,7 +50,7 @@ def test_a_commit_is_read_as_the_coordinator_reads_it(group, topic, partition, v
 
 
 @given(st.binary(max_size=30), st.none() | st.binary(max_size=50))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_bytes_that_the_coordinator_refuses_are_refused_and_no_others(key, value):
     key = b"\x00\x01" + key
     try:

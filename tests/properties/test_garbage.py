@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.unit.node.desk import Desk, Peer, batch, create, fetch, only, produce
 
 from kohort.node.apis.routes import served
@@ -61,13 +62,13 @@ def framed(body: bytes) -> bytes:
     return pack(">i", len(body)) + body
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(chunks=st.lists(st.binary(max_size=80), max_size=4))
 def test_random_bytes_never_raise(desk: Desk, chunks: list[bytes]) -> None:
     read_all(desk, *chunks)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(pair=st.sampled_from(PAIRS), tail=st.binary(max_size=120))
 def test_a_right_header_before_random_bytes_never_raises(desk: Desk, pair: tuple[int, int], tail: bytes) -> None:
     api, version = pair
@@ -114,7 +115,7 @@ def sound_requests() -> list[tuple[Any, int]]:
 SOUND = [encode_request(message, version, 1, "me") for message, version in sound_requests()]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(
     frame=st.sampled_from(SOUND),
     changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=6),
@@ -129,7 +130,7 @@ def test_a_sound_request_with_changed_bytes_never_raises(
     read_all(desk, framed(bytes(body[: len(body) - cut])))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(cuts=st.lists(st.integers(1, 400), max_size=8))
 def test_where_the_network_cuts_the_stream_makes_no_difference(desk: Desk, cuts: list[int]) -> None:
     peer: Peer = desk.connect()

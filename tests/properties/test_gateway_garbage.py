@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.properties.random_messages import any_number, random_message
 from tests.unit.gateway.relay.test_relay import pieces_of
 from tests.unit.wire.responses import encode_response
@@ -124,7 +125,7 @@ def changed(data: bytes, random: Random) -> bytes:
 
 
 @pytest.mark.parametrize("parks", [False, True])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_bytes_pass_in_their_order_or_the_connection_is_closed(parks: bool, seed: int) -> None:
     random = random_module.Random(seed)

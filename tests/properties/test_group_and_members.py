@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.properties.member_of_world import MemberOfWorld
 from tests.unit.group.world import World
 
@@ -167,7 +168,7 @@ class Party:
 
 
 @pytest.mark.parametrize("kit", KITS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seed=st.integers(0, 2**32), things=st.integers(5, 60))
 def test_a_partition_has_one_owner_under_any_failure_and_all_members_settle_in_the_end(
     kit: str, seed: int, things: int

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.depth import examples
 from tests.unit.group.world import Answer, World, fold, hard_state, says
 
 from kohort.group.classic.group import Phase
@@ -329,5 +330,5 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         assert all(group.phase is Phase.EMPTY for group in self.world.shard.groups.values())
 
 
-ClassicGroupMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+ClassicGroupMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 test_classic_group_keeps_its_promises = ClassicGroupMachine.TestCase

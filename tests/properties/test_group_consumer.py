@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.depth import examples
 from tests.properties.consumer_clients import Client
 from tests.unit.group.consumer_world import ConsumerWorld
 from tests.unit.group.world import fold, hard_state
@@ -255,7 +256,7 @@ def carry_out_load(shard: Shard, now_ms: int) -> None:
                 commands.append(effect.command)
 
 
-Heartbeats.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Heartbeats.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 TestHeartbeats = Heartbeats.TestCase
 
 

@@ -12,6 +12,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.depth import examples
 from tests.unit.group.mixed import ClassicClient, Crashed, Mixed, NativeClient, Owned, T, one_owner_each
 from tests.unit.group.world import REBALANCE_MS, SESSION_MS, fold, hard_state
 
@@ -257,7 +258,7 @@ class MigratingGroup(RuleBasedStateMachine):
         return [set(client.owned) for client in self.clients]
 
 
-MigratingGroup.TestCase.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)
+MigratingGroup.TestCase.settings = settings(deadline=None, max_examples=examples(150), stateful_step_count=40)
 test_conversions_keep_who_owns_what = MigratingGroup.TestCase
 
 
@@ -291,7 +292,7 @@ def something(machine: MigratingGroup, random: Random, kinds: list[str]) -> Call
     return random.choices([thing for _, thing in things], [weight for weight, _ in things])[0]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(seed=st.integers(0, 2**32), things=st.integers(20, 100))
 def test_group_converted_back_and_forth_keeps_who_owns_what(seed: int, things: int) -> None:
     random, machine = Random(seed), MigratingGroup()

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.properties.test_garbage import Failures
 from tests.unit.node.consumer_desk import consumer_desk, settle, stable_members, topics_of
 
@@ -42,7 +43,7 @@ HEARTBEATS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     heartbeats=st.lists(st.tuples(HEARTBEATS, st.sampled_from([0, 1]), st.sampled_from([0, 1, 700])), max_size=12),
     park_ms=st.sampled_from([0, 1_000]),

@@ -7,6 +7,7 @@ import random as random_module
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.properties.test_gateway_garbage import Client, changed
 
 from kohort.gateway.gateway import Gateway
@@ -28,7 +29,7 @@ def test_any_bytes_are_a_message_or_malformed(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_what_a_peer_shares_is_taken_or_its_link_closed(is_changed: bool, seed: int) -> None:
     random = random_module.Random(seed)

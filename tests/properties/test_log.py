@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.depth import examples
 
 from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
@@ -241,5 +242,5 @@ class LogAgainstList(RuleBasedStateMachine):
             assert self.log.high_watermark == self.visible
 
 
-LogAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+LogAgainstList.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 TestLogAgainstList = LogAgainstList.TestCase

@@ -10,6 +10,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.depth import examples
 
 from kohort.assign import RangeAssignor, TopicSpec
 from kohort.assign.spec import MemberSpec, RebalanceProtocol
@@ -218,5 +219,5 @@ class MemberAndWorld(RuleBasedStateMachine):
         return self.asked.pop(at)
 
 
-MemberAndWorld.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+MemberAndWorld.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 test_member_and_world = MemberAndWorld.TestCase

@@ -11,6 +11,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.depth import examples
 
 from kohort.member import ConsumerMember, ConsumerState, Identity, MemberConfig, effects, inputs
 from kohort.member.effects import Callback, ConsumerHeartbeat, ExpediteHeartbeat, NameTopics, RunCallback
@@ -262,5 +263,5 @@ class MemberAndCoordinator(RuleBasedStateMachine):
             self.wait(5_000)
 
 
-MemberAndCoordinator.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+MemberAndCoordinator.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 test_member_and_coordinator = MemberAndCoordinator.TestCase

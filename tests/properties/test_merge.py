@@ -7,6 +7,7 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
@@ -27,7 +28,7 @@ records = st.lists(
 
 
 @pytest.mark.parametrize("is_history", [False, True])
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(changes=records, seed=st.integers())
 def test_any_rounds_of_two_writers_give_the_table_of_one_pass(is_history, changes, seed):
     with tempfile.TemporaryDirectory() as folder:

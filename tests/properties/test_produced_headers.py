@@ -7,6 +7,7 @@ from struct import pack_into
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.unit.node.desk import Desk, fetch, only, produce
 
 from kohort.model.errors import ErrorCode
@@ -70,7 +71,7 @@ def check_harmless(desk: Desk, batch: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", SEEDS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(bit=st.integers(0, HEADER_SIZE * 8 - 1), is_signed=st.booleans(), checks_records=st.booleans())
 def test_a_changed_bit_of_a_header_is_refused_or_harmless(
     name: str, bit: int, is_signed: bool, checks_records: bool

@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from kohort.wire.compression import Compression, CorruptCompression, decompress
 from kohort.wire.crc32c import crc32c, plain_crc32c
@@ -111,7 +112,7 @@ def test_random_bytes_are_at_worst_corrupt_compression(codec: Compression, conte
 
 
 @given(content=st.binary(max_size=2000), split=st.integers(0, 2000))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_the_two_crc32c_agree_in_one_piece_or_two(content: bytes, split: int) -> None:
     first, second = content[:split], content[split:]
     assert crc32c(content) == plain_crc32c(content) == plain_crc32c(second, crc32c(first))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.unit.fleet.written_log import COMMIT_VALUE as COMMIT
 from tests.unit.fleet.written_log import (
     NOW_MS,
@@ -387,7 +388,7 @@ PAIRS = st.lists(
 
 
 @given(PAIRS, st.integers(0, 23))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_whatever_a_record_holds_it_is_a_row_or_a_fault(pairs, kind):
     typed = [(None if key is None else short(kind) + key, value) for key, value in pairs]
     rows = read(batch_of(typed))
@@ -396,13 +397,13 @@ def test_whatever_a_record_holds_it_is_a_row_or_a_fault(pairs, kind):
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_whatever_a_file_holds_the_reading_ends(content):
     assert read(content)
 
 
 @given(st.integers(0, 700), st.integers(1, 255), st.sampled_from(ALL_CODECS))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_one_wrong_byte_costs_one_batch_at_most(at, flip, codec):
     pairs = [(commit_key("g", "t", number), COMMIT) for number in range(4)]
     batches = [batch_of(pairs, 4 * index, compression=codec) for index in range(3)]

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.unit.node.desk import Desk
 from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
 
@@ -230,7 +231,7 @@ def answers_and_state(requests: list[tuple[str, int, int, int]], *, is_gathered:
     return answers, [peer.call(OffsetFetchRequest(groups=groups), 9), peer.call(ListGroupsRequest(), 5)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(REQUESTS)
 def test_gathering_changes_no_answer_and_no_state(requests: list[tuple[str, int, int, int]]) -> None:
     assert answers_and_state(requests, is_gathered=True) == answers_and_state(requests, is_gathered=False)

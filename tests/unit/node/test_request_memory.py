@@ -8,6 +8,7 @@ from struct import pack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.unit.node.desk import Desk, Peer, batch, fetch, only, produce
 
 from kohort.model.errors import ErrorCode
@@ -175,7 +176,7 @@ def test_without_a_limit_every_connection_is_read() -> None:
     assert all(sender.is_done for sender in senders)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(1, MIB // 2), st.booleans()), min_size=1, max_size=8), st.integers(4000, 60_000))
 def test_a_client_that_sends_whole_requests_is_served_whatever_others_hold(
     frames: list[tuple[int, bool]], chunk: int
