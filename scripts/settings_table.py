@@ -15,6 +15,7 @@ from kohort.client.producer.producer_config import ProducerConfig
 from kohort.client.settings import ClientConfig
 from kohort.fleet.findings.thresholds import Thresholds
 from kohort.gateway.gateway_settings import AssignorRow, BrokerTls, GatewaySettings, ListenerTls
+from kohort.gateway.policies.policies import Policy
 from kohort.model.setting import Setting, SettingKind, settings_of, value_text
 from kohort.node.configuration.broker_settings import BROKER, GROUP, LISTENER, TOPIC
 from kohort.spark.group_stream import StreamConfig
@@ -128,6 +129,12 @@ Names in the TOML file of `kohort gateway --config FILE`. Most are options of th
         "Of a gateway: `[broker_tls]`",
         "TLS towards brokers whose listener has it.",
         settings_of(BrokerTls).values(),
+        "",
+    ),
+    (
+        "Of a gateway: `[[policies]]`",
+        "The first row that matches a member decides.",
+        settings_of(Policy).values(),
         "",
     ),
     (

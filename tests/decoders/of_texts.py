@@ -18,7 +18,6 @@ from kohort.cli.acls import operations, principal
 from kohort.cli.group_state.group_events import parsed
 from kohort.cli.terminal.record_lines import NotARecord, json_line
 from kohort.gateway.gateway_settings import read_settings
-from kohort.gateway.policies.policies import PolicyError
 from kohort.gateway.server.instance_links import LinkRefused, _read_greeting
 from kohort.gateway.server.order_topic import UnreadableOrder, read_order
 from kohort.model.errors import KafkaError
@@ -67,7 +66,7 @@ def settings(content: bytes) -> None:
             PrincipalMapping(text).name("CN=ann,OU=unit,O=org")
         for _ in jaas_options(text):
             pass
-        with suppress(tomllib.TOMLDecodeError, SettingsError, PolicyError):
+        with suppress(tomllib.TOMLDecodeError, SettingsError):
             read_settings(tomllib.loads(text))
 
 

@@ -87,7 +87,8 @@ def test_a_wrong_setting_is_refused_before_the_cluster_is_reached(tmp_path: Path
     file.write_text('mode = "listener"\nadvertised = "g"\n[[policies]]\ngroups = "a"\n')
     assert refused("--config", str(file)) == (
         2,
-        f"kohort gateway: {file}: policy 1 lacks its treatment: off, observe or park\n",
+        f"kohort gateway: {file}: policies: row 1: it lacks treatment: park, observe or off: "
+        "heartbeats are parked, requests are only observed, or not read.\n",
     )
     assert refused("--mode", "listener") == (
         2,

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 
 from kohort.gateway.assigning.edge import ASSIGNOR_MS
 from kohort.gateway.policies.fallbacks import FALLBACK_MS
-from kohort.gateway.policies.policies import PolicyError, PolicyTable, read_policies
+from kohort.gateway.policies.policies import PolicyTable, read_policies
 from kohort.gateway.relay.read_budget import MAX_REQUEST_BYTES
 from kohort.gateway.rewriting.node_addresses import NODE_ID_MARK
 from kohort.model.setting import (
@@ -33,6 +33,7 @@ from kohort.model.setting import (
     check_fields,
     read_table,
     record,
+    records,
     refused,
     setting,
     unknown,
@@ -90,12 +91,6 @@ class AssignorRow:
         check_fields(self)
 
 
-def _assignors(rows: object) -> tuple[AssignorRow, ...]:
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        raise WrongSetting("assignors are a list of tables: write [[assignors]] above each")
-    return tuple(record(f"assignors: row {number}", AssignorRow)(row) for number, row in enumerate(rows, 1))
-
-
 def _node_ports(table: object) -> dict[int, int]:
     if not isinstance(table, Mapping) or not all(str(node).isascii() and str(node).isdigit() for node in table):
         raise WrongSetting("node_ports is no table of ports by node id: write 1 = 9201 below [node_ports]")
@@ -132,7 +127,7 @@ class GatewaySettings:
     fallback_ms: int = setting(FALLBACK_MS,
         "For how long a group where parking went wrong is only observed.", 1_000, 7 * DAY_MS)
     assignors: tuple[AssignorRow, ...] = setting((), "Assignors that replace those of classic groups' leaders; the "
-        "first row that matches a group decides.", kind=OBJECT, cls=tuple, reader=_assignors)
+        "first row that matches a group decides.", kind=OBJECT, cls=tuple, reader=records("assignors", AssignorRow))
     assignor_ms: int = setting(ASSIGNOR_MS,
         "How long an assignor may take; then the leader's own assignment passes.", 10, 10_000)
     metrics: tuple[str, int] | None = setting(None, "Where Prometheus fetches metrics.", kind=ADDRESS)
@@ -256,12 +251,12 @@ def read_settings_file(path: Path) -> dict[str, Any]:
     table = read_file(path, is_toml=True)
     try:
         return read_settings(table)
-    except (SettingsError, PolicyError) as error:
+    except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from None
 
 
 def read_settings(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a table, as a file or the command line has them. Raises SettingsError, PolicyError."""
+    """Return the settings of a table, as a file or the command line has them. Raises SettingsError."""
     if "security" in table:
         raise unknown("the gateway", "security", (), advice="its place is the file of --command-config")
     if isinstance(servers := table.get("bootstrap_servers"), list):

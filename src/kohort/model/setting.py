@@ -164,10 +164,15 @@ class Setting(Generic[ValueT]):
             case SettingKind.LIST:
                 value = tuple(value)
                 is_possible = self._are_items(value)
-            case _:  # True equals 1, and is no choice where 1 is one
-                is_possible = not self.choices or any(
-                    value == word and type(value) is type(word) for word in self.choices
-                )
+            case _ if self.choices:  # True equals 1, and is no choice where 1 is one; a text is that of an enum
+                same = [
+                    word
+                    for word in self.choices
+                    if value == word and (isinstance(value, str) or type(value) is type(word))
+                ]
+                is_possible, value = bool(same), same[0] if same else value
+            case _:
+                is_possible = True
         if not is_possible:
             raise refused(self.name, self._printable(value), self.what)
         if self.kind in (STRING, PASSWORD) and not self.choices:
@@ -425,5 +430,22 @@ def record(owner: str, config: Callable[..., ValueT]) -> Callable[[object], Valu
             if each.default is MISSING and each.name not in values:
                 raise SettingsError(f"{owner} lacks {each.name}: {each.metadata['setting'].doc}")
         return config(**values)
+
+    return read
+
+
+def records(owner: str, config: Callable[..., ValueT]) -> Callable[[object], tuple[ValueT, ...]]:
+    """Return the reader of a setting that is a list of tables, such as `[[policies]]`."""
+
+    def read(rows: object) -> tuple[ValueT, ...]:
+        if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+            raise WrongSetting(f"{owner} is no list of tables: write [[{owner}]] above each")
+        found = []
+        for number, row in enumerate(rows, 1):
+            try:
+                found.append(record("it", config)(row))
+            except SettingsError as error:
+                raise type(error)(f"{owner}: row {number}: {error}") from None
+        return tuple(found)
 
     return read

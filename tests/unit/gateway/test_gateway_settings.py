@@ -127,10 +127,10 @@ def test_a_file_has_the_same_names(tmp_path: Path) -> None:
         ("listener_tls = {key = 'x'}", "listener_tls lacks certificate"),
         ("listener_tls = {cert = 'x'}", "listener_tls has no setting 'cert': there are certificate"),
         ("events = 5", "events=5 is an int: expected a str"),
-        ("[[policies]]\ntreatment = 'hold'", "policy 1: treatment is not one of"),
+        ("[[policies]]\ntreatment = 'hold'", "policies: row 1: treatment='hold': expected off, observe or park"),
         ("assignors = 'uniform'", r"write \[\[assignors\]\] above each"),
-        ("[[assignors]]\ngroups = 'billing-*'", "row 1 lacks assignor"),
-        ("[[assignors]]\ngroups = 'billing-*'\nassignor = ''", "assignor='': expected a str that is not empty"),
+        ("[[assignors]]\ngroups = 'billing-*'", "assignors: row 1: it lacks assignor"),
+        ("[[assignors]]\ngroups = 'billing-*'\nassignor = ''", "row 1: assignor='': expected a str that is not empty"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, sentence: str) -> None:

@@ -148,7 +148,6 @@ def run(args: argparse.Namespace) -> int:
     """Run the gateway until it is stopped, and return the exit status."""
     from kohort.broker.descriptors import raise_limit
     from kohort.cli.cluster import sentence_of
-    from kohort.gateway.policies.policies import PolicyError
     from kohort.gateway.server.cluster_topology import TopologyError
     from kohort.gateway.server.gateway_ports import ListenFailed
     from kohort.model.errors import KafkaError
@@ -162,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
         if settings.assignors:
             sys.path.insert(0, "")  # as `python -m` does; a console script starts without it
         run_loop(_serve(settings, args))
-    except (SettingsError, PolicyError) as error:
+    except SettingsError as error:
         print(f"kohort gateway: {error}", file=sys.stderr)
         return 2
     except (TopologyError, ListenFailed) as error:
@@ -175,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def settings_from(args: argparse.Namespace) -> GatewaySettings:
-    """Return the settings of a command line and of the file that it names. Raises SettingsError, PolicyError."""
+    """Return the settings of a command line and of the file that it names. Raises SettingsError."""
     from kohort.gateway.gateway_settings import GatewaySettings, read_settings, read_settings_file
     from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
     from kohort.model.setting import SettingsError

@@ -7,11 +7,11 @@ clients send is matched as text and never compiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from kohort.model.setting import STRING, SettingsError, check_fields, records, setting
 from kohort.parking.client_software import STOPPED_BY_HEARTBEATS
 from kohort.parking.limits import MOST_COMMIT_HOLD_MS
 
@@ -44,10 +44,6 @@ class GroupProtocol(StrEnum):
     STREAMS = "streams"
 
 
-class PolicyError(ValueError):
-    """A policy cannot be meant as it is; the text is one sentence."""
-
-
 @dataclass(frozen=True, slots=True)
 class Client:
     """Who sends a request: the software as ApiVersions names it, or `UNKNOWN_SOFTWARE`, and the client id."""
@@ -56,36 +52,26 @@ class Client:
     client_id: str
 
 
+# fmt: off
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """One row: patterns of group, software and client id with `*` and `?`, a protocol or `*`, and the treatment.
+    """One row: whom it is about, and what is done with their traffic."""
 
-    Where it parks, the answer to a commit of a classic member's timer waits behind its heartbeat for `commit_hold_ms`.
-    """
-
-    groups: str = ANY
-    software: str = ANY
-    client_ids: str = ANY
-    protocol: str = ANY
-    treatment: Treatment = Treatment.OBSERVE
-    commit_hold_ms: int = 0
+    groups: str = setting(ANY, "A pattern of groups with `*` and `?`, such as `billing-*`.", 1)
+    software: str = setting(ANY, "A pattern of the clients' software, as ApiVersions names it.", 1)
+    client_ids: str = setting(ANY, "A pattern of client ids.", 1)
+    protocol: str = setting(ANY, "The protocol of the group, or `*`.", choices=(ANY, *GroupProtocol))
+    treatment: Treatment = setting(MISSING,
+        "park, observe or off: heartbeats are parked, requests are only observed, or not read.",
+        kind=STRING, choices=tuple(Treatment))
+    commit_hold_ms: int = setting(0, "How long the answer to a commit of a classic member's timer is delayed behind its"
+        " parked heartbeat, at most.", 0, MOST_COMMIT_HOLD_MS)
+# fmt: on
 
     def __post_init__(self) -> None:
-        for name in ("groups", "software", "client_ids"):
-            pattern = getattr(self, name)
-            if not isinstance(pattern, str) or not pattern:
-                raise PolicyError(
-                    f"{name} = {pattern!r} is no pattern: give a text such as 'billing-*', or '*' for all"
-                )
-        if self.protocol not in (ANY, *GroupProtocol):
-            raise PolicyError(f"protocol = {self.protocol!r} is not one of {', '.join(GroupProtocol)} and '*'")
-        if self.treatment not in tuple(Treatment):
-            raise PolicyError(f"treatment = {self.treatment!r} is not one of {', '.join(Treatment)}")
-        hold_ms = self.commit_hold_ms
-        if isinstance(hold_ms, bool) or not isinstance(hold_ms, int) or not 0 <= hold_ms <= MOST_COMMIT_HOLD_MS:
-            raise PolicyError(f"commit_hold_ms = {hold_ms!r}: expected a whole number from 0 to {MOST_COMMIT_HOLD_MS}")
-        if hold_ms and self.treatment is not Treatment.PARK:
-            raise PolicyError(f"commit_hold_ms is of use with treatment = 'park' only, not with {self.treatment!s}")
+        check_fields(self)
+        if self.commit_hold_ms and self.treatment is not Treatment.PARK:
+            raise SettingsError(f"commit_hold_ms is of use with treatment = 'park' only, not with {self.treatment!s}")
 
     def matches(self, group_id: str, client: Client, protocol: GroupProtocol) -> bool:
         """Whether this row is about a member of a group."""
@@ -102,7 +88,7 @@ class Policy:
         return self.software != ANY or self.client_ids != ANY
 
 
-_OBSERVED = Policy()
+_OBSERVED = Policy(treatment=Treatment.OBSERVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,32 +112,9 @@ class PolicyTable:
         return any(row.treatment is Treatment.PARK for row in self.rows)
 
 
-_COLUMNS = tuple(field.name for field in fields(Policy))
-
-
 def read_policies(rows: object) -> PolicyTable:
-    """Return the table of rows as a file has them: mappings with the columns' names. Raises PolicyError."""
-    if not isinstance(rows, Iterable) or isinstance(rows, str | bytes | Mapping):
-        raise PolicyError("policies are a list of tables: write [[policies]] above each")
-    return PolicyTable(tuple(_row(number, row) for number, row in enumerate(rows, 1)))
-
-
-def _row(number: int, row: object) -> Policy:
-    if not isinstance(row, Mapping):
-        raise PolicyError(f"policy {number} is no table: write [[policies]] above its columns")
-    columns = {str(name): value for name, value in row.items()}
-    if unknown := sorted(columns.keys() - set(_COLUMNS)):
-        raise PolicyError(f"policy {number} has no column {unknown[0]!r}: there are {', '.join(_COLUMNS)}")
-    if "treatment" not in columns:
-        raise PolicyError(f"policy {number} lacks its treatment: off, observe or park")
-    try:
-        treatment = Treatment(columns.pop("treatment"))
-    except ValueError as error:
-        raise PolicyError(f"policy {number}: treatment is not one of {', '.join(Treatment)}: {error}") from None
-    try:
-        return Policy(**columns, treatment=treatment)
-    except PolicyError as error:
-        raise PolicyError(f"policy {number}: {error}") from None
+    """Return the table of rows as a file has them: mappings with the columns' names. Raises SettingsError."""
+    return PolicyTable(records("policies", Policy)(rows))
 
 
 OBSERVED = PolicyTable()

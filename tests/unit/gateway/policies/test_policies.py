@@ -11,11 +11,11 @@ from kohort.gateway.policies.policies import (
     Client,
     GroupProtocol,
     Policy,
-    PolicyError,
     PolicyTable,
     Treatment,
     read_policies,
 )
+from kohort.model.setting import SettingsError
 
 JAVA = Client("apache-kafka-java", "billing-1")
 
@@ -69,16 +69,18 @@ def test_rows_of_a_file_are_read_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
-        ("park", "policies are a list of tables"),
-        ([5], "policy 1 is no table"),
-        ([{"groups": "a"}], "policy 1 lacks its treatment"),
-        ([{"treatment": "park"}, {"treatment": "hold"}], "policy 2: treatment is not one of off, observe, park"),
-        ([{"treatment": "park", "group": "a"}], "policy 1 has no column 'group': there are groups, software"),
-        ([{"treatment": "park", "groups": ""}], "policy 1: groups = '' is no pattern"),
-        ([{"treatment": "park", "groups": 7}], "policy 1: groups = 7 is no pattern"),
-        ([{"treatment": "park", "protocol": "eager"}], "policy 1: protocol = 'eager' is not one of classic"),
+        ("park", r"policies is no list of tables: write \[\[policies\]\] above each"),
+        ([5], "policies is no list of tables"),
+        ([{"groups": "a"}], "policies: row 1: it lacks treatment"),
+        ([{"treatment": "park"}, {"treatment": "hold"}], "row 2: treatment='hold': expected off, observe or park"),
+        ([{"treatment": "park", "group": "a"}], "row 1: it has no setting 'group'; did you mean 'groups'?"),
+        ([{"treatment": "park", "groups": ""}], "row 1: groups='': expected a str that is not empty"),
+        ([{"treatment": "park", "groups": 7}], "row 1: groups=7 is an int: expected a str"),
+        ([{"treatment": "park", "protocol": "eager"}], r"protocol='eager': expected \*, classic, consumer, share or"),
+        ([{"treatment": "park", "commit_hold_ms": 6_000}], "commit_hold_ms=6000: expected a whole number of milliseconds"),
+        ([{"treatment": "off", "commit_hold_ms": 5}], "commit_hold_ms is of use with treatment = 'park' only"),
     ],
 )
 def test_a_row_that_cannot_be_meant_is_refused_by_its_number(rows: object, text: str) -> None:
-    with pytest.raises(PolicyError, match=text):
+    with pytest.raises(SettingsError, match=text):
         read_policies(rows)
