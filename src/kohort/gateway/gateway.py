@@ -17,8 +17,8 @@ from kohort.gateway.holding.parked_answers import ParkedAnswers
 from kohort.gateway.holding.parked_requests import ParkedRequests
 from kohort.gateway.holding.request_repeats import RequestRepeats
 from kohort.gateway.holding.withheld_syncs import WithheldSyncs
-from kohort.gateway.observing.describe_requests import DescribeRequests, LookUp
 from kohort.gateway.observing.group_signals import GroupSignals
+from kohort.gateway.observing.look_ups import DescribeRequests, LookUp
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.peers.instances import Instances
 from kohort.gateway.policies.fallbacks import FALLBACK_MS

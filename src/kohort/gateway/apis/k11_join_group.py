@@ -25,7 +25,7 @@ def answer(
     """Take what the coordinator decided. A leader's answer is remembered until it assigns."""
     connection.share_answer(exchange, command, frame)
     result = _result(message)
-    connection.rooms.groups.join_answered(command, result, now_ms)
+    connection.rooms.groups.joins.answered(command, result, now_ms)
     connection.rooms.edge.join_answered(command.group_id, result)
     return frame
 
@@ -34,7 +34,7 @@ def observe_answer(
     groups: ObservedGroups, command: Join, message: JoinGroupResponse, _version: int, now_ms: int
 ) -> None:
     """Have an answer change the groups."""
-    groups.join_answered(command, _result(message), now_ms)
+    groups.joins.answered(command, _result(message), now_ms)
 
 
 def _result(message: JoinGroupResponse) -> JoinResult:
@@ -58,7 +58,7 @@ API = GroupApi(
     response_type=JoinGroupResponse,
     command_of=command_of,
     answer=answer,
-    observe_request=ObservedGroups.join_sent,
+    observe_request=lambda groups, command, now_ms: groups.joins.sent(command, now_ms),
     observe_answer=observe_answer,
-    abandon=ObservedGroups.join_abandoned,
+    abandon=lambda groups, command, now_ms: groups.joins.abandoned(command, now_ms),
 )

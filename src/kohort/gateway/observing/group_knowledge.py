@@ -5,14 +5,24 @@ A consumer group that is known is looked up too, as PREDICTED or CONFIRMED: an a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum, auto
+from zlib import crc32
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.consumer.reconcile import ids_of
 from kohort.model.cause import Cause
 
+KnownGroup = ClassicGroup | ConsumerGroup
+
 IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
+GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
+"""The phases in which a generation has its members."""
+
+LARGEST_GENERATION = 2**31 - 1
+"""The largest that the protocol has; the one after it may be predicted from an answer that is garbage."""
 
 
 class Certainty(Enum):
@@ -62,7 +72,7 @@ class GroupKnowledge:
     change: Cause | None = None
     """Why the epoch of a consumer group is about to grow."""
 
-    def certainty(self, group: ClassicGroup | ConsumerGroup | None) -> Certainty:
+    def certainty(self, group: KnownGroup | None) -> Certainty:
         """Return the state of what is known of the group."""
         if self.is_in_doubt:
             return Certainty.IN_DOUBT if self.asked_ms is None else Certainty.LOOKED_UP
@@ -70,3 +80,27 @@ class GroupKnowledge:
             return Certainty.UNKNOWN
         is_in_round = isinstance(group, ClassicGroup) and group.phase in IN_A_ROUND
         return Certainty.PREDICTED if is_in_round or self.change is not None else Certainty.CONFIRMED
+
+
+def generation_of(group: KnownGroup | None) -> int | None:
+    """Return the generation of a classic group, the epoch of a consumer group, or None where there is no group."""
+    if group is None:
+        return None
+    return min(group.generation if isinstance(group, ClassicGroup) else group.epoch, LARGEST_GENERATION)
+
+
+def generation_among(group: KnownGroup | None, members: Collection[str]) -> int | None:
+    """Return `generation_of` where one of these members is in it, else None: it may be that of a former group."""
+    return None if group is None or group.members.keys().isdisjoint(members) else generation_of(group)
+
+
+def digest_of(group: KnownGroup | None) -> int:
+    """Return a checksum of what each member of a group has; 0 where there is no group."""
+    if group is None:
+        return 0
+    state: list[object] = [generation_of(group)]
+    if isinstance(group, ConsumerGroup):
+        state += [(each, member.epoch, ids_of(member.assigned)) for each, member in sorted(group.members.items())]
+    else:
+        state += [group.phase, *sorted((each, member.assignment) for each, member in group.members.items())]
+    return crc32(repr(state).encode())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kohort.gateway.observing.observed_consumer_groups import SILENT_SHARE
 from kohort.group.classic.exit import leave_cause
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import Heartbeat, Leave, Sync
 from kohort.model.cause import Cause, CauseKind
+
+SILENT_SHARE = 0.9
+"""A member that has sent nothing for this share of its session timeout when its group changes counts as evicted."""
 
 MEMBER_FORGOTTEN_MS = 3_600_000
 """How long it is known when a member sent its last request: no session is as long."""

@@ -1,5 +1,6 @@
-"""Classic groups of which not all may be known: when they are looked up, and what is believed of what is found.
+"""Groups of which not all may be known: when they are looked up, and what is believed of what is found.
 
+A group is looked up at its coordinator at once, and not twice within two seconds.
 DescribeGroups shows no generation, and takes time. What it finds is taken up in the generation that caused it, unless
 it is older than what was seen since. The states stand in `group_knowledge`, the rules in decision 86.
 """
@@ -7,19 +8,28 @@ it is older than what was seen since. The states stand in `group_knowledge`, the
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 
-from kohort.gateway.observing.describe_requests import DescribeRequests
-from kohort.gateway.observing.group_knowledge import IN_A_ROUND, Certainty, GroupKnowledge
+from kohort.gateway.observing.group_knowledge import IN_A_ROUND, Certainty, GroupKnowledge, generation_of
+from kohort.gateway.observing.group_signals import GroupSignals
 from kohort.gateway.observing.last_requests import LastRequests
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.describe import DescribedGroup
 from kohort.group.events import Event, GenerationFormed, GroupDeleted
 from kohort.group.shard import Shard
 from kohort.model.bounded_dict import BoundedDict
+from kohort.node.timers import Timers
 
-LARGEST_GENERATION = 2**31 - 1
-"""The largest that the protocol has; the one after it may be predicted from an answer that is garbage."""
+LookUp = Callable[[str, int | None], None]
+"""Takes a group of which not all is known, and its generation, None for a consumer group: what DescribeGroups or
+ConsumerGroupDescribe shows goes to `ObservedGroups.described` or `ObservedGroups.consumer_described`."""
+
+LOOK_UP_AGAIN_MS = 2_000
+"""How long to wait until the same group is looked up again."""
+
+MOST_LOOKED_UP = 10_000
+"""How many groups are remembered as looked up."""
 
 DOUBTFUL_MS = 1_000
 """How long after a predicted round began, or formed, a heartbeat that is answered without an error contradicts it."""
@@ -29,6 +39,36 @@ MOST_SHOWN = 10_000
 
 _NOTHING = GroupKnowledge()
 """Of a group of which nothing is remembered; it is never changed."""
+
+
+class DescribeRequests:
+    """The look-ups of one gateway that were requested lately, or wait to be."""
+
+    def __init__(self, timers: Timers, look_up: LookUp, signals: GroupSignals) -> None:
+        self._timers = timers
+        self._look_up = look_up
+        self._signals = signals
+        self._begun_ms: BoundedDict[tuple[str, bool], int] = BoundedDict(MOST_LOOKED_UP)
+        """By group, and whether it is looked up as a classic one, when it was last."""
+
+    def request(self, group_id: str, generation: int | None, now_ms: int, *, is_guess: bool = False) -> None:
+        """Look a group up, soon. With `is_guess` it takes no other's place that waits."""
+        key = group_id, generation is not None
+        due_ms = self._begun_ms.get(key, -LOOK_UP_AGAIN_MS) + LOOK_UP_AGAIN_MS
+        if due_ms > now_ms:
+            waiting = "look up", key
+            if not is_guess or self._timers.deadline_ms(waiting) is None:
+                self._timers.arm(waiting, due_ms, partial(self.request, group_id, generation))
+            return
+        self._begun_ms[key] = now_ms
+        self._signals.look_up_begun(group_id, generation, now_ms)
+        self._look_up(group_id, generation)
+
+    def generation_proved(self, group_id: str, generation: int) -> None:
+        """A heartbeat shows that a classic group has this generation: a look-up of it that waits is in that one."""
+        due_ms = self._timers.deadline_ms(("look up", (group_id, True)))
+        if due_ms is not None:
+            self._timers.arm(("look up", (group_id, True)), due_ms, partial(self.request, group_id, generation))
 
 
 class LookUps:
@@ -183,13 +223,6 @@ class LookUps:
         return known.phase is Phase.STABLE and all(
             self._last_requests.is_here(known, each.member_id) for each in found.members
         )
-
-
-def generation_of(group: ClassicGroup | ConsumerGroup | None) -> int | None:
-    """Return the generation of a classic group, the epoch of a consumer group, or None where there is no group."""
-    if group is None:
-        return None
-    return min(group.generation if isinstance(group, ClassicGroup) else group.epoch, LARGEST_GENERATION)
 
 
 def _is_as_described(known: ClassicGroup, group: DescribedGroup) -> bool:

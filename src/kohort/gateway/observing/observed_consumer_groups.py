@@ -10,16 +10,16 @@ SyncGroup: both name topics, whose ids are in the settings' image.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from kohort.gateway.observing.describe_requests import DescribeRequests
 from kohort.gateway.observing.epoch_heartbeats import is_steady
+from kohort.gateway.observing.group_changes import GroupChanges
 from kohort.gateway.observing.group_knowledge import GroupKnowledge
-from kohort.gateway.observing.group_signals import GroupSignals
+from kohort.gateway.observing.last_requests import SILENT_SHARE
+from kohort.gateway.observing.look_ups import DescribeRequests
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import (
     LEAVE_EPOCH,
@@ -37,7 +37,6 @@ from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.join import change_of, member_record
 from kohort.group.consumer.reconcile import epochs_of, packed
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
-from kohort.group.effects import Effect
 from kohort.group.events import (
     Assigned,
     ClassicMemberMetadata,
@@ -61,16 +60,13 @@ from kohort.group.events import (
 from kohort.group.join_refusals import REFUSALS
 from kohort.group.migration.conversion import decide_downgrade, decide_upgrade
 from kohort.group.results import ConsumerHeartbeatResult, JoinResult
-from kohort.group.shard import Shard, apply
+from kohort.group.shard import apply
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, each, id_partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.parking.limits import ASSUMED_SESSION_MS
-
-SILENT_SHARE = 0.9
-"""A member that has sent nothing for this share of its session timeout when its group changes counts as evicted."""
 
 _ALIVE_MS = 1 << 62
 """When a member whose JoinGroup waits has sent something last: it is not silent."""
@@ -84,36 +80,25 @@ SILENT_MEMBER_MS = 6_000
 """A group in which a member has sent nothing for so long is looked up when its epoch grows."""
 
 
-class _Sender:
+@dataclass(slots=True)
+class _EpochSender:
     """What is known of the heartbeats of one member."""
 
-    __slots__ = ("read_at", "sent_ms")
-
-    def __init__(self) -> None:
-        self.sent_ms = 0
-        """When it last sent one."""
-        self.read_at: int | None = None
-        """How often its group had changed when one without an update was read; the next one without one is the same."""
+    sent_ms: int = 0
+    """When it last sent one."""
+    read_at: int | None = None
+    """How often its group had changed when one without an update was read; the next one without one is the same."""
 
 
 class ObservedConsumerGroups:
     """The consumer groups of one shard."""
 
-    def __init__(
-        self,
-        shard: Shard,
-        signals: GroupSignals,
-        describes: DescribeRequests,
-        known: defaultdict[str, GroupKnowledge],
-        predict: Callable[[Collection[Effect], int], None],
-    ) -> None:
-        self._shard = shard
-        self._signals = signals
+    def __init__(self, changes: GroupChanges, describes: DescribeRequests) -> None:
+        self._changes = changes
         self._describes = describes
-        self._predict = predict
-        self._senders: dict[tuple[str, str], _Sender] = {}
+        self._shard, self._signals, self._known = changes.shard, changes.signals, changes.look_ups.known
+        self._senders: dict[tuple[str, str], _EpochSender] = {}
         """By group and member."""
-        self._known = known
         self._joining: dict[tuple[str, str], Cause] = {}
         """By group and member, the JoinGroup of a new classic member that waits: its epoch may be shown before."""
 
@@ -158,10 +143,10 @@ class ObservedConsumerGroups:
         self._epoch_shown(group, result.member_epoch, now_ms)
         self._reconciled(group, group.members[member_id], command.owned, result, now_ms)
 
-    def _sender(self, group_id: str, member_id: str) -> _Sender:
+    def _sender(self, group_id: str, member_id: str) -> _EpochSender:
         sender = self._senders.get((group_id, member_id))
         if sender is None:
-            sender = self._senders[group_id, member_id] = _Sender()
+            sender = self._senders[group_id, member_id] = _EpochSender()
         return sender
 
     def _refused(self, command: ConsumerHeartbeat, result: ConsumerHeartbeatResult, now_ms: int) -> None:
@@ -195,7 +180,7 @@ class ObservedConsumerGroups:
         for member_id in group.members:
             self._sender(group.group_id, member_id).sent_ms = now_ms
         self._known[group.group_id].changes += 1
-        self._predict(tuple(decide_upgrade(group, command, now_ms, self._shard.settings)), now_ms)
+        self._changes.predict(tuple(decide_upgrade(group, command, now_ms, self._shard.settings)), now_ms)
         if isinstance(self._shard.groups.get(group.group_id), ClassicGroup):
             cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.member_id or None)
             self._apply(GroupDeleted(group.group_id, cause), now_ms)
@@ -415,7 +400,7 @@ class ObservedConsumerGroups:
         if group.natives or not group.members or not _are_known(group):
             return
         due, member_ids = DowngradeIfDue(group.group_id, cause, then), tuple(group.members)
-        self._predict(tuple(decide_downgrade(group, due, now_ms, self._shard.settings)), now_ms)
+        self._changes.predict(tuple(decide_downgrade(group, due, now_ms, self._shard.settings)), now_ms)
         if self.group(group.group_id) is None:
             self._forget_changes(group.group_id)
             for member_id in member_ids:

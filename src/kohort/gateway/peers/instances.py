@@ -15,6 +15,7 @@ from kohort.gateway.apis.connection_state import Command
 from kohort.gateway.holding.parked_answers import ParkedAnswers
 from kohort.gateway.holding.parked_requests import ParkedRequests
 from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, is_steady
+from kohort.gateway.observing.group_knowledge import digest_of, generation_among
 from kohort.gateway.observing.member_locations import HERE, MOST_CHECKED, MemberLocations
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.peers.instance_messages import (
@@ -354,7 +355,7 @@ class Instances:
     def _digest(self, group_id: str) -> int:
         digest = self._digests.get(group_id)
         if digest is None:
-            digest = self._digests[group_id] = self._groups.digest(group_id)
+            digest = self._digests[group_id] = digest_of(self._groups.shard.groups.get(group_id))
         return digest
 
     def _reached_elsewhere(self, message: Reached, now_ms: int) -> None:
@@ -404,7 +405,7 @@ class Instances:
                 if len(part) > room:
                     yield encode_message(LiveMembers(tuple(groups)))
                     groups, room = [], MOST_MEMBERS
-                generation = self._groups.generation_among(group_id, part)
+                generation = generation_among(self._groups.shard.groups.get(group_id), part)
                 groups.append(LiveGroup(group_id, generation, digest, shown.get(group_id), part))
                 room -= len(part)
         yield encode_message(LiveMembers(tuple(groups)))
@@ -412,8 +413,9 @@ class Instances:
     def _answered_differences(self, named: Collection[str]) -> Iterable[bytes]:
         """Return messages that name the groups that a peer knows otherwise, without members, but for those `named`."""
         differing, self._differing = self._differing, {}
+        known = self._groups.shard.groups
         groups = [
-            LiveGroup(group_id, self._groups.generation_among(group_id, members), self._digest(group_id), None, ())
+            LiveGroup(group_id, generation_among(known.get(group_id), members), self._digest(group_id), None, ())
             for group_id, members in sorted(differing.items())
             if group_id not in named
         ]

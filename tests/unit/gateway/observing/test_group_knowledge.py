@@ -17,7 +17,7 @@ def certainty(world: World) -> Certainty:
 def join(world: World) -> Join:
     """The only member joins again, and so a round is predicted."""
     command = Join("g", "m1", None, "", "", 6_000, 6_000, "consumer", (("range", b"other topics"),), "", "")
-    world.groups.join_sent(command, 1)
+    world.groups.joins.sent(command, 1)
     return command
 
 

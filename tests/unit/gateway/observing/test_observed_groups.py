@@ -31,12 +31,12 @@ class Course:
     def ask_for_id(self, member_id: str) -> None:
         """A member sends JoinGroup without an id, and is answered with one (KIP-394)."""
         command = self._join("", b"")
-        self.groups.join_sent(command, 0)
-        self.groups.join_answered(command, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id), 0)
+        self.groups.joins.sent(command, 0)
+        self.groups.joins.answered(command, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id), 0)
 
     def join(self, member_id: str, metadata: bytes = b"") -> None:
         self.joins[member_id] = self._join(member_id, metadata)
-        self.groups.join_sent(self.joins[member_id], 0)
+        self.groups.joins.sent(self.joins[member_id], 0)
 
     def _join(self, member_id: str, metadata: bytes) -> Join:
         protocols = (("range", metadata),)
@@ -45,7 +45,7 @@ class Course:
     def joined(self, member_id: str, generation: int, *listed: str, now_ms: int = 0) -> None:
         members = tuple(JoinedMember(each, None, b"") for each in listed)
         result = JoinResult(ErrorCode.NONE, member_id, generation, "consumer", "range", "a", members)
-        self.groups.join_answered(self.joins[member_id], result, now_ms)
+        self.groups.joins.answered(self.joins[member_id], result, now_ms)
 
     def sync(self, member_id: str, generation: int, error: ErrorCode = ErrorCode.NONE) -> None:
         command = Sync("g", member_id, None, generation, assignments=())
@@ -180,17 +180,17 @@ def joined(member_id: str) -> JoinResult:
 def test_late_answer_of_the_round_before_does_not_end_the_next_one() -> None:
     groups = Gateway(GroupSettings(), lambda _shard, _event, _now_ms: None).groups
     of_leader, of_slow = join(""), join("")
-    groups.join_sent(of_leader, 0)
-    groups.join_sent(of_slow, 0)
-    groups.join_answered(of_leader, joined("leader"), 1)
+    groups.joins.sent(of_leader, 0)
+    groups.joins.sent(of_slow, 0)
+    groups.joins.answered(of_leader, joined("leader"), 1)
     sync = Sync("g", "leader", None, 1, assignments=(("leader", b""), ("slow", b"")))
     groups.sync_sent(sync, 2)
     groups.sync_answered(sync, ErrorCode.NONE, b"", 3)
-    groups.join_sent(join("leader", b"revoked"), 4)
+    groups.joins.sent(join("leader", b"revoked"), 4)
     group = groups.group("g")
     assert group is not None
     assert group.phase is Phase.PREPARING_REBALANCE
-    groups.join_answered(of_slow, joined("slow"), 5)
+    groups.joins.answered(of_slow, joined("slow"), 5)
     assert group.phase is Phase.PREPARING_REBALANCE
     assert "leader" in group.awaiting_join
 
@@ -203,8 +203,8 @@ def test_leader_that_returns_and_hands_nothing_in_shows_that_its_group_was_there
         lambda group_id, generation: looked_up.append((group_id, generation)),
     )
     rejoin, sync = join("leader"), Sync("g", "leader", None, 1, assignments=())
-    gateway.groups.join_sent(rejoin, 0)
-    gateway.groups.join_answered(rejoin, joined("leader"), 1)
+    gateway.groups.joins.sent(rejoin, 0)
+    gateway.groups.joins.answered(rejoin, joined("leader"), 1)
     gateway.groups.sync_sent(sync, 2)
     gateway.groups.sync_answered(sync, ErrorCode.NONE, b"what it had", 3)
     assert looked_up == [("g", 1)], "what the others have is in no answer"

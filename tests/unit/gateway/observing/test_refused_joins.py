@@ -44,7 +44,7 @@ def group_of(world: World) -> ClassicGroup:
 def test_a_session_timeout_that_our_broker_would_refuse_is_the_cluster_s_to_judge(session_timeout_ms: int) -> None:
     """Clusters have other limits than the default ones: the member was taken for one that had not joined."""
     world = given_two()
-    world.groups.join_sent(join(session_timeout_ms=session_timeout_ms), 1)
+    world.groups.joins.sent(join(session_timeout_ms=session_timeout_ms), 1)
     assert refusals(world) == []
     assert group_of(world).awaiting_join == {"m1"}
 
@@ -52,22 +52,22 @@ def test_a_session_timeout_that_our_broker_would_refuse_is_the_cluster_s_to_judg
 def test_a_leader_that_was_not_seen_offers_what_was_chosen() -> None:
     """Without it the others seemed to share no assignor with it, and their next joins to be refused."""
     world = World()
-    world.groups.join_answered(join("m2"), JoinResult(ErrorCode.NONE, "m2", 1, "consumer", "range", "m1"), 0)
-    world.groups.join_sent(replace(join("m2"), protocols=(("range", b"new topics"),)), 1)
+    world.groups.joins.answered(join("m2"), JoinResult(ErrorCode.NONE, "m2", 1, "consumer", "range", "m1"), 0)
+    world.groups.joins.sent(replace(join("m2"), protocols=(("range", b"new topics"),)), 1)
     assert group_of(world).awaiting_join == {"m2"}
 
 
 def test_a_join_that_seems_to_be_refused_is_not_reported_before_it_is() -> None:
     world = given_two()
-    world.groups.join_sent(join(protocols=["sticky"]), 1)
+    world.groups.joins.sent(join(protocols=["sticky"]), 1)
     assert refusals(world) == []
 
 
 @pytest.mark.parametrize("error", sorted(REFUSALS))
 def test_a_join_that_a_broker_refuses_is_reported(error: ErrorCode) -> None:
     world = given_two()
-    world.groups.join_sent(join(), 1)
-    world.groups.join_answered(join(), JoinResult(error, "m1"), 2)
+    world.groups.joins.sent(join(), 1)
+    world.groups.joins.answered(join(), JoinResult(error, "m1"), 2)
     assert refusals(world) == [error]
 
 
@@ -80,6 +80,6 @@ def test_a_join_that_a_broker_refuses_is_reported(error: ErrorCode) -> None:
 )
 def test_limits_of_other_brokers_are_not_named(error: ErrorCode, text: str) -> None:
     world = given_two()
-    world.groups.join_answered(join(session_timeout_ms=4_000), JoinResult(error, "m1"), 1)
+    world.groups.joins.answered(join(session_timeout_ms=4_000), JoinResult(error, "m1"), 1)
     (refused,) = (event for event in world.events if isinstance(event, JoinRefused))
     assert why_refused(world.groups.shard, refused).text == text
