@@ -189,7 +189,7 @@ def test_who_is_no_instance_is_refused(broker: EmbeddedBroker, secret: str, sent
 def test_a_frozen_instance_is_given_up(
     broker: EmbeddedBroker, secret: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(instance_links, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(instance_links, "IDLE_SECONDS", 0.3)
     ports = free_port(), free_port()
     with instance(broker, ports[0], ports, secret) as first, instance(broker, ports[1], ports, secret) as second:
         until(first, lambda: linked(first) == linked(second) == 1, "they are linked")

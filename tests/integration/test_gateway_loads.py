@@ -157,7 +157,7 @@ def test_loads_are_measured_on_the_cluster(broker: EmbeddedBroker) -> None:
             assert (await rates.loads("g", wanted, 2_500))[wanted[0]] == 5.0, "too soon for another one"
             await admin.reset_offsets("g", {wanted[2]: 25})
             assert len(rates) == PARTITIONS
-            await rates.loads("g", wanted[:1], 2_000 + load_assignors.KEPT_MS)
+            await rates.loads("g", wanted[:1], 2_000 + load_assignors.RATE_FORGOTTEN_MS)
             assert len(rates) == 1, "what is not measured any more is forgotten"
             lags = await LagMeasure(admin).loads("g", wanted, 0)
             assert [lags[each] for each in wanted] == [10, 0, 5, 0]

@@ -93,7 +93,7 @@ def test_half_a_frame_of_100_mb_takes_no_memory(gateway: RunningGateway) -> None
         with connected(gateway.port) as other:
             assert other.call(MetadataRequest()).brokers
         links = [link for port in gateway.ports() for link in port.links]
-        assert all(link.held_bytes < 100 for link in links)
+        assert all(link.buffered_bytes < 100 for link in links)
 
 
 def test_a_request_beyond_the_limit_ends_its_connection(
@@ -173,7 +173,7 @@ def test_a_client_that_does_not_read_stops_the_broker_s_side_and_holds_no_more_t
                 left = left[written:]
                 sent += written
         assert sent < 200 << 20
-        assert all(link.held_bytes < 16 << 20 for port in gateway.ports() for link in port.links)
+        assert all(link.buffered_bytes < 16 << 20 for port in gateway.ports() for link in port.links)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.integration.gateway_cluster import GatewayCluster, free_port, gateway
 
 from kohort.client import Admin, Consumer, Producer
 from kohort.gateway.gateway_settings import GatewaySettings, Mode
-from kohort.gateway.measure import Kind, MeasureFailed, MeasurePlan, measure
+from kohort.gateway.measure import MeasuredKind, MeasureFailed, MeasurePlan, measure
 from kohort.gateway.policies.policies import EVERYTHING_PARKED
 from kohort.gateway.server.cluster_topology import TopologyError
 from kohort.gateway.server.gateway_ports import ListenFailed
@@ -283,7 +283,9 @@ def test_more_connections_than_allowed_are_refused_and_counted(cluster: GatewayC
 
 def test_a_gateway_that_cannot_be_measured_is_named(cluster: GatewayCluster) -> None:
     async def scenario() -> None:
-        plan = MeasurePlan(bootstrap_servers=cluster.bootstrap_servers, gateway="127.0.0.1:1", kinds=(Kind.EAGER,))
+        plan = MeasurePlan(
+            bootstrap_servers=cluster.bootstrap_servers, gateway="127.0.0.1:1", kinds=(MeasuredKind.EAGER,)
+        )
         with pytest.raises(MeasureFailed, match=r"no member can start at 127\.0\.0\.1:1: "):
             async for _ in measure(plan, {}):
                 pass
@@ -297,7 +299,10 @@ def test_measure_that_is_interrupted_leaves_nothing_behind(
     async def scenario() -> None:
         async with running(cluster, policies=EVERYTHING_PARKED), Admin(cluster.bootstrap_servers) as admin:
             plan = MeasurePlan(
-                bootstrap_servers=cluster.bootstrap_servers, gateway=cluster.advertised, members=2, kinds=(Kind.EAGER,)
+                bootstrap_servers=cluster.bootstrap_servers,
+                gateway=cluster.advertised,
+                members=2,
+                kinds=(MeasuredKind.EAGER,),
             )
 
             async def measuring() -> None:
@@ -327,7 +332,7 @@ def test_measure_shows_the_gain_and_leaves_nothing_behind(cluster: GatewayCluste
                 members=1,
                 settle_s=0.2,
                 runs=1,
-                kinds=(Kind.EAGER,),
+                kinds=(MeasuredKind.EAGER,),
             )
             measured = [each async for each in measure(plan, {})]
             assert [(each.what, len(each.direct_ms), len(each.gateway_ms)) for each in measured] == [

@@ -92,7 +92,7 @@ def test_a_client_that_does_not_read_delays_its_own_answers_only(run: Run) -> No
             for number, size in ((1, 100), (0, big)):
                 writer.write(request(number))
                 assert await reader.readexactly(size + 8) == answer(number, size)
-            assert sum(link.held_bytes for link in port.links) <= (MOST + 1) << 21
+            assert sum(link.buffered_bytes for link in port.links) <= (MOST + 1) << 21
             for _reader, each in [*frozen, (reader, writer)]:
                 each.transport.abort()
 
@@ -108,7 +108,7 @@ def test_clients_that_do_not_read_give_way_to_one_that_does(run: Run) -> None:
             frozen = [await asyncio.open_connection("127.0.0.1", port.port, limit=1) for _ in range(MOST)]
             for _reader, writer in frozen:
                 writer.write(request(0))
-            while sum(link.held_bytes > 0 for link in port.links) < MOST:
+            while sum(link.buffered_bytes > 0 for link in port.links) < MOST:
                 await asyncio.sleep(0)
             before = shared.splices.moved_bytes
             reader, writer = await asyncio.open_connection("127.0.0.1", port.port)

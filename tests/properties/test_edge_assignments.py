@@ -12,8 +12,8 @@ from kohort.assign.server.adapter import assign_by_name
 from kohort.assign.server.uniform import UniformAssignor
 from kohort.assign.spec import GroupSpec, TopicSpec
 from kohort.assign.user_data import encode_generation, encode_sticky
-from kohort.gateway.assigning.assignor_runner import Done, Intended
-from kohort.gateway.assigning.edge import Result
+from kohort.gateway.assigning.assignments import Done, Intended
+from kohort.gateway.assigning.edge import EdgeResult
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
@@ -116,7 +116,7 @@ def test_foreign_bytes_are_replaced_by_valid_assignments_or_pass(
     request = SyncGroupRequest(group_id=GROUP, member_id="a", generation_id=1, assignments=handed_in)
     leader.send(request, 5)
     results = leader.gateway.edge.counters.results
-    if not results[Result.REPLACED]:
+    if not results[EdgeResult.REPLACED]:
         assert leader.to_broker[-1] == encode_request(request, 5, leader.number, "client")
         return
     given_to = {each.member_id: decode_assignment(each.assignment).partitions for each in leader.passed().assignments}

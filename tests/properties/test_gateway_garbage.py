@@ -144,7 +144,7 @@ def test_bytes_pass_in_their_order_or_the_connection_is_closed(parks: bool, seed
     if not parks:
         for client in clients:
             assert client.sent.startswith(client.to_broker) or b"\x7f\xff" in client.to_broker
-            assert client.reasons or len(client.to_broker) + client.relay.held_bytes >= len(client.sent)
+            assert client.reasons or len(client.to_broker) + client.relay.buffered_bytes >= len(client.sent)
     for client in clients:
         client.relay.closed(now_ms, is_by_client=True)
     gateway.tick(now_ms + 600_000)

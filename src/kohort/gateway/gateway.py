@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kohort.gateway.apis.connection_state import Rooms
 from kohort.gateway.apis.connection_traffic import ConnectionTraffic
-from kohort.gateway.assigning.assignor_runner import AssignorRunner
+from kohort.gateway.assigning.assignments import AssignorRunner
 from kohort.gateway.assigning.edge import ASSIGNOR_MS, Edge
 from kohort.gateway.holding.parked_answers import ParkedAnswers
 from kohort.gateway.holding.parked_requests import ParkedRequests

@@ -48,7 +48,7 @@ class Mode(StrEnum):
     LISTENER = "listener"
     """Each broker has a listener of its own that advertises the gateway."""
     COORDINATORS = "coordinators"
-    """Brokers that hold only `__consumer_offsets` advertise the gateway."""
+    """Brokers that have only `__consumer_offsets` advertise the gateway."""
     REWRITE = "rewrite"
     """Brokers stay as they are, and the gateway replaces their addresses by its own."""
 

@@ -36,7 +36,7 @@ LONGEST_SECONDS = 60.0
 """How long one rebalance may take."""
 
 
-class Kind(StrEnum):
+class MeasuredKind(StrEnum):
     """How the members of a measured group rebalance."""
 
     EAGER = "eager"
@@ -44,10 +44,10 @@ class Kind(StrEnum):
     CONSUMER = "consumer"
 
 
-_SETTINGS: dict[Kind, Callable[[], dict[str, Any]]] = {
-    Kind.EAGER: lambda: {"group_protocol": "classic", "assignors": [RangeAssignor()]},
-    Kind.COOPERATIVE: lambda: {"group_protocol": "classic", "assignors": [CooperativeStickyAssignor()]},
-    Kind.CONSUMER: lambda: {"group_protocol": "consumer"},
+_SETTINGS: dict[MeasuredKind, Callable[[], dict[str, Any]]] = {
+    MeasuredKind.EAGER: lambda: {"group_protocol": "classic", "assignors": [RangeAssignor()]},
+    MeasuredKind.COOPERATIVE: lambda: {"group_protocol": "classic", "assignors": [CooperativeStickyAssignor()]},
+    MeasuredKind.CONSUMER: lambda: {"group_protocol": "consumer"},
 }
 
 
@@ -61,7 +61,7 @@ class MeasurePlan:
     partitions: int = 12
     settle_s: float = 8.0
     runs: int = 3
-    kinds: tuple[Kind, ...] = tuple(Kind)
+    kinds: tuple[MeasuredKind, ...] = tuple(MeasuredKind)
     group_prefix: str = PREFIX
 
 
@@ -69,7 +69,7 @@ class MeasurePlan:
 class Measured:
     """One kind of group: how many milliseconds each join and leave took, directly and through the gateway."""
 
-    kind: Kind
+    kind: MeasuredKind
     what: str
     direct_ms: tuple[float, ...]
     gateway_ms: tuple[float, ...]
@@ -94,10 +94,12 @@ class MeasureFailed(Exception):
     """A rebalance did not end, or a group cannot be measured; the text is one sentence."""
 
 
-class _Group:
+class _MeasuredGroup:
     """A group whose members poll without pause, on one way to the cluster."""
 
-    def __init__(self, bootstrap: str, group_id: str, topic: str, kind: Kind, security: ClusterSecurity) -> None:
+    def __init__(
+        self, bootstrap: str, group_id: str, topic: str, kind: MeasuredKind, security: ClusterSecurity
+    ) -> None:
         self._bootstrap = bootstrap
         self._group_id = group_id
         self._topic = topic
@@ -179,7 +181,7 @@ async def measure(
     async with Admin(plan.bootstrap_servers, **security) as admin, _topic(admin, plan) as topic:
         has_consumer_protocol = await admin.has_consumer_protocol(f"{plan.group_prefix}-none")
         for kind in plan.kinds:
-            if kind is Kind.CONSUMER and not has_consumer_protocol:
+            if kind is MeasuredKind.CONSUMER and not has_consumer_protocol:
                 continue
             for each in await _measure_kind(plan, admin, topic, kind, security, progress):
                 yield each
@@ -210,12 +212,20 @@ async def _topic(admin: Admin, plan: MeasurePlan) -> AsyncIterator[str]:
 
 
 async def _measure_kind(
-    plan: MeasurePlan, admin: Admin, topic: str, kind: Kind, security: ClusterSecurity, progress: Callable[[], object]
+    plan: MeasurePlan,
+    admin: Admin,
+    topic: str,
+    kind: MeasuredKind,
+    security: ClusterSecurity,
+    progress: Callable[[], object],
 ) -> Sequence[Measured]:
     run_id = secrets.token_hex(4)
     ids = [f"{plan.group_prefix}-{kind}-{way}-{run_id}" for way in ("direct", "gateway")]
     ways = (plan.bootstrap_servers, plan.gateway)
-    groups = [_Group(bootstrap, group_id, topic, kind, security) for bootstrap, group_id in zip(ways, ids, strict=True)]
+    groups = [
+        _MeasuredGroup(bootstrap, group_id, topic, kind, security)
+        for bootstrap, group_id in zip(ways, ids, strict=True)
+    ]
     joins: list[list[float]] = [[], []]
     leaves: list[list[float]] = [[], []]
     try:
@@ -224,7 +234,7 @@ async def _measure_kind(
                 await group.add()
         await asyncio.gather(*[group.settled(plan.partitions) for group in groups])
         for _ in range(plan.runs):
-            for change, times in ((_Group.add, joins), (_Group.remove, leaves)):
+            for change, times in ((_MeasuredGroup.add, joins), (_MeasuredGroup.remove, leaves)):
                 await asyncio.sleep(plan.settle_s)
                 for group, taken in zip(groups, times, strict=True):
                     began_s = perf_counter()

@@ -1,4 +1,4 @@
-"""Plan of an operator: how a cluster comes to a gateway, step by step, and the way back.
+"""GatewayPlan of an operator: how a cluster comes to a gateway, step by step, and the way back.
 
 It is made of what the cluster shows, and nothing is changed. Settings are written whole, with what a broker has today,
 since a list in Kafka's settings replaces the one before.
@@ -31,11 +31,11 @@ DEFAULT_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class PlanError(Exception):
-    """No plan can be made; the text says why and what to give."""
+    """No plan can be made; the text has the reason and what to give."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GatewayStep:
     """One step: a sentence, and the settings or commands that carry it out."""
 
     title: str
@@ -43,11 +43,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GatewayPlan:
     """The steps to a gateway, and those back."""
 
-    steps: tuple[Step, ...]
-    way_back: tuple[Step, ...]
+    steps: tuple[GatewayStep, ...]
+    way_back: tuple[GatewayStep, ...]
     remarks: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
@@ -74,36 +74,36 @@ class Wishes:
             )
 
 
-def listener_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
+def listener_plan(facts: ClusterFacts, wishes: Wishes) -> GatewayPlan:
     """Return the plan for mode `listener`. Raises PlanError."""
     nodes = sorted(facts.nodes, key=lambda node: node.node_id)
     ports = {node.node_id: _port_at_gateway(facts, node, wishes, at) for at, node in enumerate(nodes)}
     todo = [node for node in nodes if not any(matching(facts, node))]
     servers = ",".join(f"{wishes.gateway}:{ports[node.node_id]}" for node in nodes)
-    steps: list[Step] = []
+    steps: list[GatewayStep] = []
     taken = {(node.host, endpoint.port) for node in nodes for endpoint in node.listeners.values()}
     for node in todo:
         own = next(port for port in range(LISTENER_PORT, 65_536) if (node.host, port) not in taken)
         taken.add((node.host, own))
         lines = tuple(_with_listener(node, own, Endpoint(LISTENER, wishes.gateway, ports[node.node_id])))
-        steps.append(Step(f"Add a listener to node {node.node_id}: in its server.properties", lines))
+        steps.append(GatewayStep(f"Add a listener to node {node.node_id}: in its server.properties", lines))
     if todo:
-        steps.append(Step(f"Restart {_nodes(todo)}{_one_by_one(todo)}; clients go on as before"))
+        steps.append(GatewayStep(f"Restart {_nodes(todo)}{_one_by_one(todo)}; clients go on as before"))
     protocols = {node.protocol(node.reached_by or "") for node in nodes}
     is_tls = any(each.endswith("SSL") for each in protocols)
     steps += _gateway_steps(facts.bootstrap_servers, wishes.gateway, "listener", servers, is_tls=is_tls)
     back = _clients_back(facts.bootstrap_servers, "changes")
     if todo:
         back += [
-            Step(f"Take the listener off node {node.node_id}: in its server.properties", tuple(_present(node)))
+            GatewayStep(f"Take the listener off node {node.node_id}: in its server.properties", tuple(_present(node)))
             for node in todo
         ]
-        back.append(Step(f"Restart {_nodes(todo)}{_one_by_one(todo)}"))
+        back.append(GatewayStep(f"Restart {_nodes(todo)}{_one_by_one(todo)}"))
     remarks = () if todo else ("every node has a listener that advertises the gateway already",)
-    return Plan(tuple(steps), tuple(back), remarks)
+    return GatewayPlan(tuple(steps), tuple(back), remarks)
 
 
-def rewrite_plan(bootstrap_servers: str, node_ids: Iterable[int], wishes: Wishes) -> Plan:
+def rewrite_plan(bootstrap_servers: str, node_ids: Iterable[int], wishes: Wishes) -> GatewayPlan:
     """Return the plan for mode `rewrite`, in which brokers stay as they are. Raises PlanError."""
     address = f"{wishes.gateway}:{wishes.first_port}"
     last = wishes.first_port + 1 + max(node_ids)
@@ -111,59 +111,59 @@ def rewrite_plan(bootstrap_servers: str, node_ids: Iterable[int], wishes: Wishes
         raise PlanError(
             f"a node would have port {last}: give another --first-port, or ports of nodes to the gateway (--node-ports)"
         )
-    reach = Step(
+    reach = GatewayStep(
         f"Let clients reach port {wishes.first_port} of {wishes.gateway}, where they begin, and"
         f" {wishes.first_port + 1} to {last}, where node n has {wishes.first_port + 1} + n"
     )
     steps = _gateway_steps(bootstrap_servers, address, "rewrite", address)
-    return Plan((reach, *steps), tuple(_clients_back(bootstrap_servers, "parks")))
+    return GatewayPlan((reach, *steps), tuple(_clients_back(bootstrap_servers, "parks")))
 
 
-def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
+def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> GatewayPlan:
     """Return the plan for mode `coordinators`. Raises PlanError."""
     chosen = _coordinators(facts, wishes)
     offsets = next((topic for topic in facts.topics if topic.name == OFFSETS_TOPIC), None)
     ids = tuple(node.node_id for node in chosen)
     others = [node.node_id for node in facts.nodes if node.node_id not in ids]
     server = facts.bootstrap_servers
-    steps: list[Step] = []
+    steps: list[GatewayStep] = []
     data = _moved_away(facts.topics, ids, others)
     if data:
         title = f"Move {sum(map(len, data.values()))} partitions away from {_nodes(chosen)}"
         if OFFSETS_TOPIC in data:
             title += f"; those of {OFFSETS_TOPIC} come back when the gateway runs"
-        steps.append(Step(title, _reassign("move-data.json", data, server)))
+        steps.append(GatewayStep(title, _reassign("move-data.json", data, server)))
     for node, port in zip(chosen, range(wishes.first_port, wishes.first_port + len(chosen)), strict=True):
         steps.append(_advertise_step(facts, node, Endpoint("", wishes.gateway, port)))
-    steps.append(Step(f"Restart {_nodes(chosen)}{_one_by_one(chosen)}; no group is there yet"))
+    steps.append(GatewayStep(f"Restart {_nodes(chosen)}{_one_by_one(chosen)}; no group is there yet"))
     steps.append(_start_step(server, wishes.gateway, "coordinators"))
     if offsets is None or not offsets.partitions:
-        steps.append(Step(f"Create {OFFSETS_TOPIC} on {_nodes(chosen)}", _create_offsets(ids, server)))
+        steps.append(GatewayStep(f"Create {OFFSETS_TOPIC} on {_nodes(chosen)}", _create_offsets(ids, server)))
         back = []
     else:
         there = {view.partition: _rotated(ids, view.partition, len(view.replicas)) for view in _views(offsets)}
         today = {view.partition: view.replicas for view in _views(offsets)}
         title = f"Move {OFFSETS_TOPIC} to {_nodes(chosen)}; from now on groups go through the gateway"
-        steps.append(Step(title, _reassign("move-offsets.json", {OFFSETS_TOPIC: there}, server)))
+        steps.append(GatewayStep(title, _reassign("move-offsets.json", {OFFSETS_TOPIC: there}, server)))
         clients = _clients_address(facts, chosen, others)
         if clients:
             steps.append(_measure_step(server, clients))
         back = [
-            Step(f"Move {OFFSETS_TOPIC} back", _reassign("offsets-back.json", {OFFSETS_TOPIC: today}, server)),
+            GatewayStep(f"Move {OFFSETS_TOPIC} back", _reassign("offsets-back.json", {OFFSETS_TOPIC: today}, server)),
         ]
     steps.append(
-        Step(f"Cordon {_nodes(chosen)}, so that nothing else is placed there (KIP-1066)", _cordon(ids, server))
+        GatewayStep(f"Cordon {_nodes(chosen)}, so that nothing else is placed there (KIP-1066)", _cordon(ids, server))
     )
     steps.append(_park_step(server, wishes.gateway, "coordinators"))
     back = [
         _observe_step("changes"),
-        Step(f"Take the cordon off {_nodes(chosen)}", _cordon(ids, server, is_on=False)),
+        GatewayStep(f"Take the cordon off {_nodes(chosen)}", _cordon(ids, server, is_on=False)),
         *back,
         *(
-            Step(f"Advertise node {node.node_id} itself again: in its server.properties", tuple(_present(node)))
+            GatewayStep(f"Advertise node {node.node_id} itself again: in its server.properties", tuple(_present(node)))
             for node in chosen
         ),
-        Step(f"Restart {_nodes(chosen)}{_one_by_one(chosen)}, and stop the gateway with SIGTERM"),
+        GatewayStep(f"Restart {_nodes(chosen)}{_one_by_one(chosen)}, and stop the gateway with SIGTERM"),
     ]
     remarks = [
         f"node {node.node_id} has no cordoned.log.dirs, which came with Kafka 4.3: leave the cordon out, and see to it"
@@ -171,30 +171,32 @@ def coordinators_plan(facts: ClusterFacts, wishes: Wishes) -> Plan:
         for node in chosen
         if node.is_cordoned is None
     ]
-    return Plan(tuple(steps), tuple(back), tuple(remarks))
+    return GatewayPlan(tuple(steps), tuple(back), tuple(remarks))
 
 
 # -- the steps
 
 
-def _gateway_steps(server: str, advertised: str, mode: str, servers: str, *, is_tls: bool = False) -> Iterator[Step]:
+def _gateway_steps(
+    server: str, advertised: str, mode: str, servers: str, *, is_tls: bool = False
+) -> Iterator[GatewayStep]:
     """Return the steps from the gateway's start until it parks, where clients get other `servers`."""
     yield _start_step(server, advertised, mode, " --listener-tls-certificate gateway.pem" * is_tls)
     yield _measure_step(server, servers.split(",")[0])
-    yield Step("Move clients, one group after the other: in their settings", (f"bootstrap.servers={servers}",))
+    yield GatewayStep("Move clients, one group after the other: in their settings", (f"bootstrap.servers={servers}",))
     yield _park_step(server, advertised, mode)
 
 
-def _start_step(server: str, advertised: str, mode: str, tls: str = "") -> Step:
+def _start_step(server: str, advertised: str, mode: str, tls: str = "") -> GatewayStep:
     title = f"Start the gateway on {advertised}. It observes all groups, and parks heartbeats of throwaway groups only"
-    return Step(title, (_command(server, advertised, mode, tls, f"{PREFIX}-*"),))
+    return GatewayStep(title, (_command(server, advertised, mode, tls, f"{PREFIX}-*"),))
 
 
-def _park_step(server: str, advertised: str, mode: str) -> Step:
+def _park_step(server: str, advertised: str, mode: str) -> GatewayStep:
     title = (
         "Park heartbeats of the first groups, such as billing-*, and of more while kohort_gateway_fallbacks_total is 0"
     )
-    return Step(title, (_command(server, advertised, mode, "", "billing-*"),))
+    return GatewayStep(title, (_command(server, advertised, mode, "", "billing-*"),))
 
 
 def _command(server: str, advertised: str, mode: str, tls: str, groups: str) -> str:
@@ -202,35 +204,35 @@ def _command(server: str, advertised: str, mode: str, tls: str, groups: str) -> 
     return f"{gateway} --park '{groups}' --metrics 127.0.0.1:9404"
 
 
-def _measure_step(server: str, clients_address: str) -> Step:
+def _measure_step(server: str, clients_address: str) -> GatewayStep:
     command = f"kohort gateway measure --bootstrap-server {server} --gateway {clients_address}"
-    return Step("Measure what it gains on this cluster", (command,))
+    return GatewayStep("Measure what it gains on this cluster", (command,))
 
 
-def _observe_step(what: str) -> Step:
-    return Step(f"At once, for every group: start the gateway without --park; it then {what} nothing")
+def _observe_step(what: str) -> GatewayStep:
+    return GatewayStep(f"At once, for every group: start the gateway without --park; it then {what} nothing")
 
 
-def _clients_back(server: str, what: str) -> list[Step]:
+def _clients_back(server: str, what: str) -> list[GatewayStep]:
     return [
         _observe_step(what),
-        Step("Move clients back: in their settings", (f"bootstrap.servers={server}",)),
-        Step("Stop the gateway with SIGTERM when kohort_gateway_connections is 0"),
+        GatewayStep("Move clients back: in their settings", (f"bootstrap.servers={server}",)),
+        GatewayStep("Stop the gateway with SIGTERM when kohort_gateway_connections is 0"),
     ]
 
 
 def _clients_address(facts: ClusterFacts, chosen: Sequence[NodeListeners], others: Sequence[int]) -> str | None:
-    """Return where clients reach a node that holds data."""
+    """Return where clients reach a node that has data."""
     name = _clients_listener(facts, chosen[0])
     endpoints = (node.advertised.get(name) for node in facts.nodes if node.node_id in others)
     return next((f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints if endpoint is not None), None)
 
 
-def _advertise_step(facts: ClusterFacts, node: NodeListeners, at_gateway: Endpoint) -> Step:
+def _advertise_step(facts: ClusterFacts, node: NodeListeners, at_gateway: Endpoint) -> GatewayStep:
     """Return the step in which a coordinator's clients' listener advertises the gateway."""
     name = _clients_listener(facts, node)
     advertised = {**node.advertised, name: Endpoint(name, at_gateway.host, at_gateway.port)}
-    return Step(
+    return GatewayStep(
         f"Let listener {name} of node {node.node_id} advertise the gateway: in its server.properties",
         (f"advertised.listeners={_listed(advertised.values())}",),
     )
@@ -279,7 +281,7 @@ def _present(node: NodeListeners) -> Iterator[str]:
 
 
 def _protocols(node: NodeListeners) -> dict[str, str]:
-    """Return the map of protocols as it is to be written: Kafka's default holds only until it is set."""
+    """Return the map of protocols as it is to be written: Kafka's default ends when it is set."""
     defaults = {} if node.protocols else {name: name for name in DEFAULT_PROTOCOLS}
     controllers = {name: node.protocol(name) for name in sorted(node.controllers)}
     return {**defaults, **controllers, **node.protocols}

@@ -1,4 +1,4 @@
-"""Heartbeats that wait for news of their group: which ones, for how long, and when they are answered.
+"""Heartbeats that are parked until there is an update of their group: which ones, how long, when they are answered.
 
 Timers, decisions and answers are given to it; it knows no broker.
 """

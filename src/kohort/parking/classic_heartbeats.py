@@ -6,7 +6,7 @@ its sender's interval allows. To answer a heartbeat, the group decides it again.
 
 An eager member stops reading when it learns of a round, and none reads again before the last has joined. So members
 whose heartbeats are parked continue until each awaited member has sent a heartbeat or a JoinGroup, or has left the
-group, however long a dead member's session lasts. Where some are out of reach by then, they are waited for an interval.
+group, however long a dead member's session lasts. If some have no parked heartbeat then, the others wait an interval.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.client_software import can_static_member_wait
 from kohort.parking.commit_pace import CommitPace
 from kohort.parking.heartbeat_interval import ClientPace, HeartbeatInterval
 from kohort.parking.limits import ANSWER_MARGIN_MS, LATE_INTERVALS, SLACK_MS, USUAL_INTERVAL_MS
@@ -32,7 +31,7 @@ class Answer(Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it carries no news, and will not until the group's next event."""
+        """Whether it has no update, and will not until the group's next event."""
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -42,7 +41,7 @@ ReachChanged = Callable[[str, Collection[str], bool], None]
 
 
 class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
-    """A heartbeat of a classic member. `latest_ms` is when it must be answered to keep its member's session alive.
+    """A heartbeat of a classic member. `latest_ms` is when it must be answered for its member's session.
 
     The next heartbeat, an interval after the answer, then still arrives within the session.
     """
@@ -56,29 +55,29 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
     """Whether the answer to a commit waits behind it."""
 
 
-class _Announcement:
-    """A round of which members learn together: `stopping` are those that give up their partitions for it."""
+class RoundAnnouncement:
+    """A round of which members learn together: `stopping` are those that revoke their partitions for it."""
 
-    __slots__ = ("began_ms", "longest_ms", "parked_since_ms", "silent", "stopping", "unreached")
+    __slots__ = ("began_ms", "longest_ms", "not_seen", "parked_since_ms", "stopping", "unreached")
 
     def __init__(self, awaited: Iterable[str], stopping: frozenset[str], longest_ms: int, now_ms: int) -> None:
         self.began_ms = self.parked_since_ms = now_ms
-        """From when heartbeats are parked for an interval: when the round began, later when no member was silent."""
+        """From when heartbeats are parked for an interval: when the round began, later when each had sent something."""
         self.longest_ms = longest_ms
         """The longest of its members' intervals: one of a shorter interval, answered before, would miss the others."""
         self.stopping = stopping
         self.unreached = set(awaited)
         """Members with neither a parked heartbeat nor a JoinGroup that waits, and still in the group."""
-        self.silent: set[str] = set()
+        self.not_seen: set[str] = set()
         """Those of them that have sent nothing since the round began, or are disconnected."""
 
     def reach(self, members: Iterable[str]) -> None:
         """Await these members no longer."""
         self.unreached.difference_update(members)
-        self.silent.difference_update(members)
+        self.not_seen.difference_update(members)
 
 
-class _Group(Generic[HeartbeatT, AnswerT]):
+class ParkedGroup(Generic[HeartbeatT, AnswerT]):
     """The parked heartbeats of one group, by member id."""
 
     __slots__ = ("announcement", "due", "group_id", "parked")
@@ -86,13 +85,13 @@ class _Group(Generic[HeartbeatT, AnswerT]):
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.parked: dict[str, ParkedClassicHeartbeat[HeartbeatT, AnswerT]] = {}
-        self.announcement: _Announcement | None = None
+        self.announcement: RoundAnnouncement | None = None
         """The round of which its members have not learnt yet."""
         self.due: list[ParkedClassicHeartbeat[HeartbeatT, AnswerT]] = []
         """Heartbeats to answer while the round is announced: their members have left, or do not stop."""
 
-    def awaited_round(self, member_id: str, result: AnswerT) -> _Announcement | None:
-        """Return the announcement for which a member's heartbeat waits although `result` has news for it."""
+    def awaited_round(self, member_id: str, result: AnswerT) -> RoundAnnouncement | None:
+        """Return the announcement for which a member's heartbeat waits although `result` is an update."""
         if self.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
             return None
         return self.announcement if member_id in self.announcement.stopping else None
@@ -101,7 +100,7 @@ class _Group(Generic[HeartbeatT, AnswerT]):
 class ClassicParking(Generic[HeartbeatT, AnswerT]):
     """The parked heartbeats of classic members, of all groups.
 
-    `decide` returns the answer to a heartbeat as of now; `alive` is the answer that carries no news. `announced` is
+    `decide` returns the answer to a heartbeat as of now; `alive` is the answer without an update. `announced` is
     called with the group whose members learn of a round now, for how many milliseconds they had waited, and the time.
     Where several processes park heartbeats of the same groups, `reach_changed` reports which members are reached here,
     for the others.
@@ -120,7 +119,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self._decide = decide
         self._alive = alive
         self._announced = announced
-        self._groups: dict[str, _Group[HeartbeatT, AnswerT]] = {}
+        self._groups: dict[str, ParkedGroup[HeartbeatT, AnswerT]] = {}
         self._intervals: dict[str, HeartbeatInterval] = {}
         """By member id, which is unique over all groups: it has a UUID in it."""
         self._paces: dict[str, CommitPace] = {}
@@ -178,15 +177,13 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         now_ms: int,
         *,
         software: str = "",
-        is_static: bool = False,
         can_wait: bool = True,
         commit_hold_ms: int = 0,
     ) -> ParkedHeartbeat[HeartbeatT, AnswerT] | None:
         """Park a heartbeat that `result` would answer; None when it is to be answered now.
 
-        `software` is its sender's, as ApiVersions names it; `is_static`: whether it names an instance. With `can_wait`
-        False it is answered at once while its group is stable. The answer to a commit that its member's timer sends
-        waits behind it for `commit_hold_ms`.
+        `software` is its sender's, as ApiVersions names it. With `can_wait` False it is answered at once while its
+        group is stable. The answer to a commit that its member's timer sends is delayed behind it for `commit_hold_ms`.
         """
         member_id = heartbeat.member_id
         if result.is_quiet:
@@ -195,7 +192,6 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 self._intervals[member_id] = HeartbeatInterval(now_ms)
                 return None
             interval.note_software(software)
-            can_wait &= not is_static or can_static_member_wait(software)
             is_delayed = commit_hold_ms > 0 and self._pace_of(member_id, now_ms).is_regular
             can_wait &= is_delayed or not interval.is_cut_short(now_ms)
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
@@ -249,10 +245,10 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self._timers.arm(parked, now_ms + wait_ms, partial(self._end_wait, parked))
         return parked
 
-    def _group(self, group_id: str) -> _Group[HeartbeatT, AnswerT]:
+    def _group(self, group_id: str) -> ParkedGroup[HeartbeatT, AnswerT]:
         group = self._groups.get(group_id)
         if group is None:
-            group = self._groups[group_id] = _Group(group_id)
+            group = self._groups[group_id] = ParkedGroup(group_id)
         return group
 
     # -- commits
@@ -266,7 +262,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             interval.committed_ms = now_ms
         self._pace_of(member_id, now_ms).committed(now_ms, is_in_round=is_in_round)
 
-    # -- news
+    # -- updates
 
     def announce(
         self, group_id: str, awaited: Iterable[str], stopping: frozenset[str], latest_ms: int, now_ms: int
@@ -279,9 +275,9 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         if group.announcement is not None:
             self._timers.disarm(group.announcement)
         awaited = frozenset(awaited)
-        announcement = group.announcement = _Announcement(awaited, stopping, self._longest_ms(awaited), now_ms)
+        announcement = group.announcement = RoundAnnouncement(awaited, stopping, self._longest_ms(awaited), now_ms)
         announcement.unreached -= group.parked.keys()
-        announcement.silent |= announcement.unreached
+        announcement.not_seen |= announcement.unreached
         group.due += [parked for member_id, parked in group.parked.items() if member_id not in stopping]
         self._timers.arm(announcement, latest_ms, partial(self._announce, group))
         self._reach_changed(group_id, group.parked.keys(), True)
@@ -305,7 +301,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             group.announcement.unreached.update(members)
 
     def release_group(self, group_id: str, now_ms: int) -> None:
-        """Answer all that is parked for a group, without news, and announce nothing."""
+        """Answer all that is parked for a group, without an update, and announce nothing."""
         group = self._groups.get(group_id)
         if group is None:
             return
@@ -318,7 +314,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self._tidy(group)
 
     def group_changed(self, group_id: str, now_ms: int, *, is_gathering: bool) -> None:
-        """Something happened to a group: answer the heartbeats whose answer carries news now.
+        """Something happened to a group: answer the heartbeats whose answer is an update now.
 
         `is_gathering`: whether a round gathers its members.
         """
@@ -326,24 +322,26 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         if group is None:
             return
         if group.announcement is None:
-            self._answer_news(group.parked.values(), now_ms)
+            self._answer_updates(group.parked.values(), now_ms)
             return
         due, group.due = group.due, []
-        self._answer_news(due, now_ms)
+        self._answer_updates(due, now_ms)
         if is_gathering:
             self._announce_if_due(group, group.announcement, now_ms)
         else:
             self._announce(group, now_ms, is_gathering=False)
 
-    def _announce_if_due(self, group: _Group[HeartbeatT, AnswerT], announcement: _Announcement, now_ms: int) -> None:
-        """Announce a round if all are reached. If the last silent one was, those out of reach come within an interval.
+    def _announce_if_due(
+        self, group: ParkedGroup[HeartbeatT, AnswerT], announcement: RoundAnnouncement, now_ms: int
+    ) -> None:
+        """Announce a round if all are reached. Once each has sent something, the others come within an interval.
 
-        Until then the heartbeats of the others are parked again: else, one being out of reach after the other, they
-        might never all be in reach at the same time.
+        Until then the heartbeats of those that were reached are parked again: else they might never all be parked at
+        the same time.
         """
         if not announcement.unreached:
             self._announce(group, now_ms)
-        elif not announcement.silent and announcement.parked_since_ms == announcement.began_ms:
+        elif not announcement.not_seen and announcement.parked_since_ms == announcement.began_ms:
             announcement.parked_since_ms = now_ms
             latest_ms = self._timers.deadline_ms(announcement)
             assert latest_ms is not None, "an announcement has a timer"
@@ -359,17 +357,17 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             default=USUAL_INTERVAL_MS,
         )
 
-    def _announce(self, group: _Group[HeartbeatT, AnswerT], now_ms: int, *, is_gathering: bool = True) -> None:
+    def _announce(self, group: ParkedGroup[HeartbeatT, AnswerT], now_ms: int, *, is_gathering: bool = True) -> None:
         """Have the members with a parked heartbeat learn of their round; the others learn by their next heartbeat."""
         announcement, group.announcement = group.announcement, None
         if announcement is not None:
             self._timers.disarm(announcement)
             if is_gathering and now_ms > announcement.began_ms:
                 self._announced(group.group_id, now_ms - announcement.began_ms, now_ms)
-        self._answer_news(group.parked.values(), now_ms)
+        self._answer_updates(group.parked.values(), now_ms)
         self._tidy(group)
 
-    def _answer_news(self, several: Iterable[ParkedClassicHeartbeat[HeartbeatT, AnswerT]], now_ms: int) -> None:
+    def _answer_updates(self, several: Iterable[ParkedClassicHeartbeat[HeartbeatT, AnswerT]], now_ms: int) -> None:
         for parked in list(several):
             result = self._decide(parked.heartbeat, now_ms)
             if not result.is_quiet and parked.parking is not None:
@@ -378,12 +376,12 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     # -- the end of a wait
 
     def followed(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT], follower: Follower, now_ms: int) -> bool:
-        """Another request arrived behind a parked heartbeat: return whether it goes on waiting.
+        """Another request arrived behind a parked heartbeat: return whether it stays parked.
 
-        While a round is announced a commit waits with it: the sender would stop before the others, or be out of reach
-        when they stop. One whose program waits for it does not: the sender leaves or stops now. Where
-        the round takes longer than an interval, for a member that is silent or late, commits are answered; after two
-        also those whose program is known not to wait.
+        While a round is announced a commit waits with it: the sender would stop before the others, or not be
+        reached when they stop. One whose program waits for it does not: the sender leaves or stops now. Where the round
+        takes longer than an interval, for a member that is dead or late, commits are answered; after two also those
+        whose program is known not to wait.
         """
         assert isinstance(parked, ParkedClassicHeartbeat), "what waits here was parked here"
         group = self._groups[parked.heartbeat.group_id]
@@ -440,11 +438,11 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         group = self._groups[parked.heartbeat.group_id]
         if group.announcement is not None:
             self._lose(group.announcement, parked)
-            group.announcement.silent.add(parked.heartbeat.member_id)
+            group.announcement.not_seen.add(parked.heartbeat.member_id)
         self._remove(parked)
 
-    def _lose(self, announcement: _Announcement, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
-        """A member is out of reach until its next heartbeat."""
+    def _lose(self, announcement: RoundAnnouncement, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
+        """A member is not reached until its next heartbeat."""
         heartbeat = parked.heartbeat
         announcement.unreached.add(heartbeat.member_id)
         self._reach_changed(heartbeat.group_id, (heartbeat.member_id,), False)
@@ -463,6 +461,6 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         del group.parked[parked.heartbeat.member_id]
         self._tidy(group)
 
-    def _tidy(self, group: _Group[HeartbeatT, AnswerT]) -> None:
+    def _tidy(self, group: ParkedGroup[HeartbeatT, AnswerT]) -> None:
         if not group.parked and group.announcement is None and self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]

@@ -1,6 +1,6 @@
 """Parking of heartbeats of the consumer protocol, and the interval after which the next one is requested.
 
-The law: nothing waits behind a parked heartbeat but what its client holds back by itself, as clients do with leaves and
+The law: nothing waits behind a parked heartbeat but what its client delays by itself, as clients do with leaves and
 changed subscriptions while one is unanswered; so none waits longer than a configured time, and none of a member that
 owes an acknowledgement. Each answer requests the next heartbeat soon where that one will be parked.
 """
@@ -59,7 +59,7 @@ class ConsumerAnswer(Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it carries no news."""
+        """Whether it has no update."""
 
     @property
     def is_settling(self) -> bool:
@@ -70,11 +70,11 @@ HeartbeatT = TypeVar("HeartbeatT", bound=ConsumerHeartbeat)
 
 
 @dataclass(slots=True, eq=False)
-class _Sender(Generic[HeartbeatT, AnswerT]):
+class _HeartbeatSender(Generic[HeartbeatT, AnswerT]):
     """What is known of the heartbeats of one member."""
 
-    news_ms: int
-    """When it was last sent news."""
+    updated_ms: int
+    """When it was last sent an update."""
     arrived_ms: int = 0
     """When its last heartbeat arrived."""
     owes_since_ms: int | None = None
@@ -82,7 +82,7 @@ class _Sender(Generic[HeartbeatT, AnswerT]):
     requested_ms: int = 0
     """The interval that its last answer requested."""
     was_quiet: bool = False
-    """Whether its last answer carried no news."""
+    """Whether its last answer had no update."""
     parked: ParkedHeartbeat[HeartbeatT, AnswerT] | None = None
 
 
@@ -107,7 +107,7 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
         self._park_ms = park_ms
         self._settling_ms = settling_ms
         self._stable_park_ms = max(park_ms, stable_park_ms) if park_ms else 0
-        self._senders: dict[tuple[str, str], _Sender[HeartbeatT, AnswerT]] = {}
+        self._senders: dict[tuple[str, str], _HeartbeatSender[HeartbeatT, AnswerT]] = {}
 
     def __len__(self) -> int:
         return sum(sender.parked is not None for sender in self._senders.values())
@@ -120,7 +120,7 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
     def park(
         self, heartbeat: HeartbeatT, answer: Callable[[AnswerT], None], session_timeout_ms: int, now_ms: int
     ) -> ParkedHeartbeat[HeartbeatT, AnswerT] | None:
-        """Park the heartbeat of a member that has no news and nothing to do; None when it is to be answered now."""
+        """Park the heartbeat of a member with no update and nothing to do; None when it is to be answered now."""
         key = heartbeat.group_id, heartbeat.member_id
         sender = self._senders.get(key) or self._add(key, now_ms)
         gap_ms, sender.arrived_ms = now_ms - sender.arrived_ms, now_ms
@@ -155,12 +155,12 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
         sender = self._senders.get(key) or self._add(key, now_ms)
         sender.was_quiet = result.is_quiet
         if not result.is_quiet:
-            sender.news_ms = now_ms
+            sender.updated_ms = now_ms
             if result.assignment is not None:
                 sender.owes_since_ms = now_ms
         owing_ms = None if sender.owes_since_ms is None else now_ms - sender.owes_since_ms
         if self._park_ms and margin_ms:
-            is_waiting = result.is_settling and now_ms - sender.news_ms < WAITING_MS
+            is_waiting = result.is_settling and now_ms - sender.updated_ms < WAITING_MS
             next_ms = min(RECENT_WAIT_MS, self._park_ms) if is_waiting else self._wait_ms(sender, margin_ms, now_ms)
             next_ms += margin_ms
         elif self._park_ms:
@@ -172,12 +172,12 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
             result.heartbeat_interval_ms = next_ms
         sender.requested_ms = result.heartbeat_interval_ms
 
-    def _add(self, key: tuple[str, str], now_ms: int) -> _Sender[HeartbeatT, AnswerT]:
-        sender = self._senders[key] = _Sender(now_ms)
+    def _add(self, key: tuple[str, str], now_ms: int) -> _HeartbeatSender[HeartbeatT, AnswerT]:
+        sender = self._senders[key] = _HeartbeatSender(now_ms)
         return sender
 
-    def _wait_ms(self, sender: _Sender[HeartbeatT, AnswerT], margin_ms: int, now_ms: int) -> int:
-        calm_ms = now_ms - sender.news_ms
+    def _wait_ms(self, sender: _HeartbeatSender[HeartbeatT, AnswerT], margin_ms: int, now_ms: int) -> int:
+        calm_ms = now_ms - sender.updated_ms
         if margin_ms and calm_ms < RECENT_MS:
             return min(RECENT_WAIT_MS, self._park_ms)
         return self._park_ms if calm_ms < STABLE_AFTER_MS else self._stable_park_ms

@@ -1,4 +1,4 @@
-"""How often one classic member sends heartbeats, and so how long one of them may wait for news.
+"""How often one classic member sends heartbeats, and so how long one of them may be parked.
 
 No request carries the interval. It is learnt from the time between SyncGroup's answer and the first heartbeat, and
 between two heartbeats of which the first was answered at once. Java sends the next one on time, answered or not: its

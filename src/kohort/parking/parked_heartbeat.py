@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from enum import Enum, auto
-from typing import Generic, Protocol, TypeVar
-
-from kohort.wire.messages import HeartbeatRequest, OffsetCommitRequest
+from typing import Any, Generic, Protocol, TypeVar
 
 
 class Heartbeat(Protocol):
@@ -55,20 +53,20 @@ class Follower(Enum):
     OTHER = auto()
 
 
-def follower_of(heartbeat: HeartbeatRequest, behind: object) -> Follower:
-    """Classify the request that arrived behind a parked heartbeat."""
-    if not isinstance(behind, HeartbeatRequest | OffsetCommitRequest):
+def follower_of(heartbeat: Heartbeat, behind: Any, commit: type) -> Follower:
+    """Classify what arrived behind a parked heartbeat: another one, one of the class of commits, or something else."""
+    if not isinstance(behind, (type(heartbeat), commit)):
         return Follower.OTHER
     if (behind.group_id, behind.member_id) != (heartbeat.group_id, heartbeat.member_id):
         return Follower.OTHER
-    return Follower.HEARTBEAT if isinstance(behind, HeartbeatRequest) else Follower.COMMIT
+    return Follower.COMMIT if isinstance(behind, commit) else Follower.HEARTBEAT
 
 
 class Parking(Protocol[HeartbeatT, AnswerT]):
     """Where a heartbeat waits."""
 
     def followed(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT], follower: Follower, now_ms: int) -> bool:
-        """Another request arrived behind a heartbeat that waits; return whether it goes on waiting."""
+        """Another request arrived behind a parked heartbeat; return whether it stays parked."""
 
     def drop(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
         """Remove a heartbeat that waits, without an answer."""
@@ -92,7 +90,7 @@ class ParkedHeartbeat(Generic[HeartbeatT, AnswerT]):
         return self.parking is not None
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
-        """Another request arrived on the connection: return whether the heartbeat goes on waiting."""
+        """Another request arrived on the connection: return whether the heartbeat stays parked."""
         return self.parking is not None and self.parking.followed(self, follower, now_ms)
 
     def release(self, now_ms: int) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.unit.gateway.server.test_cluster_topology import facts, node, topic, usual
 
-from kohort.gateway.plan import Plan, PlanError, Wishes, coordinators_plan, listener_plan, rewrite_plan
+from kohort.gateway.plan import GatewayPlan, PlanError, Wishes, coordinators_plan, listener_plan, rewrite_plan
 from kohort.gateway.server.cluster_topology import OFFSETS_TOPIC, ClusterFacts
 
 WISHES = Wishes("gateway.example")
@@ -27,7 +27,7 @@ def cluster(*replicas: tuple[int, ...]) -> ClusterFacts:
     return facts(*nodes, topics=(topic(OFFSETS_TOPIC, (1,), (2,)), topic("orders", *replicas)))
 
 
-def titles(plan: Plan) -> list[str]:
+def titles(plan: GatewayPlan) -> list[str]:
     return [step.title for step in plan.steps]
 
 

@@ -175,10 +175,10 @@ def test_answered_or_dropped_heartbeat_takes_no_further_part() -> None:
 
 def test_requests_behind_a_heartbeat_are_classified_by_their_sender() -> None:
     own = HeartbeatRequest(group_id="g", member_id="a")
-    assert follower_of(own, HeartbeatRequest(group_id="g", member_id="a")) is Follower.HEARTBEAT
-    assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="a")) is Follower.COMMIT
-    assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="b")) is Follower.OTHER
-    assert follower_of(own, LeaveGroupRequest(group_id="g")) is Follower.OTHER
+    assert follower_of(own, HeartbeatRequest(group_id="g", member_id="a"), OffsetCommitRequest) is Follower.HEARTBEAT
+    assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="a"), OffsetCommitRequest) is Follower.COMMIT
+    assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="b"), OffsetCommitRequest) is Follower.OTHER
+    assert follower_of(own, LeaveGroupRequest(group_id="g"), OffsetCommitRequest) is Follower.OTHER
 
 
 def test_a_round_reaches_a_member_that_is_younger_than_its_first_interval() -> None:

@@ -55,7 +55,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
-    from kohort.gateway.measure import PREFIX, Kind, MeasureFailed, MeasurePlan
+    from kohort.gateway.measure import PREFIX, MeasuredKind, MeasureFailed, MeasurePlan
 
     plan = MeasurePlan(
         bootstrap_servers=args.bootstrap_server,
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         partitions=max(12, args.members + 1),
         settle_s=args.settle / 1000,
         runs=args.runs,
-        kinds=tuple(map(Kind, args.protocol or KINDS)),
+        kinds=tuple(map(MeasuredKind, args.protocol or KINDS)),
         group_prefix=args.group_prefix or PREFIX,
     )
     try:

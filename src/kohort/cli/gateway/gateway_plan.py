@@ -16,7 +16,7 @@ from kohort.cli.terminal.options import add_cluster, add_json, number, verb
 
 if TYPE_CHECKING:
     from kohort.client import Admin
-    from kohort.gateway.plan import Plan, Step
+    from kohort.gateway.plan import GatewayPlan, GatewayStep
 
 _EXAMPLES = """
 kohort gateway plan --bootstrap-server kafka-1:9092 --mode listener --advertised gateway.example
@@ -71,7 +71,7 @@ async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     return 0
 
 
-async def _plan(args: argparse.Namespace, admin: Admin) -> Plan:
+async def _plan(args: argparse.Namespace, admin: Admin) -> GatewayPlan:
     from kohort.gateway.plan import Wishes, coordinators_plan, listener_plan, rewrite_plan
     from kohort.gateway.server.cluster_topology import cluster_facts
 
@@ -88,7 +88,7 @@ async def _plan(args: argparse.Namespace, admin: Admin) -> Plan:
     return replace(plan, remarks=facts.unseen + plan.remarks)
 
 
-def _put_steps(title: str, steps: tuple[Step, ...]) -> None:
+def _put_steps(title: str, steps: tuple[GatewayStep, ...]) -> None:
     output.put(output.coloured(title, output.BOLD))
     for number_of_step, step in enumerate(steps, 1):
         output.put(f"\n{number_of_step}. {step.title}{':' if step.lines else '.'}")

@@ -32,8 +32,8 @@ class GroupApi:
     """An API whose requests are commands to a group.
 
     `request` and `answer` are what is done on this connection; `observe_request` and `observe_answer` are the part of
-    it that changes the observed groups, also for what other instances of the gateway have seen. Without `request` one
-    is shared and observed, and passes.
+    it that changes the observed groups, also for what other instances of the gateway have seen. Without `request` or
+    `answer` one is shared and observed, and passes.
     """
 
     request_type: type[Request[Any]]

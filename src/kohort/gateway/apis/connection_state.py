@@ -14,7 +14,7 @@ from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, Unobserved
 from kohort.gateway.observing.member_locations import MemberLocations
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.policies.group_policies import GroupPolicies
-from kohort.gateway.policies.policies import UNKNOWN_SOFTWARE, Client, GroupProtocol, Policy
+from kohort.gateway.policies.policies import UNKNOWN_SOFTWARE, GroupProtocol, Policy, PolicyClient
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Sync
 from kohort.model.bounded_dict import BoundedDict
@@ -112,7 +112,7 @@ class Connection:
         key = command.group_id, protocol_of(command)
         found = self._treatments.get(key)
         if found is None:
-            client = Client(self.software or UNKNOWN_SOFTWARE, self._client_id)
+            client = PolicyClient(self.software or UNKNOWN_SOFTWARE, self._client_id)
             found = self.rooms.policies.table.decide(key[0], client, key[1])
             self._treatments[key] = found
         return found

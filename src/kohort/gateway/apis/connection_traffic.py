@@ -8,15 +8,15 @@ from __future__ import annotations
 import logging
 from typing import cast
 
-from kohort.gateway.apis.api import ConnectionApi
+from kohort.gateway.apis.api import ConnectionApi, GroupApi
 from kohort.gateway.apis.connection_state import Command, Connection, Rooms
 from kohort.gateway.apis.routes import APIS, abandon_request, observe_request
 from kohort.gateway.holding.parked_answers import ParkedAnswer
 from kohort.gateway.policies.policies import Treatment
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
 from kohort.gateway.relay.relay import Exchange, RequestHead
-from kohort.group.commands import CommitOffsets, Heartbeat, Join, Leave
-from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
+from kohort.group.commands import CommitOffsets, Join, Leave
+from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat, follower_of
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
 from kohort.wire.frames import decode_request_header, decode_response
@@ -82,7 +82,8 @@ class ConnectionTraffic:
         """Take the answer to a request; return what the client gets now, or None where it waits."""
         head, command = exchange.head, exchange.context
         api = APIS[head.api_key]
-        if api.answer is None or (command is None and not isinstance(api, ConnectionApi)):
+        is_of_group = isinstance(api, GroupApi)
+        if (is_of_group and command is None) or not (api.answer or (is_of_group and api.observe_answer)):
             return frame
         try:
             _, message = decode_response(api.response_type, head.api_version, memoryview(frame)[LENGTH_BYTES:])
@@ -90,10 +91,15 @@ class ConnectionTraffic:
             self._warn(head, error)
             self._abandon(exchange, now_ms)
             return frame
-        if isinstance(api, ConnectionApi):
+        if isinstance(api, GroupApi):
+            if api.answer is not None:
+                return api.answer(self._connection, exchange, command, message, frame, now_ms)
+            self._connection.share_answer(exchange, cast(Command, command), frame)
+            if api.observe_answer is not None:
+                api.observe_answer(self._rooms.groups, command, message, head.api_version, now_ms)
+        elif api.answer is not None:
             api.answer(self._connection, message, now_ms)
-            return frame
-        return api.answer(self._connection, exchange, command, message, frame, now_ms)
+        return frame
 
     def passed(self, head: RequestHead, now_ms: int) -> None:
         """Note a Fetch or a ShareFetch."""
@@ -107,7 +113,7 @@ class ConnectionTraffic:
         assert parked is not None, "what waits was noted"
         follower = Follower.OTHER
         if isinstance(parked, ParkedAnswer) and behind is not None:
-            follower = _follower_of(parked.heartbeat, self._command_of(behind, now_ms))
+            follower = follower_of(parked.heartbeat, self._command_of(behind, now_ms), CommitOffsets)
         return parked.followed(follower, now_ms)
 
     def closed(self, unanswered: tuple[Exchange, ...], now_ms: int, *, is_by_client: bool) -> None:
@@ -141,12 +147,3 @@ class ConnectionTraffic:
             self._is_warned = True
             host, name = self._connection.client_host, Api(head.api_key).name
             log.warning("client %s: %s v%d passes unread: %s", host, name, head.api_version, why)
-
-
-def _follower_of(heartbeat: Heartbeat, behind: Command | None) -> Follower:
-    """Classify the request that arrived behind a parked answer."""
-    if not isinstance(behind, Heartbeat | CommitOffsets):
-        return Follower.OTHER
-    if (behind.group_id, behind.member_id) != (heartbeat.group_id, heartbeat.member_id):
-        return Follower.OTHER
-    return Follower.HEARTBEAT if isinstance(behind, Heartbeat) else Follower.COMMIT

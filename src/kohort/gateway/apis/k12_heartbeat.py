@@ -60,7 +60,6 @@ def _park(
         error,
         now_ms,
         software=connection.software,
-        answered_after_ms=now_ms - exchange.arrived_ms,
         commit_hold_ms=connection.policy(command).commit_hold_ms,
     )
     connection.waiting = parked

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from kohort.gateway.apis.api import GroupApi, RequestOrigin
-from kohort.gateway.apis.connection_state import Connection
 from kohort.gateway.observing.observed_groups import ObservedGroups
-from kohort.gateway.relay.relay import Exchange
 from kohort.group.commands import Leave
 from kohort.node.apis.k11_12_13_14_classic_members import leaving_members
-from kohort.wire.codec import Buffer
 from kohort.wire.messages import LeaveGroupRequest, LeaveGroupResponse
 
 
 def command_of(message: LeaveGroupRequest, version: int, _origin: RequestOrigin, _client_id: str) -> Leave:
     """Return what a LeaveGroup requests."""
     return Leave(message.group_id, leaving_members(message, version))
-
-
-def answer(
-    connection: Connection, exchange: Exchange, command: Leave, message: LeaveGroupResponse, frame: Buffer, now_ms: int
-) -> Buffer:
-    """Take who has left."""
-    connection.share_answer(exchange, command, frame)
-    observe_answer(connection.rooms.groups, command, message, exchange.head.api_version, now_ms)
-    return frame
 
 
 def observe_answer(
@@ -44,7 +32,6 @@ API = GroupApi(
     request_type=LeaveGroupRequest,
     response_type=LeaveGroupResponse,
     command_of=command_of,
-    answer=answer,
     observe_request=ObservedGroups.leave_sent,
     observe_answer=observe_answer,
 )

@@ -1,22 +1,22 @@
 """What becomes of a leader's assignments: read, checked and written, without a look at anything else.
 
 Only `range`, `roundrobin`, `sticky` and `cooperative-sticky` of the type `consumer` are touched, and no assignment with
-user data, in which an assignor says more than who gets what (Streams, Connect). In the first three a member owns
+user data, in which an assignor sends more than partitions (Streams, Connect). In the first three a member owns
 nothing while a round lasts; in `cooperative-sticky` what changes hands is withheld for a round (KIP-429).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from kohort.assign.cooperative import claimants_of, two_step
 from kohort.assign.quality import faults_of
-from kohort.assign.spec import GroupSpec, MemberSpec, member_order
+from kohort.assign.spec import GroupSpec, MemberSpec, TopicSpec, member_order
 from kohort.assign.sticky import generation_of
 from kohort.assign.user_data import decode_sticky, wish
-from kohort.gateway.assigning.assignor_runner import Intended
 from kohort.group.results import JoinedMember
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.cause import first_few
@@ -34,8 +34,37 @@ MOST_OWNED = 100_000
 MOST_SUBSCRIPTION_BYTES = 4 * MOST_OWNED
 
 
+@dataclass(frozen=True, slots=True)
+class Intended:
+    """What the members shall own in the end, nothing withheld; and the topics of all members, those that exist."""
+
+    partitions: Mapping[str, Partitions]
+    topics: Mapping[str, TopicSpec]
+
+
+Done = Callable[[Intended | str, int], None]
+"""Takes what an assignor intends, or in a sentence why it does not, and the time."""
+
+
+class AssignorRunner(Protocol):
+    """Runs assignors outside of the core."""
+
+    def assignor_of(self, group_id: str, /) -> str | None:
+        """Return the name of the assignor that the settings have for a group, or None."""
+        ...
+
+    def assign(self, group_id: str, members: GroupSpec, topics: frozenset[str], done: Done, /) -> None:
+        """Run the assignor of a group, or `uniform` where there is none, and call `done`, once, now or later.
+
+        `members` has no topics yet, and lacks drained members; `topics` are what any member subscribed to, and
+        `Intended.topics` those of them that exist. What a member owned before is its `owned`; each partition has one
+        owner at most.
+        """
+        ...
+
+
 class LeftAsItIs(Exception):
-    """The leader's own assignments pass; the text says why."""
+    """The leader's own assignments pass; the text is the reason."""
 
 
 def members_of(protocol: str, joined: Iterable[JoinedMember], seen: Mapping[str, bytes]) -> GroupSpec:
@@ -57,7 +86,7 @@ def members_of(protocol: str, joined: Iterable[JoinedMember], seen: Mapping[str,
 
 
 def _member(protocol: str, joined: JoinedMember, seen: bytes) -> MemberSpec:
-    # Members of `cooperative-sticky` say what they owned, those of `sticky` remember it in their user data, and of the
+    # Members of `cooperative-sticky` send what they owned, those of `sticky` remember it in their user data, and of the
     # other two the gateway saw it. No user data has to be written back: a member of `sticky` remembers what it was
     # assigned in the end, so the next leader, which reads the memories, starts from what the edge has decided.
     if len(joined.metadata) > MOST_SUBSCRIPTION_BYTES:
@@ -110,8 +139,8 @@ def by_assignor(
     spec: GroupSpec, protocol: str, drained: frozenset[str], own: Mapping[str, Assignment], intended: Intended
 ) -> dict[str, Partitions]:
     """Return what each member is assigned in this round. Raises LeftAsItIs."""
-    if strangers := sorted(intended.partitions.keys() - spec.members.keys()):
-        raise LeftAsItIs(f"it gave partitions to {first_few(strangers)}: no such member")
+    if unknown := sorted(intended.partitions.keys() - spec.members.keys()):
+        raise LeftAsItIs(f"it gave partitions to {first_few(unknown)}: no such member")
     spec = GroupSpec(spec.members, intended.topics)
     given = {name: Assignment(intended.partitions.get(name, frozenset())) for name in spec.members}
     if faults := faults_of(spec, given):
@@ -134,7 +163,7 @@ def by_assignor(
             f"the leader knows partitions that the gateway does not see: {first_few(list(map(str, unseen)))}"
         )
     result = two_step(spec, given) if protocol == COOPERATIVE_STICKY else given
-    # The rule gives back what no member shall have, but a drained member keeps nothing.
+    # The rule gives back what no member shall have, but a drained member retains nothing.
     return {name: frozenset() if name in drained else each.partitions for name, each in result.items()}
 
 

@@ -11,7 +11,7 @@ come through carries them out.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -19,6 +19,8 @@ from enum import StrEnum
 from kohort.gateway.assigning.assignments import (
     COOPERATIVE_STICKY,
     PROTOCOLS,
+    AssignorRunner,
+    Intended,
     LeftAsItIs,
     by_assignor,
     members_of,
@@ -27,8 +29,6 @@ from kohort.gateway.assigning.assignments import (
     without_drained,
     written,
 )
-from kohort.gateway.assigning.assignor_runner import AssignorRunner, Intended
-from kohort.gateway.assigning.led_rounds import LedRound, LedRounds
 from kohort.gateway.assigning.orders import Orders, begins_round
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
@@ -54,11 +54,17 @@ log = logging.getLogger("kohort.gateway")
 ASSIGNOR_MS = 1_000
 """How long an assignor may take."""
 
+MOST_BYTES = 64 << 20
+"""How much metadata of leaders' JoinGroup answers is remembered; beyond that the leaders' own assignments pass."""
+
+_MEMBER_BYTES = 500
+"""What a member takes besides its metadata, about."""
+
 MOST_LOGGED = 1_000
 """Of how many groups the last failure is remembered, so that it is logged once."""
 
 
-class Result(StrEnum):
+class EdgeResult(StrEnum):
     """What became of a leader's assignments."""
 
     REPLACED = "replaced"
@@ -72,7 +78,7 @@ class Result(StrEnum):
 class EdgeCounters:
     """How often leaders' assignments were replaced or not, and how long assignors took."""
 
-    results: Counter[Result] = field(default_factory=Counter)
+    results: Counter[EdgeResult] = field(default_factory=Counter)
     assignor_ms: int = 0
     rounds_ordered: int = 0
     """Heartbeats answered with REBALANCE_IN_PROGRESS by order."""
@@ -113,6 +119,34 @@ class WaitingSync:
         self._passes(self.command, remark, now_ms)
 
 
+class LedRounds:
+    """By group, the JoinGroup answer of a leader that has not assigned yet, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._rounds: OrderedDict[str, JoinResult] = OrderedDict()
+        self._bytes = 0
+
+    def begin(self, group_id: str, result: JoinResult) -> None:
+        """A leader has got its JoinGroup answer."""
+        self.pop(group_id)
+        self._rounds[group_id] = result
+        self._bytes += _size(result)
+        while self._bytes > MOST_BYTES:
+            self.pop(next(iter(self._rounds)))
+
+    def pop(self, group_id: str) -> JoinResult | None:
+        """Return the answer, and forget it."""
+        found = self._rounds.pop(group_id, None)
+        if found is not None:
+            self._bytes -= _size(found)
+        return found
+
+
+def _size(result: JoinResult) -> int:
+    """Return how many bytes an answer takes, about."""
+    return sum(len(each.metadata) + _MEMBER_BYTES for each in result.members)
+
+
 class Edge:
     """Assignors and orders of one gateway. `assignor_ms` is how long an assignor may take."""
 
@@ -139,7 +173,7 @@ class Edge:
     # Orders
 
     def drain(self, group_id: str, names: Iterable[str]) -> None:
-        """Let the members with these names keep their places and get nothing, from the group's next round on.
+        """Have the members with these names stay in the group and get nothing, from its next round on.
 
         A name is a member id, a `group.instance.id` or the address of a host. The names replace those given before;
         without any, no member is drained. `rebalance` begins the round.
@@ -181,7 +215,7 @@ class Edge:
         if self._assignor_of(group_id) is None and group_id not in self.orders.drained_names:
             return
         if result.skip_assignment:
-            self._left(group_id, Result.REFUSED, "its leader came back and keeps the assignment (KIP-814)")
+            self._left(group_id, EdgeResult.REFUSED, "its leader came back and keeps the assignment (KIP-814)")
         else:
             self._rounds.begin(group_id, result)
 
@@ -202,7 +236,7 @@ class Edge:
             spec = members_of(protocol, led.members, self._seen(group_id))
             own = own_assignments(spec, command.assignments)
         except LeftAsItIs as why:
-            self._left(group_id, Result.REFUSED, str(why))
+            self._left(group_id, EdgeResult.REFUSED, str(why))
             return None
         drained &= spec.members.keys()  # the coordinator's answer to the leader decides who is in the round
         if assignor is None and not drained:
@@ -247,9 +281,9 @@ class Edge:
             )
             self._failed(waiting, why, now_ms)
 
-    def _led_round(self, command: Sync) -> LedRound:
-        led = self._rounds.take(command.group_id)
-        if led is None or (led.generation, led.leader) != (command.generation, command.member_id):
+    def _led_round(self, command: Sync) -> JoinResult:
+        led = self._rounds.pop(command.group_id)
+        if led is None or (led.generation, led.member_id) != (command.generation, command.member_id):
             raise LeftAsItIs("its leader's JoinGroup answer did not come through this gateway")
         if led.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or led.protocol_name not in PROTOCOLS:
             raise LeftAsItIs(
@@ -268,17 +302,17 @@ class Edge:
         changed = replace(command, assignments=written(command.assignments, decided))
         waiting.exchange.frame = _with_assignments(waiting.exchange, changed)
         waiting.command = changed
-        self.counters.results[Result.REPLACED] += 1
+        self.counters.results[EdgeResult.REPLACED] += 1
         self._logged.pop(command.group_id, None)
         waiting.passed(remark, now_ms)
 
     def _failed(self, waiting: WaitingSync, why: str, now_ms: int) -> None:
         group_id = waiting.command.group_id
         why = f"the assignor {self._assignor_of(group_id) or 'uniform'}: {why}"
-        self._left(group_id, Result.FAILED, why)
+        self._left(group_id, EdgeResult.FAILED, why)
         waiting.passed(f"the leader's own: {why}"[:MAX_REASON_LENGTH], now_ms)
 
-    def _left(self, group_id: str, result: Result, why: str) -> None:
+    def _left(self, group_id: str, result: EdgeResult, why: str) -> None:
         self.counters.results[result] += 1
         if self._logged.get(group_id) != why:
             self._logged[group_id] = why

@@ -28,6 +28,7 @@ from kohort.group.results import HeartbeatResult
 from kohort.group.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.parking.classic_heartbeats import ClassicParking
+from kohort.parking.client_software import can_static_member_wait
 from kohort.parking.limits import LATE_ANSWER_MS
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.codec import Buffer
@@ -126,13 +127,12 @@ class ParkedAnswers:
         now_ms: int,
         *,
         software: str = "",
-        answered_after_ms: int = 0,
         commit_hold_ms: int = 0,
     ) -> ParkedAnswer | None:
         """Park the answer to a heartbeat, with its error; None where it is to be sent now.
 
-        `software` is the sender's. One that was answered `answered_after_ms` later may have been parked by its
-        coordinator, as our broker does; parked twice, it could outlast a session.
+        `software` is the sender's. One that took long may have been parked by its coordinator, as our broker does;
+        parked twice, it could outlast a session.
         """
         self._clock.advance(now_ms)
         group = self._groups.group(heartbeat.group_id)
@@ -143,6 +143,8 @@ class ParkedAnswers:
         result = self._decide(heartbeat, now_ms)
         if error is not ErrorCode.NONE and (result.error is not error or heartbeat.group_id not in self._complete):
             return None
+        can_wait = heartbeat.instance_id is None or can_static_member_wait(software)
+        can_wait &= now_ms - exchange.arrived_ms < LATE_ANSWER_MS
         answer.parked = self.parking.park(
             heartbeat,
             result,
@@ -150,8 +152,7 @@ class ParkedAnswers:
             member.session_timeout_ms,
             now_ms,
             software=software,
-            is_static=heartbeat.instance_id is not None,
-            can_wait=answered_after_ms < LATE_ANSWER_MS,
+            can_wait=can_wait,
             commit_hold_ms=commit_hold_ms,
         )
         if answer.parked is None:

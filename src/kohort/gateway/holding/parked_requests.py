@@ -38,7 +38,7 @@ from kohort.wire.primitives import read_varint, skip_tags
 _INT = Struct(">i")
 
 
-class _Group:
+class _EpochGroup:
     """What is known of one group."""
 
     __slots__ = ("changed_ms", "epoch", "parked", "sent_ms")
@@ -59,7 +59,7 @@ class ParkedRequests:
         self._protocol = protocol
         self._timers = timers
         self._updates = updates
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _EpochGroup] = {}
         self._parking: ConsumerParking[EpochHeartbeat, None] = ConsumerParking(
             timers, self._end_wait, GATEWAY_PARK_MS, GATEWAY_STABLE_PARK_MS, settling_ms=0
         )
@@ -87,9 +87,9 @@ class ParkedRequests:
 
     def sent(self, heartbeat: EpochHeartbeat, now_ms: int) -> None:
         """A heartbeat goes to the coordinator."""
-        self._groups.setdefault(heartbeat.group_id, _Group()).sent_ms[heartbeat.member_id] = now_ms
+        self._groups.setdefault(heartbeat.group_id, _EpochGroup()).sent_ms[heartbeat.member_id] = now_ms
         if self._timers.deadline_ms(self) is None:
-            self._timers.arm(self, now_ms + SENDER_FORGOTTEN_MS, self._forget_silent)
+            self._timers.arm(self, now_ms + SENDER_FORGOTTEN_MS, self._forget_idle)
         if heartbeat.owned is not None:
             self._parking.acknowledged(heartbeat.group_id, heartbeat.member_id)
         if not is_steady(heartbeat):
@@ -102,15 +102,15 @@ class ParkedRequests:
         if result.error or result.member_epoch < 0:
             self.removed(heartbeat.group_id, heartbeat.member_id, now_ms)
             return frame
-        group = self._groups.setdefault(heartbeat.group_id, _Group())
+        group = self._groups.setdefault(heartbeat.group_id, _EpochGroup())
         if result.member_epoch > group.epoch:
             group.epoch = result.member_epoch
             self._changed(heartbeat.group_id, now_ms)
-        is_news = result.assignment is not None or result.member_epoch != heartbeat.member_epoch
+        is_update = result.assignment is not None or result.member_epoch != heartbeat.member_epoch
         answer = replace(
             result,
             member_id=result.member_id or heartbeat.member_id,
-            is_quiet=not is_news,
+            is_quiet=not is_update,
             is_settling=now_ms - group.changed_ms < GATEWAY_SETTLING_MS,
         )
         self._parking.answering(heartbeat.group_id, answer, heartbeat.margin_ms, now_ms)
@@ -119,12 +119,12 @@ class ParkedRequests:
         return with_interval(frame, answer.heartbeat_interval_ms)
 
     def sent_elsewhere(self, heartbeat: EpochHeartbeat, now_ms: int) -> None:
-        """A heartbeat that says something went to the coordinator through another instance."""
+        """A heartbeat with an update went to the coordinator through another instance."""
         if heartbeat.group_id in self._groups:
             self._changed(heartbeat.group_id, now_ms)
 
     def answered_elsewhere(self, heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult, now_ms: int) -> None:
-        """A heartbeat was answered through another instance: a newer epoch is news here too."""
+        """A heartbeat was answered through another instance: a newer epoch counts here too."""
         group = self._groups.get(heartbeat.group_id)
         if group is not None and not result.error and result.member_epoch > group.epoch:
             group.epoch = result.member_epoch
@@ -148,14 +148,14 @@ class ParkedRequests:
             if not group.sent_ms:
                 del self._groups[group_id]
 
-    def _forget_silent(self, now_ms: int) -> None:
-        """Forget members that have ended without a word."""
+    def _forget_idle(self, now_ms: int) -> None:
+        """Forget members that have ended without a LeaveGroup."""
         for group_id, group in list(self._groups.items()):
             for member_id, sent_ms in list(group.sent_ms.items()):
                 if now_ms - sent_ms >= SENDER_FORGOTTEN_MS:
                     self.removed(group_id, member_id, now_ms)
         if self._groups:
-            self._timers.arm(self, now_ms + SENDER_FORGOTTEN_MS, self._forget_silent)
+            self._timers.arm(self, now_ms + SENDER_FORGOTTEN_MS, self._forget_idle)
 
     def _changed(self, group_id: str, now_ms: int) -> None:
         group = self._groups[group_id]
@@ -163,7 +163,7 @@ class ParkedRequests:
         if self._timers.deadline_ms((self, group_id)) is None:
             self._timers.arm((self, group_id), now_ms + RELEASE_MS, lambda at_ms: self._release(group, at_ms))
 
-    def _release(self, group: _Group, now_ms: int) -> None:
+    def _release(self, group: _EpochGroup, now_ms: int) -> None:
         parked, group.parked = group.parked, {}
         for each in parked.values():
             self._updates[self._protocol] += each.is_parked
@@ -171,7 +171,7 @@ class ParkedRequests:
 
     def _end_wait(self, parked: ParkedHeartbeat[EpochHeartbeat, None], now_ms: int) -> None:
         heartbeat = parked.heartbeat
-        group = self._groups.setdefault(heartbeat.group_id, _Group())
+        group = self._groups.setdefault(heartbeat.group_id, _EpochGroup())
         group.sent_ms[heartbeat.member_id] = now_ms
         if group.parked.get(heartbeat.member_id) is parked:
             del group.parked[heartbeat.member_id]

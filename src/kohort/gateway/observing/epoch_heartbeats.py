@@ -22,7 +22,7 @@ class UnobservedHeartbeat:
     member_id: str
     member_epoch: int
     is_steady: bool
-    """Whether it says nothing but that its member lives."""
+    """Whether it has no update: its member lives."""
     margin_ms: int
     owned: object = None
     """What acknowledges an assignment, None where it is not sent."""
@@ -32,7 +32,7 @@ EpochHeartbeat = ConsumerHeartbeat | UnobservedHeartbeat
 
 
 def is_steady(heartbeat: EpochHeartbeat) -> bool:
-    """Whether a heartbeat says nothing but that its member lives."""
+    """Whether a heartbeat has no update: its member lives."""
     if isinstance(heartbeat, UnobservedHeartbeat):
         return heartbeat.is_steady
     return (

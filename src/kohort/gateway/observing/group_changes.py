@@ -103,9 +103,9 @@ class GroupChanges:
         """Remove a member."""
         member = group.members[member_id]
         is_timeout = cause.kind is CauseKind.SESSION_TIMEOUT
-        silent_ms = self.last_requests.silence_ms(member_id, now_ms) if is_timeout else -1
+        idle_ms = self.last_requests.idle_ms(member_id, now_ms) if is_timeout else -1
         self.apply(
-            MemberRemoved(group.group_id, member_id, member.instance_id, cause, silent_ms, member.session_timeout_ms),
+            MemberRemoved(group.group_id, member_id, member.instance_id, cause, idle_ms, member.session_timeout_ms),
             now_ms,
         )
 

@@ -9,7 +9,7 @@ from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import Heartbeat, Leave, Sync
 from kohort.model.cause import Cause, CauseKind
 
-SILENT_SHARE = 0.9
+EVICTED_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout when its group changes counts as evicted."""
 
 MEMBER_FORGOTTEN_MS = 3_600_000
@@ -17,7 +17,7 @@ MEMBER_FORGOTTEN_MS = 3_600_000
 
 
 class LastRequests:
-    """The members that have sent something; of senders that are no members nothing is kept."""
+    """The members that have sent something; of senders that are no members nothing is remembered."""
 
     def __init__(self) -> None:
         self._sent_ms: dict[str, int] = {}
@@ -55,7 +55,7 @@ class LastRequests:
         self._generations.pop(member_id, None)
         self._leaving.pop(member_id, None)
 
-    def forget_silent(self, now_ms: int) -> None:
+    def forget_idle(self, now_ms: int) -> None:
         """Forget when members that have sent nothing for long did so last."""
         for member_id in [each for each, sent_ms in self._sent_ms.items() if now_ms - sent_ms >= MEMBER_FORGOTTEN_MS]:
             self.removed(member_id)
@@ -64,20 +64,20 @@ class LastRequests:
         """Whether a member has sent its requests through this gateway since the group's generation formed."""
         return self._generations.get(member_id) == group.generation
 
-    def silence_ms(self, member_id: str, now_ms: int) -> int:
+    def idle_ms(self, member_id: str, now_ms: int) -> int:
         """Return for how long a member has sent nothing; 0 where it has sent nothing here."""
         return now_ms - self._sent_ms.get(member_id, now_ms)
 
     def is_absent(self, group: ClassicGroup, member_id: str, now_ms: int) -> bool:
         """Whether the coordinator may have removed a member: it leaves, or its session is over, or almost."""
-        return member_id in self._leaving or self._is_silent(group, member_id, now_ms)
+        return member_id in self._leaving or self._is_expired(group, member_id, now_ms)
 
-    def _is_silent(self, group: ClassicGroup, member_id: str, now_ms: int) -> bool:
-        return self.silence_ms(member_id, now_ms) >= SILENT_SHARE * group.members[member_id].session_timeout_ms
+    def _is_expired(self, group: ClassicGroup, member_id: str, now_ms: int) -> bool:
+        return self.idle_ms(member_id, now_ms) >= EVICTED_SHARE * group.members[member_id].session_timeout_ms
 
     def session_end_ms(self, group: ClassicGroup, member_id: str, now_ms: int) -> int:
-        """Return when the coordinator evicts a member that stays silent, as far as it is seen."""
-        return now_ms - self.silence_ms(member_id, now_ms) + group.members[member_id].session_timeout_ms
+        """Return when the coordinator evicts a member that sends nothing more, as far as it is seen."""
+        return now_ms - self.idle_ms(member_id, now_ms) + group.members[member_id].session_timeout_ms
 
     def cause_of_absence(self, group: ClassicGroup, member_id: str, now_ms: int) -> Cause:
         """Return why a member that its coordinator does not know any more was removed."""
@@ -86,9 +86,9 @@ class LastRequests:
         opened = group.round_cause if group.is_gathering else None
         if opened is not None:
             timeout_ms = max(member.rebalance_timeout_ms for member in group.members.values())
-            if now_ms - opened.at_ms >= SILENT_SHARE * timeout_ms:
+            if now_ms - opened.at_ms >= EVICTED_SHARE * timeout_ms:
                 return Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, member_id)
         timeout_ms = group.members[member_id].session_timeout_ms
-        if not self._is_silent(group, member_id, now_ms):
+        if not self._is_expired(group, member_id, now_ms):
             return Cause(CauseKind.NOT_OBSERVED, now_ms, member_id)
         return Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, f"no heartbeat for {timeout_ms / 1000:.1f} s")

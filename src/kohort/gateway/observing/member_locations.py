@@ -25,7 +25,7 @@ MOST_MEMBERS = 500_000
 """Of how many members it is known where they are, those seen last: a client may send heartbeats under any id."""
 
 INCOMPLETE_MS = 10_000
-"""After so long with a member out of reach a group is reported."""
+"""After so long with a member at no live instance a group is reported."""
 
 MOST_CHECKED = 100_000
 """For how many groups it is remembered whether all members can be reached."""
@@ -56,14 +56,14 @@ class MemberLocations:
         self._checked: set[str] = set()
         """Those of them in which nothing has changed since that was found."""
         self._reported: set[str] = set()
-        """Those of them that were reported since a member is out of reach for some time."""
+        """Those of them that were reported: it has been so for some time."""
 
     def __len__(self) -> int:
         return len(self._at)
 
     @property
     def incomplete(self) -> int:
-        """How many groups are only observed, for now, since a member is out of reach for some time."""
+        """How many groups are only observed, for now, since a member has been at no live instance for some time."""
         return len(self._reported)
 
     # Where members are
@@ -71,7 +71,7 @@ class MemberLocations:
     def seen(self, group_id: str, member_id: str, instance_id: str, now_ms: int) -> bool:
         """A member has sent something through an instance: return whether it was last seen at another one.
 
-        One with an id that is very long stays out of reach.
+        One with an id that is very long is at no instance.
         """
         if len(member_id) > LONGEST_CACHED_NAME:
             return False
@@ -110,7 +110,7 @@ class MemberLocations:
             if location.instance_id == instance_id:
                 yield location.group_id, member_id
 
-    def forget_silent(self, now_ms: int) -> None:
+    def forget_idle(self, now_ms: int) -> None:
         """Forget members that have sent nothing for long."""
         while self._at and now_ms - next(iter(self._at.values())).seen_ms >= MEMBER_FORGOTTEN_MS:
             self._at.popitem(last=False)
@@ -169,7 +169,7 @@ class MemberLocations:
             group = self._groups.group(group_id)
             missing = () if group is None else sorted(each for each in group.members if not self._is_reachable(each))
             log.warning(
-                "group %s is only observed: %d of its members, such as %s, come through no instance in reach",
+                "group %s is only observed: %d of its members, such as %s, come through no live instance",
                 printable(group_id),
                 len(missing),
                 printable(missing[0]) if missing else "none",
@@ -177,5 +177,5 @@ class MemberLocations:
 
 
 def _is_eager(group: ClassicGroup) -> bool:
-    """Whether any member gives up its partitions when it learns of a round."""
+    """Whether any member revokes its partitions when it learns of a round."""
     return any(name not in COOPERATIVE for member in group.members.values() for name, _ in member.protocols)

@@ -1,7 +1,7 @@
 """Consumer groups (KIP-848) of another coordinator, as the heartbeats of their members show them.
 
 A group is the same state as in our own coordinator, `kohort.group.consumer`, changed by the same events. Nothing is
-predicted: an answer contains its member's epoch and what it was granted, a request what it has given up. A new epoch
+predicted: an answer contains its member's epoch and what it was granted, a request what it has revoked. A new epoch
 gets its cause from the requests that came before it. Targets are not in the traffic.
 
 A classic member of such a group sends what it owns in its JoinGroup, and is granted partitions by the answer to its
@@ -18,7 +18,7 @@ from typing import TypeVar
 from kohort.gateway.observing.epoch_heartbeats import is_steady
 from kohort.gateway.observing.group_changes import GroupChanges
 from kohort.gateway.observing.group_knowledge import GroupKnowledge
-from kohort.gateway.observing.last_requests import SILENT_SHARE
+from kohort.gateway.observing.last_requests import EVICTED_SHARE
 from kohort.gateway.observing.look_ups import DescribeRequests
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import (
@@ -69,14 +69,14 @@ from kohort.model.subscription import Subscription
 from kohort.parking.limits import ASSUMED_SESSION_MS
 
 _ALIVE_MS = 1 << 62
-"""When a member whose JoinGroup waits has sent something last: it is not silent."""
+"""When a member whose JoinGroup waits has sent something last: it is alive."""
 
 CommandT = TypeVar("CommandT", ConsumerHeartbeat, Join)
 
 RecordOf = Callable[[ConsumerMember, str, CommandT, Cause], ConsumerMemberStored]
 """Makes the record of a member, under a member id, from what it was and what it sends."""
 
-SILENT_MEMBER_MS = 6_000
+IDLE_MEMBER_MS = 6_000
 """A group in which a member has sent nothing for so long is looked up when its epoch grows."""
 
 
@@ -204,10 +204,10 @@ class ObservedConsumerGroups:
             self._store(ConsumerGroupStored(group.group_id, result.member_epoch, 0, cause))
             self._store(TargetStored(group.group_id, result.member_epoch, now_ms, cause))
         granted = result.assignment if result.assignment is not None else command.owned or ()
-        held = packed(dict.fromkeys(each(granted), 0))
+        assigned = packed(dict.fromkeys(each(granted), 0))
         epoch = result.member_epoch
         self._store(
-            MemberAssignmentStored(group.group_id, member_id, epoch, epoch, MemberState.STABLE, held, (), cause)
+            MemberAssignmentStored(group.group_id, member_id, epoch, epoch, MemberState.STABLE, assigned, (), cause)
         )
         self._signals.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
         self._describes.request(group.group_id, None, now_ms)
@@ -373,21 +373,20 @@ class ObservedConsumerGroups:
 
     def _cause_of_absence(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> Cause:
         timeout_ms = session_timeout_ms(member, self._shard.settings, group.group_id)
-        if self._silence_ms(group, member, now_ms) < SILENT_SHARE * timeout_ms:
+        if self._idle_ms(group, member, now_ms) < EVICTED_SHARE * timeout_ms:
             return Cause(CauseKind.NOT_OBSERVED, now_ms, member.member_id)
         detail = f"no heartbeat for {timeout_ms / 1000:.1f} s"
         return Cause(CauseKind.SESSION_TIMEOUT, now_ms, member.member_id, detail)
 
-    def _silence_ms(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> int:
+    def _idle_ms(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> int:
         sender = self._senders.get((group.group_id, member.member_id))
         return 0 if sender is None else now_ms - sender.sent_ms
 
     def _remove(self, group: ConsumerGroup, member: ConsumerMember, cause: Cause, now_ms: int) -> None:
         """A member is out for good; its group's epoch grows."""
-        is_silent = cause.kind is CauseKind.SESSION_TIMEOUT
-        silent_ms = self._silence_ms(group, member, now_ms) if is_silent else -1
+        idle_ms = self._idle_ms(group, member, now_ms) if cause.kind is CauseKind.SESSION_TIMEOUT else -1
         self._delete(group, member, cause, now_ms)
-        self._apply(ConsumerMemberOut(group.group_id, member.member_id, member.instance_id, cause, silent_ms), now_ms)
+        self._apply(ConsumerMemberOut(group.group_id, member.member_id, member.instance_id, cause, idle_ms), now_ms)
         self._about_to_grow(group.group_id, cause)
         if not group.members:
             self._epoch_shown(group, group.epoch + 1, now_ms)  # no answer will show it
@@ -480,7 +479,7 @@ class ObservedConsumerGroups:
         self._store(record)
         self._store(MemberTargetStored(group_id, member_id, shown.target, cause))
         state = MemberState.UNREVOKED_PARTITIONS if shown.pending else MemberState.STABLE
-        assigned, pending = (packed(dict.fromkeys(each(held), 0)) for held in (shown.assignment, shown.pending))
+        assigned, pending = (packed(dict.fromkeys(each(some), 0)) for some in (shown.assignment, shown.pending))
         before = member.previous_epoch
         self._store(MemberAssignmentStored(group_id, member_id, shown.epoch, before, state, assigned, pending, cause))
 
@@ -534,7 +533,7 @@ class ObservedConsumerGroups:
             return
         known = self._known[group.group_id]
         cause, known.change = known.change, None
-        if cause is None or self._silent_members(group, SILENT_MEMBER_MS, now_ms):
+        if cause is None or self._has_idle_member(group, IDLE_MEMBER_MS, now_ms):
             self._describes.request(group.group_id, None, now_ms)
         for member in self._evicted_members(group, now_ms):
             absence = self._cause_of_absence(group, member, now_ms)
@@ -547,17 +546,17 @@ class ObservedConsumerGroups:
             self._apply(TargetStored(group.group_id, epoch, now_ms, cause), now_ms)
 
     def _evicted_members(self, group: ConsumerGroup, now_ms: int) -> list[ConsumerMember]:
-        """Return the members that have been silent for nearly their session timeout."""
+        """Return the members that have sent nothing for nearly their session timeout."""
         return [
             member
             for _, member in sorted(group.members.items())
-            if self._silence_ms(group, member, now_ms)
-            >= SILENT_SHARE * session_timeout_ms(member, self._shard.settings, group.group_id)
+            if self._idle_ms(group, member, now_ms)
+            >= EVICTED_SHARE * session_timeout_ms(member, self._shard.settings, group.group_id)
         ]
 
-    def _silent_members(self, group: ConsumerGroup, silent_ms: int, now_ms: int) -> bool:
+    def _has_idle_member(self, group: ConsumerGroup, idle_ms: int, now_ms: int) -> bool:
         """Whether any member has sent nothing for so long."""
-        return any(self._silence_ms(group, member, now_ms) >= silent_ms for member in group.members.values())
+        return any(self._idle_ms(group, member, now_ms) >= idle_ms for member in group.members.values())
 
     def _reconciled(
         self,
@@ -568,7 +567,7 @@ class ObservedConsumerGroups:
         now_ms: int,
         classic_phase: ClassicPhase = ClassicPhase.STABLE,
     ) -> None:
-        """A member has an epoch and partitions; what it was granted before and is no more it has to give up."""
+        """A member has an epoch and partitions; what it was granted before and is no more it has to revoke."""
         before = frozenset(epochs_of(member.assigned)), frozenset(epochs_of(member.pending))
         granted, pending = before
         if result.assignment is not None:
@@ -603,7 +602,7 @@ class ObservedConsumerGroups:
         )
 
     def _is_waiting(self, group: ConsumerGroup, member: ConsumerMember, granted: int) -> bool:
-        """Whether a member with so many partitions will probably get more: it has few, and others are to give some up.
+        """Whether a member with so many partitions will probably get more: it has few, and others are to revoke some.
 
         What it will have is not in the traffic, but Kafka's assignors give all members about as many.
         """
@@ -645,5 +644,5 @@ def _are_known(group: ConsumerGroup) -> bool:
     return all(member.classic is None or member.classic.protocols for member in group.members.values())
 
 
-def _count(held: tuple[Assigned, ...]) -> int:
-    return sum(len(each.partitions) for each in held)
+def _count(assigned: tuple[Assigned, ...]) -> int:
+    return sum(len(each.partitions) for each in assigned)

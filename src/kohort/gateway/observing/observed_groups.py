@@ -284,8 +284,8 @@ class ObservedGroups:
 
     def _open_unseen(self, group: ClassicGroup, now_ms: int) -> None:
         """A round is open that no request has shown: a member's session has ended, or a request went another way."""
-        silent = [each for each in sorted(group.members) if self.last_requests.is_absent(group, each, now_ms)]
-        causes = [self.last_requests.cause_of_absence(group, member_id, now_ms) for member_id in silent]
-        for member_id, cause in zip(silent, causes, strict=True):
+        absent = [each for each in sorted(group.members) if self.last_requests.is_absent(group, each, now_ms)]
+        causes = [self.last_requests.cause_of_absence(group, member_id, now_ms) for member_id in absent]
+        for member_id, cause in zip(absent, causes, strict=True):
             self._changes.remove(group, member_id, cause, now_ms)
         self._changes.open_round(group, causes[0] if causes else Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)

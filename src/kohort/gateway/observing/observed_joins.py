@@ -186,7 +186,7 @@ class ObservedJoins:
     def _form(self, group: ClassicGroup, command: Join, result: JoinResult, now_ms: int) -> None:
         """The first answer of a generation: those who sent no JoinGroup are not in it, as far as we see them."""
         if not group.generation and not result.members:
-            # The group may be no newer than this gateway, and the answer no news but to a static member that returns.
+            # The group may be older than this gateway, and the answer that to a static member that returns.
             self._changes.look_ups.ask(group.group_id, result.generation, now_ms)
         if result.generation != group.generation + 1:
             # Generations are dense in a log, but some may have formed unseen.

@@ -1,6 +1,6 @@
 """Instances of the gateway beside each other: each shares what its connections show, so that all know the same groups.
 
-What is shared: requests to join, sync and leave, heartbeats that say or bring something, and their answers, at once;
+What is shared: requests to join, sync and leave, heartbeats with an update, and their answers, at once;
 each second which members sent something; while an eager round is announced, whose heartbeats are parked; fallbacks.
 What a peer shared is never shared on.
 """
@@ -58,11 +58,11 @@ Send = Callable[[bytes], None]
 SUMMARY_MS = 1_000
 """How often instances send each other which members sent something."""
 
-PEER_SILENT_MS = 3_500
+PEER_IDLE_MS = 3_500
 """A peer from which nothing has come for so long counts as one that cannot be reached, until something comes."""
 
 FORGET_EVERY_MS = 600_000
-_SILENT_MEMBERS = "silent members"
+_IDLE_MEMBERS = "silent members"
 
 MOST_MEMBERS = 1_000
 """How many members one summary names; more take several."""
@@ -240,15 +240,15 @@ class Instances:
     def _located(self, group_id: str, member_id: str, instance_id: str, now_ms: int) -> bool:
         """Note where a member is, and return whether it was elsewhere before."""
         has_moved = self.locations.seen(group_id, member_id, instance_id, now_ms)
-        if self._timers.deadline_ms(_SILENT_MEMBERS) is None:
-            self._timers.arm(_SILENT_MEMBERS, now_ms + FORGET_EVERY_MS, self._forget_silent)
+        if self._timers.deadline_ms(_IDLE_MEMBERS) is None:
+            self._timers.arm(_IDLE_MEMBERS, now_ms + FORGET_EVERY_MS, self._forget_idle)
         return has_moved
 
-    def _forget_silent(self, now_ms: int) -> None:
-        self.locations.forget_silent(now_ms)
-        self._groups.last_requests.forget_silent(now_ms)
+    def _forget_idle(self, now_ms: int) -> None:
+        self.locations.forget_idle(now_ms)
+        self._groups.last_requests.forget_idle(now_ms)
         if self.locations:
-            self._timers.arm(_SILENT_MEMBERS, now_ms + FORGET_EVERY_MS, self._forget_silent)
+            self._timers.arm(_IDLE_MEMBERS, now_ms + FORGET_EVERY_MS, self._forget_idle)
 
     def request(self, exchange: Exchange, command: Command, client_host: str, software: str) -> None:
         """A request goes to the broker; it is shared if it may change its group."""
@@ -258,7 +258,7 @@ class Instances:
     def answer(self, exchange: Exchange, command: Command, frame: Buffer, client_host: str, software: str) -> None:
         """A request is answered: share it if the request was shared.
 
-        Of a heartbeat that was not, the caller decides whether the answer brings something: it is shared with it.
+        A heartbeat that was not is shared with its answer: the caller decides whether that brings an update.
         """
         if not self._peers:
             return
@@ -388,7 +388,7 @@ class Instances:
             for peer in tuple(self._peers.values()):
                 peer.send(summary)
         for instance_id, peer in tuple(self._peers.items()):
-            if peer.is_live and now_ms - peer.received_ms >= PEER_SILENT_MS:
+            if peer.is_live and now_ms - peer.received_ms >= PEER_IDLE_MS:
                 peer.is_live = False
                 self._lost(instance_id, now_ms)
 

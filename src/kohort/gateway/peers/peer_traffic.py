@@ -19,7 +19,7 @@ from kohort.gateway.relay.relay import RequestHead
 from kohort.group.commands import Join
 
 MOST_BYTES = 256 << 20
-"""Unanswered requests of a peer are kept up to so many bytes; beyond that the oldest count as ended."""
+"""Unanswered requests of a peer are remembered up to so many bytes; beyond that the oldest count as ended."""
 
 ENTRY_BYTES = 500
 """What a request takes at least."""

@@ -22,7 +22,7 @@ WITHIN_MS = 60_000
 """... if they happen within this time."""
 
 RETURN_MS = 60_000
-"""For how long after its disconnect a member that sends again counts as one that gave up."""
+"""For how long after its disconnect a member that sends again counts as one that abandoned it."""
 
 MOST_REMEMBERED = 10_000
 """How many disconnects and groups are remembered; beyond that the oldest are forgotten."""

@@ -45,7 +45,7 @@ class GroupProtocol(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class PolicyClient:
     """Who sends a request: the software as ApiVersions names it, or `UNKNOWN_SOFTWARE`, and the client id."""
 
     software: str
@@ -73,7 +73,7 @@ class Policy:
         if self.commit_hold_ms and self.treatment is not Treatment.PARK:
             raise SettingsError(f"commit_hold_ms is of use with treatment = 'park' only, not with {self.treatment!s}")
 
-    def matches(self, group_id: str, client: Client, protocol: GroupProtocol) -> bool:
+    def matches(self, group_id: str, client: PolicyClient, protocol: GroupProtocol) -> bool:
         """Whether this row is about a member of a group."""
         return (
             self.protocol in (ANY, protocol)
@@ -97,7 +97,7 @@ class PolicyTable:
 
     rows: tuple[Policy, ...] = ()
 
-    def decide(self, group_id: str, client: Client, protocol: GroupProtocol) -> Policy:
+    def decide(self, group_id: str, client: PolicyClient, protocol: GroupProtocol) -> Policy:
         """Return what is done with a member of a group."""
         for row in self.rows:
             if row.matches(group_id, client, protocol):

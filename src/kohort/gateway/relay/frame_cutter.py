@@ -52,7 +52,7 @@ class FrameCutter:
         """How many bytes the frame in `_gathered` lacks."""
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """How many bytes wait here for the rest of their frame."""
         return len(self._start) + len(self._gathered)
 

@@ -102,7 +102,7 @@ class TrafficReader(Protocol):
     def followed(self, waiting: Exchange, behind: Exchange | None, now_ms: int) -> bool:
         """A request arrived behind one that waits, `behind` if it is read.
 
-        Return whether the answer that waits goes on waiting; it must have been passed on or answered otherwise.
+        Return whether it continues to wait; else it must have been passed on or answered.
         """
         ...
 
@@ -154,11 +154,11 @@ class Relay:
         return self._waiting is not None
 
     @property
-    def held_bytes(self) -> int:
-        """How many bytes this connection keeps in memory."""
+    def buffered_bytes(self) -> int:
+        """How many bytes this connection buffers."""
         waiting = len(self._waiting.frame) if self._waiting is not None else 0
         behind = sum(map(len, self._behind))
-        return self._requests.held_bytes + self._answers.held_bytes + waiting + behind
+        return self._requests.buffered_bytes + self._answers.buffered_bytes + waiting + behind
 
     @property
     def is_idle(self) -> bool:
@@ -169,7 +169,7 @@ class Relay:
     @property
     def passing_bytes(self) -> int:
         """How many bytes the broker still sends of an answer that passes unread; 0 while it waits behind another."""
-        return 0 if self._is_held_up else self._answers.passing_bytes
+        return 0 if self._is_blocked else self._answers.passing_bytes
 
     def passed_elsewhere(self, count: int) -> None:
         """So many of these bytes have passed without `from_broker`."""
@@ -232,7 +232,7 @@ class Relay:
     def _follow(self, behind: Exchange | None, now_ms: int) -> None:
         waiting = self._waiting
         if waiting is not None and not self._reader.followed(waiting, behind, now_ms):
-            assert self._waiting is not waiting, "what does not go on waiting was passed on or answered"
+            assert self._waiting is not waiting, "what waits no longer was passed on or answered"
 
     def pass_on(self, exchange: Exchange) -> None:
         """Send a request that waits to the broker."""
@@ -286,12 +286,12 @@ class Relay:
             self._waiting, self._is_answer_waiting = exchange, True
 
     @property
-    def _is_held_up(self) -> bool:
+    def _is_blocked(self) -> bool:
         """Whether answers wait behind one that waits."""
         return self._waiting is not None and self._is_answer_waiting
 
     def _send(self, data: Buffer) -> None:
-        if self._is_held_up:
+        if self._is_blocked:
             self._behind.append(bytes(data))
         else:
             self._to_client(data)

@@ -1,6 +1,6 @@
 """One connection to a broker whose answers get the gateway's addresses.
 
-It stands between whatever writes requests and the broker. Answers that can hold an address are read whole and changed,
+It stands between whatever writes requests and the broker. Answers that can have an address are read whole and changed,
 all else passes as it comes. What could bring a broker's own address to the client ends the connection, with a sentence.
 """
 
@@ -67,9 +67,9 @@ class AddressRelay:
         """Tokens of the client to which the broker has not sent one in return."""
 
     @property
-    def held_bytes(self) -> int:
-        """How many bytes this connection keeps in memory."""
-        return self._requests.held_bytes + self._answers.held_bytes
+    def buffered_bytes(self) -> int:
+        """How many bytes this connection buffers."""
+        return self._requests.buffered_bytes + self._answers.buffered_bytes
 
     @property
     def passing_bytes(self) -> int:

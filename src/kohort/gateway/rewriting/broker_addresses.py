@@ -1,7 +1,7 @@
 """Replaces the addresses of brokers in a response. Every other byte is copied as it came, unknown tagged fields too.
 
 A walker is compiled from the message's schema for each version. It reads lengths and addresses only, and nothing
-behind the last field that can hold an address.
+behind the last field that can have an address.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Copy:
         self._copied = position
 
 
-_Step = Callable[[_Copy], None]
+_WalkStep = Callable[[_Copy], None]
 
 
 class AddressWalker:
@@ -97,7 +97,7 @@ class AddressWalker:
 
     @property
     def has_addresses(self) -> bool:
-        """Whether the version has a field that can hold an address."""
+        """Whether the version has a field for an address."""
         return bool(self._steps)
 
     def replaced(self, frame: bytes, position: int, address_of: AddressOf) -> list[Buffer]:
@@ -120,23 +120,23 @@ class AddressWalker:
 
     # -- compilation: a step moves over one field, or several of fixed size
 
-    def _struct(self, shape: Struct, *, is_nested: bool) -> list[_Step]:
+    def _struct(self, shape: Struct, *, is_nested: bool) -> list[_WalkStep]:
         """Return the steps over a struct; of one that is not nested, up to its last address."""
         fields = [field for field in shape.fields if is_present(field, self._version)]
         tagged = [field for field in fields if field.tag is not None and self._is_flexible]
-        steps: list[_Step] = []
+        steps: list[_WalkStep] = []
         last_address = 0
         for field, is_address in _with_addresses([field for field in fields if field not in tagged]):
             steps.append(_address(field, is_flexible=self._is_flexible) if is_address else self._field(field))
-            if is_address or _holds_address(field, self._version):
+            if is_address or _has_address(field, self._version):
                 last_address = len(steps)
-        if not is_nested and not any(_holds_address(field, self._version) for field in tagged):
+        if not is_nested and not any(_has_address(field, self._version) for field in tagged):
             return _merged(steps[:last_address])
         if self._is_flexible:
-            steps.append(self._tags({field.tag: field for field in tagged if _holds_address(field, self._version)}))
+            steps.append(self._tags({field.tag: field for field in tagged if _has_address(field, self._version)}))
         return _merged(steps)
 
-    def _field(self, field: Field) -> _Step:
+    def _field(self, field: Field) -> _WalkStep:
         is_flexible = self._is_flexible and not field.is_classic
         if field.is_array:
             return self._array(field, is_flexible=is_flexible)
@@ -149,7 +149,7 @@ class AddressWalker:
             return _Skip(calcsize(">" + FIXED[field.element]))
         return _sized(field.element, is_flexible=is_flexible)
 
-    def _array(self, field: Field, *, is_flexible: bool) -> _Step:
+    def _array(self, field: Field, *, is_flexible: bool) -> _WalkStep:
         element = field.element
         if isinstance(element, Struct):
             steps = self._struct(element, is_nested=True)
@@ -178,7 +178,7 @@ class AddressWalker:
 
         return walk
 
-    def _tags(self, wanted: dict[int | None, Field]) -> _Step:
+    def _tags(self, wanted: dict[int | None, Field]) -> _WalkStep:
         """Return the step over the tagged fields of a struct: those that are not wanted are copied, known or not."""
         steps = {tag: self._field(field) for tag, field in wanted.items()}
 
@@ -217,9 +217,9 @@ class _Skip:
         copy.position += self.size
 
 
-def _merged(steps: Sequence[_Step]) -> list[_Step]:
+def _merged(steps: Sequence[_WalkStep]) -> list[_WalkStep]:
     """Return the steps with neighbours of fixed size made one."""
-    merged: list[_Step] = []
+    merged: list[_WalkStep] = []
     for step in steps:
         before = merged[-1] if merged else None
         if isinstance(step, _Skip) and isinstance(before, _Skip):
@@ -229,7 +229,7 @@ def _merged(steps: Sequence[_Step]) -> list[_Step]:
     return merged
 
 
-def _all(steps: list[_Step]) -> _Step:
+def _all(steps: list[_WalkStep]) -> _WalkStep:
     if len(steps) == 1:
         return steps[0]
 
@@ -240,7 +240,7 @@ def _all(steps: list[_Step]) -> _Step:
     return walk
 
 
-def _unless_null(steps: list[_Step], *, is_tagged: bool) -> _Step:
+def _unless_null(steps: list[_WalkStep], *, is_tagged: bool) -> _WalkStep:
     def walk(copy: _Copy) -> None:
         marker = copy.number(_I8)
         if marker == 0 if is_tagged else marker < 0:
@@ -251,7 +251,7 @@ def _unless_null(steps: list[_Step], *, is_tagged: bool) -> _Step:
     return walk
 
 
-def _sized(kind: Any, *, is_flexible: bool) -> _Step:
+def _sized(kind: Any, *, is_flexible: bool) -> _WalkStep:
     packed = _I16 if kind == "str" else _I32
 
     def skip(copy: _Copy) -> None:
@@ -262,7 +262,7 @@ def _sized(kind: Any, *, is_flexible: bool) -> _Step:
     return skip
 
 
-def _run(size: int, *, is_flexible: bool) -> _Step:
+def _run(size: int, *, is_flexible: bool) -> _WalkStep:
     def skip(copy: _Copy) -> None:
         count = copy.varint() - 1 if is_flexible else copy.number(_I32)
         if count > 0:
@@ -271,7 +271,7 @@ def _run(size: int, *, is_flexible: bool) -> _Step:
     return skip
 
 
-def _address(field: Field, *, is_flexible: bool) -> _Step:
+def _address(field: Field, *, is_flexible: bool) -> _WalkStep:
     """Return the step over a node's id, host and port, of which the latter two are replaced."""
 
     def walk(copy: _Copy) -> None:
@@ -315,10 +315,10 @@ def _is_address(fields: Sequence[Field]) -> bool:
     return True
 
 
-def _holds_address(field: Field, version: int) -> bool:
+def _has_address(field: Field, version: int) -> bool:
     if not isinstance(field.element, Struct):
         return field.name == "host"
-    return any(is_present(each, version) and _holds_address(each, version) for each in field.element.fields)
+    return any(is_present(each, version) and _has_address(each, version) for each in field.element.fields)
 
 
 @cache

@@ -1,7 +1,7 @@
 """The address of the gateway for each node: a port of its own, or a host name that TLS clients send (SNI).
 
 A node is placed when an answer shows it for the first time, before that answer passes: its clients find a gateway that
-listens. It keeps its place when its own address changes.
+listens. Its place stays the same when its own address changes.
 """
 
 from __future__ import annotations

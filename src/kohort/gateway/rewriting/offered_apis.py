@@ -1,6 +1,6 @@
 """APIs and versions that pass where addresses are rewritten, and their list in the answer to ApiVersions.
 
-A version that is not known here could hold an address in a place that is not known either, as Produce v10 and Fetch v16
+A version that is not known here could have an address in a place that is not known either, as Produce v10 and Fetch v16
 once did (KIP-951): it is not offered to clients, and not passed on. The versions are those of Apache Kafka 4.4.
 """
 

@@ -37,9 +37,9 @@ class RewritingRelay:
         return self._relay.is_idle
 
     @property
-    def held_bytes(self) -> int:
-        """How many bytes this connection keeps in memory."""
-        return self._relay.held_bytes + self._addresses.held_bytes
+    def buffered_bytes(self) -> int:
+        """How many bytes this connection buffers."""
+        return self._relay.buffered_bytes + self._addresses.buffered_bytes
 
     @property
     def passing_bytes(self) -> int:

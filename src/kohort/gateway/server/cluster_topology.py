@@ -32,7 +32,7 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class TopologyError(Exception):
-    """The cluster is not set up for the mode; the text says which setting lacks what."""
+    """The cluster is not set up for the mode; the text names the setting and what it lacks."""
 
 
 class Endpoint(NamedTuple):
@@ -198,7 +198,7 @@ def listener_topology(facts: ClusterFacts) -> Topology:
 
 
 def coordinators_topology(facts: ClusterFacts) -> Topology:
-    """Return the ports of mode `coordinators`: the nodes that hold `__consumer_offsets`. Raises TopologyError."""
+    """Return the ports of mode `coordinators`: the nodes with `__consumer_offsets`. Raises TopologyError."""
     upstreams = _ports(facts)
     if not upstreams:
         raise TopologyError(_nothing_advertised(facts, "the brokers that hold only __consumer_offsets"))
@@ -230,15 +230,15 @@ def coordinators_topology(facts: ClusterFacts) -> Topology:
 
 
 def _coordinator_remarks(facts: ClusterFacts, node: NodeListeners) -> Iterator[str]:
-    held = sum(
+    others = sum(
         node.node_id in view.replicas
         for topic in facts.topics
         if topic.name != OFFSETS_TOPIC
         for view in topic.partitions.values()
     )
-    if held:
+    if others:
         yield (
-            f"node {node.node_id} holds {held} partitions of other topics, whose data pass through the gateway too:"
+            f"node {node.node_id} has {others} partitions of other topics, whose data pass through the gateway too:"
             " move them to other nodes"
         )
     if node.is_cordoned is False:

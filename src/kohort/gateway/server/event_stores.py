@@ -1,7 +1,7 @@
-"""Where a gateway keeps the events of groups: a file of JSON lines, or the topic of events on the user's own cluster.
+"""Where a gateway stores the events of groups: a file of JSON lines, or the topic of events on the user's own cluster.
 
 `kohort explain --events FILE` reads the file; the topic is the one that our broker writes, so that every command that
-reads it works for groups of Apache Kafka.
+reads it works for groups of Apache Kafka. `RebalanceCounts` stands in front of either.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from kohort.client.admin.admin import Admin
 from kohort.client.producer.accumulator import Delivery
 from kohort.client.producer.producer import Producer
+from kohort.group.explain.explain import Explanation
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.groups.event_topic import lost_fields
+from kohort.node.groups.event_topic import EventStore, lost_fields
 from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.wire.record_batches import Record
 
@@ -36,13 +38,31 @@ AGAIN_SECONDS = 1.0
 """How long to wait after events could not be written."""
 
 RETENTION_MS = 7 * 24 * 3_600_000
-"""How long the topic keeps events, where the gateway makes it."""
+"""The retention of the topic, where the gateway makes it."""
 
 NAMES_WAIT_MS = 3_000
 """How long events wait for the name of a new topic, which is looked up then."""
 
+MOST_GROUPS = 1_000
+"""Groups that have labels of their own, and whose events are folded."""
+
+OTHER_GROUPS = ""
+"""The label of all other groups."""
+
 TopicNames = Callable[[bytes], str | None]
 """Returns the name of a topic id of the cluster, or None."""
+
+
+class NoStore:
+    """An `EventStore` that stores nothing."""
+
+    names_wait_ms = 0
+
+    def __init__(self, topic_name: TopicNames) -> None:
+        self.topic_name = topic_name
+
+    def append(self, records: list[Record], now_ms: int) -> None:
+        """Drop a batch."""
 
 
 class EventFile:
@@ -147,3 +167,45 @@ class ClusterEvents:
         except TimeoutError:
             log.warning("%d events of groups were not written", self._queue.qsize())
         await self._producer.stop()
+
+
+class RebalanceCounts:
+    """Counters by group and cause; each batch of events is passed to `store`."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self.names_wait_ms = store.names_wait_ms
+        self._explanations: dict[str, Explanation] = {}
+        self.rebalances: Counter[tuple[str, str]] = Counter()
+        """By group and cause, the rebalances that have ended."""
+        self.duration_s: defaultdict[str, float] = defaultdict(float)
+        """By group, for how long rebalances took."""
+        self.unowned_partition_s: defaultdict[str, float] = defaultdict(float)
+        """By group, partition-seconds without an owner."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return what the store knows."""
+        return self._store.topic_name(topic_id)
+
+    def append(self, records: list[Record], now_ms: int) -> None:
+        """Count what a batch shows, and store it. Raises StorageError or KafkaError."""
+        for record in records:
+            if record.value is not None:
+                self._take(json.loads(bytes(record.value)))
+        self._store.append(records, now_ms)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        group_id = event["group"]
+        explanation = self._explanations.get(group_id)
+        if explanation is None:
+            if len(self._explanations) >= MOST_GROUPS:
+                if event["event"] == "round_opened":
+                    self.rebalances[OTHER_GROUPS, str(event["cause"]["kind"])] += 1
+                return
+            explanation = self._explanations[group_id] = Explanation(group_id, last=0, keeps_events=False)
+        ended = explanation.fold(event)
+        if ended is None:
+            return
+        self.rebalances[group_id, ended.cause.kind] += 1
+        self.duration_s[group_id] += ended.duration_ms() / 1000
+        self.unowned_partition_s[group_id] += ended.unowned_partition_s

@@ -1,6 +1,6 @@
 """Metrics of a gateway in Prometheus' text format, made anew for each scrape.
 
-Labels hold what clients chose, such as names of groups: they are escaped, cut, and bounded in number where they are
+Labels have what clients chose, such as names of groups: they are escaped, cut, and bounded in number where they are
 counted.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 
-from kohort.gateway.assigning.edge import Edge, Result
+from kohort.gateway.assigning.edge import Edge, EdgeResult
 from kohort.gateway.gateway import Gateway
 from kohort.gateway.policies.policies import GroupProtocol
+from kohort.gateway.server.event_stores import RebalanceCounts
 from kohort.gateway.server.instance_links import InstanceLinks
-from kohort.gateway.server.rebalance_counts import RebalanceCounts
 from kohort.gateway.server.traffic_counters import BOUNDS_S, Histogram, NodeTraffic, TrafficCounters
 from kohort.model.printable import printable
 
@@ -119,7 +119,7 @@ def _edge(edge: Edge) -> Iterator[str]:
     yield from _counter(
         "assignments_total",
         "Assignments of leaders that have an assignor or drained members: replaced, refused, or failed.",
-        [({"result": result}, counters.results[result]) for result in Result],
+        [({"result": result}, counters.results[result]) for result in EdgeResult],
     )
     waited_s = counters.assignor_ms / 1000
     yield from _counter("assignor_seconds_total", "How long leaders waited for assignors, added up.", waited_s)

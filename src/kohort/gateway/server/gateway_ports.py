@@ -13,22 +13,22 @@ from typing import Any
 
 from kohort.broker.descriptors import budget
 from kohort.gateway.gateway import Gateway
-from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, Mode
+from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, ListenerTls, Mode
 from kohort.gateway.relay.relay import Sink
 from kohort.gateway.rewriting.rewriting_relay import RewritingRelay
 from kohort.gateway.server.node_port import NodePort, Pipe, Upstream
 from kohort.gateway.server.rewritten_cluster import NamesOfNodes, PortsOfNodes
 from kohort.gateway.server.socket_splice import SocketSplices
-from kohort.gateway.server.tls_contexts import broker_context, listener_context
 from kohort.gateway.server.traffic_counters import TrafficCounters
-from kohort.net.renewed_context import RenewedContext
+from kohort.model.setting import SettingsError
+from kohort.net.renewed_context import CertificateError, RenewedContext, load_authority, load_chain
 from kohort.net.server import Clock
 
 log = logging.getLogger("kohort.gateway")
 
 
 class ListenFailed(Exception):
-    """A port of the gateway cannot be listened on; the text says which and why."""
+    """A port of the gateway cannot be listened on; the text names it and the reason."""
 
 
 class GatewayPorts:
@@ -173,3 +173,44 @@ def listen_failure(error: OSError, host: str, port: int, purpose: str) -> str:
         return f"{where} cannot be listened on: {host} is not an address of this machine"
     why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
     return f"{where} cannot be listened on: {why}"
+
+
+# TLS: contexts are given to sockets once, so renewed files are read into them
+
+
+def listener_context(settings: ListenerTls) -> RenewedContext:
+    """Return the context of the gateway's ports. Raises SettingsError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    def load() -> ssl.SSLContext:
+        load_chain(context, "listener_tls", settings.certificate, settings.key, settings.key_password)
+        if settings.client_authority is not None:
+            load_authority(context, "listener_tls.client_authority", settings.client_authority)
+        return context
+
+    if settings.client_authority is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return _renewed(load, settings.certificate, settings.key, settings.client_authority)
+
+
+def broker_context(settings: BrokerTls) -> RenewedContext:
+    """Return the context of connections to brokers. Raises SettingsError."""
+    context = ssl.create_default_context()
+
+    def load() -> ssl.SSLContext:
+        if settings.authority is not None:
+            load_authority(context, "broker_tls.authority", settings.authority)
+        if settings.certificate is not None:
+            load_chain(context, "broker_tls", settings.certificate, settings.key, settings.key_password)
+        return context
+
+    if settings.authority is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no other authority
+    return _renewed(load, settings.authority, settings.certificate, settings.key)
+
+
+def _renewed(load: Callable[[], ssl.SSLContext], *paths: str | None) -> RenewedContext:
+    try:
+        return RenewedContext(load, paths)
+    except CertificateError as error:
+        raise SettingsError(str(error)) from None

@@ -15,16 +15,15 @@ from kohort.gateway.gateway import Gateway, GatewayLimits
 from kohort.gateway.gateway_settings import GatewaySettings
 from kohort.gateway.server.cluster_follower import ClusterFollower
 from kohort.gateway.server.cluster_topics import ClusterTopics
-from kohort.gateway.server.event_stores import ClusterEvents, EventFile
+from kohort.gateway.server.event_stores import ClusterEvents, EventFile, NoStore, RebalanceCounts
 from kohort.gateway.server.gateway_metrics import exposition
 from kohort.gateway.server.gateway_ports import GatewayPorts, ListenFailed, listen_failure
 from kohort.gateway.server.group_assignors import GroupAssignors
 from kohort.gateway.server.group_lookup import GroupLookup
-from kohort.gateway.server.instance_links import Identity, InstanceLinks
+from kohort.gateway.server.instance_links import InstanceIdentity, InstanceLinks
 from kohort.gateway.server.load_assignors import LoadWatch, by_load_assignors
 from kohort.gateway.server.metrics_endpoint import MetricsEndpoint
 from kohort.gateway.server.order_follower import OrderFollower
-from kohort.gateway.server.rebalance_counts import NoStore, RebalanceCounts
 from kohort.group.coordinator_settings import GroupSettings, TopicImage
 from kohort.group.events import Event, RoundOpened
 from kohort.group.shard import Shard
@@ -140,7 +139,7 @@ class GatewayServer:
     async def _link(self, secret: bytes) -> None:
         """Exchange with the other instances what is seen."""
         instances, cluster = self.gateway.instances, await self._admin.describe_cluster()
-        identity = Identity(instances.instance_id, cluster.cluster_id or "")
+        identity = InstanceIdentity(instances.instance_id, cluster.cluster_id or "")
         links = self.links = InstanceLinks(identity, secret, instances, self.clock.now_ms, self._changed)
         if self.settings.instances_listen is not None:
             host, port = self.settings.instances_listen

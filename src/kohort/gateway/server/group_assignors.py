@@ -1,7 +1,7 @@
 """Assignors of groups by the settings' patterns, run in threads: a user's code neither stops nor delays the traffic.
 
-The topics are looked up for each round, since one may have been created a moment ago. A thread that does not end keeps
-its group without an assignor, and the process may end although it runs.
+The topics are looked up for each round, since one may have been created a moment ago. While a
+thread does not end, its group has no assignor; the process may end although it runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kohort.assign.spec import GroupSpec, TopicSpec
 from kohort.broker.server_assignors import load_assignors
 from kohort.client import Cluster
 from kohort.client.cluster.metadata import ClusterView
-from kohort.gateway.assigning.assignor_runner import Done, Intended
+from kohort.gateway.assigning.assignments import Done, Intended
 from kohort.gateway.gateway_settings import AssignorRow
 from kohort.gateway.server.load_assignors import LoadAssignor
 from kohort.model.assignment import Partitions
@@ -28,14 +28,14 @@ from kohort.model.setting import SettingsError
 from kohort.wire.messages import MetadataRequest
 
 MOST_RUNNING = 64
-"""How many assignors run at the same time; further groups keep their leader's own assignment."""
+"""How many assignors run at the same time; of further groups the leader's own assignment passes."""
 
 DEFAULT = "uniform"
 """The assignor of a cooperative group that has drained members and no assignor of its own."""
 
 
 class RunFailed(ValueError):
-    """An assignor did not assign; the text says why."""
+    """An assignor did not assign; the text is the reason."""
 
 
 class GroupAssignors:

@@ -2,8 +2,8 @@
 
 Both ends send a greeting: who they are, in front of which cluster, and a random number that was never sent before. Then
 each proves, with that number of the other one, that it has the secret (HMAC, RFC 2104); a connection without it learns
-nothing but the greeting. Messages have their length before them; an empty one says that its sender lives. A link on
-which nothing arrives for a while is given up, as is one whose other end reads nothing.
+nothing but the greeting. Messages have their length before them; an empty one is a sign of life. A link on
+which nothing arrives for a while is abandoned, as is one whose other end reads nothing.
 
 Every instance calls those that it was given, itself among them. Of two connections between the same two instances the
 one stays whose caller has the smaller id.
@@ -32,8 +32,8 @@ log = logging.getLogger("kohort.gateway")
 VERSION = 1
 """Of the greeting."""
 
-SILENT_SECONDS = 3.0
-"""A link on which nothing arrives for so long is given up."""
+IDLE_SECONDS = 3.0
+"""A link on which nothing arrives for so long is abandoned."""
 
 ALIVE_SECONDS = 1.0
 """How often an instance sends something at least."""
@@ -43,7 +43,7 @@ GREETING_SECONDS = 5.0
 
 GREETING_BYTES = 4_096
 UNSENT_BYTES = 32 << 20
-"""A link with more unsent bytes is given up: its other end reads nothing, or too slowly."""
+"""A link with more unsent bytes is abandoned: its other end reads nothing, or too slowly."""
 
 AGAIN_SECONDS = (0.2, 0.5, 1.0, 2.0)
 """How long to wait before an instance is called again, the last one from then on."""
@@ -56,11 +56,11 @@ _NONCE_BYTES = 32
 
 
 class LinkRefused(Exception):
-    """The other end of a connection is no instance of this gateway; the text says why."""
+    """The other end of a connection is no instance of this gateway; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class InstanceIdentity:
     """Who an instance is: an id of its own, and the cluster that it stands in front of."""
 
     instance_id: str
@@ -79,7 +79,7 @@ class LinkCounters:
     refused: int = 0
 
 
-class _Link:
+class _InstanceLink:
     """A connection to another instance that has proved itself."""
 
     def __init__(self, peer_id: str, address: str, is_caller: bool, writer: asyncio.StreamWriter) -> None:
@@ -90,18 +90,18 @@ class _Link:
         self.failure = ""
 
     def send(self, message: bytes, counters: LinkCounters) -> None:
-        """Send a message; where too much is unsent the link is given up."""
+        """Send a message; where too much is unsent the link is abandoned."""
         transport = self.writer.transport
         if transport.is_closing():
             return
         if transport.get_write_buffer_size() > UNSENT_BYTES:
-            self.give_up(f"it has not read {UNSENT_BYTES >> 20} MiB")
+            self.abandon(f"it has not read {UNSENT_BYTES >> 20} MiB")
             return
         transport.write(_LENGTH.pack(len(message)) + message)
         counters.messages_sent += 1
         counters.sent_bytes += _LENGTH.size + len(message)
 
-    def give_up(self, why: str) -> None:
+    def abandon(self, why: str) -> None:
         """Close the connection at once."""
         self.failure = self.failure or why
         self.writer.transport.abort()
@@ -112,7 +112,7 @@ class InstanceLinks:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: InstanceIdentity,
         secret: bytes,
         instances: Instances,
         now_ms: Callable[[], int],
@@ -124,7 +124,7 @@ class InstanceLinks:
         self._instances = instances
         self._now_ms = now_ms
         self._changed = changed
-        self._links: dict[str, _Link] = {}
+        self._links: dict[str, _InstanceLink] = {}
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._ids: dict[str, str] = {}
@@ -146,7 +146,7 @@ class InstanceLinks:
         return int(self._server.sockets[0].getsockname()[1])
 
     def call(self, address: str) -> None:
-        """Keep a link to the instance at HOST:PORT."""
+        """Link with the instance at HOST:PORT, and again whenever that link ends."""
         self._run(self._call_again_and_again(address))
 
     async def stop(self) -> None:
@@ -211,7 +211,7 @@ class InstanceLinks:
                 self._ids[address] = peer_id
             if peer_id == self.identity.instance_id:
                 return
-            link = _Link(peer_id, address, is_caller, writer)
+            link = _InstanceLink(peer_id, address, is_caller, writer)
             if self._takes(link):
                 await self._exchange(link, reader)
         except LinkRefused:
@@ -248,7 +248,7 @@ class InstanceLinks:
         content = b"".join(_LENGTH.pack(len(part)) + part for part in (role, caller, listener))
         return hmac.digest(self._secret, content, "sha256")
 
-    def _takes(self, link: _Link) -> bool:
+    def _takes(self, link: _InstanceLink) -> bool:
         """Whether a link stays beside one that is up: then that one ends."""
         other = self._links.get(link.peer_id)
         if other is None or other.writer.transport.is_closing():
@@ -256,10 +256,10 @@ class InstanceLinks:
         caller_id = self.identity.instance_id if link.is_caller else link.peer_id
         if caller_id != min(self.identity.instance_id, link.peer_id):
             return False
-        other.give_up("another connection to the same instance takes its place")
+        other.abandon("another connection to the same instance takes its place")
         return True
 
-    async def _exchange(self, link: _Link, reader: asyncio.StreamReader) -> None:
+    async def _exchange(self, link: _InstanceLink, reader: asyncio.StreamReader) -> None:
         """Take messages until the link ends."""
         self._links[link.peer_id] = link
         counters = self.counters
@@ -270,7 +270,7 @@ class InstanceLinks:
         alive = asyncio.get_running_loop().create_task(self._stay_alive(link))
         try:
             while True:
-                async with asyncio.timeout(SILENT_SECONDS):
+                async with asyncio.timeout(IDLE_SECONDS):
                     message = await _read(reader, MOST_MESSAGE_BYTES)
                 counters.messages_received += 1
                 counters.received_bytes += _LENGTH.size + len(message)
@@ -278,7 +278,7 @@ class InstanceLinks:
                     self._instances.received(link.peer_id, message, self._now_ms())
                     self._changed()
         except TimeoutError:
-            link.failure = f"nothing has come for {SILENT_SECONDS:g} s"
+            link.failure = f"nothing has come for {IDLE_SECONDS:g} s"
         except (OSError, asyncio.IncompleteReadError):
             link.failure = link.failure or "it has closed the connection"
         except MalformedMessage as error:
@@ -293,7 +293,7 @@ class InstanceLinks:
                 if link.failure:
                     self._log_failure(link.address, link.failure)
 
-    async def _stay_alive(self, link: _Link) -> None:
+    async def _stay_alive(self, link: _InstanceLink) -> None:
         while True:
             await asyncio.sleep(ALIVE_SECONDS)
             link.send(b"", self.counters)

@@ -52,10 +52,10 @@ MOST_GROUPS = 1_000
 """Of how many groups it is remembered when partitions moved last."""
 
 MEASURE_SECONDS = 5.0
-"""How long a measurement may take between rounds: a partition without a leader keeps one waiting."""
+"""How long a measurement may take between rounds: a partition without a leader delays one."""
 
-KEPT_MS = 600_000
-"""How long the rate of a partition is kept that is not measured any more."""
+RATE_FORGOTTEN_MS = 600_000
+"""After so long without a measurement the rate of a partition is forgotten."""
 
 LEAST_RATE_MS = 1_000
 """Two measurements that are closer give no rate."""
@@ -103,12 +103,12 @@ class RateMeasure:
             self._samples[each] = at_ms, before, rate
             self._samples.move_to_end(each)
             rates[each] = rate
-        while self._samples and now_ms - next(iter(self._samples.values()))[0] >= KEPT_MS:
+        while self._samples and now_ms - next(iter(self._samples.values()))[0] >= RATE_FORGOTTEN_MS:
             self._samples.popitem(last=False)
         return rates
 
     def __len__(self) -> int:
-        """Return of how many partitions the rate is kept."""
+        """Return of how many partitions the rate is remembered."""
         return len(self._samples)
 
 

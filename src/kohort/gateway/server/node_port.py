@@ -1,6 +1,6 @@
 """TCP of the gateway: a listening port for each node, and for each client a connection of its own to that node.
 
-One connection to the broker for each client keeps authentication end to end. A side that does not read is not written
+With one connection to the broker for each client authentication is end to end. A side that does not read is not written
 to: the other side's socket is not read meanwhile. A client's connection ends as its broker's does, by FIN or by RST:
 clients treat an end before the first answer as another protocol, and a reset as a broker that is away.
 """
@@ -63,7 +63,7 @@ Pipe = Relay | RewritingRelay
 """What relays the bytes of a connection."""
 
 
-class Connections(Protocol):
+class PortConnections(Protocol):
     """What the ports of one gateway have in common."""
 
     clock: Clock
@@ -99,10 +99,10 @@ class Connections(Protocol):
 class NodePort:
     """The listening socket that stands for one node. `upstream` may change: new connections go there."""
 
-    def __init__(self, upstream: Upstream, connections: Connections) -> None:
+    def __init__(self, upstream: Upstream, connections: PortConnections) -> None:
         self.upstream = upstream
         self.connections = connections
-        self.links: set[Link] = set()
+        self.links: set[ClientLink] = set()
         self.is_draining = False
         self.port = 0
         """Where it listens."""
@@ -112,7 +112,7 @@ class NodePort:
     def bind(self, host: str, port: int, *, is_shared: bool = False) -> int:
         """Listen at once, and return the port; `is_shared` with other processes of this machine. Raises OSError.
 
-        Connections wait until `serve`.
+        PortConnections wait until `serve`.
         """
         if host:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -134,7 +134,7 @@ class NodePort:
         tls = self.connections.listener_tls
         listening, self._socket = self._socket, None
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: Link(self),
+            lambda: ClientLink(self),
             sock=listening,
             backlog=BACKLOG,
             ssl=tls,
@@ -142,7 +142,7 @@ class NodePort:
         )
 
     async def stop_listening(self) -> None:
-        """Refuse new connections; those that are open go on."""
+        """Refuse new connections; those that are open continue."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -207,7 +207,7 @@ class _Side(asyncio.Protocol):
 class _BrokerSide(_Side):
     """The connection to the broker."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ClientLink) -> None:
         self.other = link
         self._link = link
 
@@ -218,7 +218,7 @@ class _BrokerSide(_Side):
         self._link.broker_lost(exc)
 
 
-class Link(_Side):
+class ClientLink(_Side):
     """The connection of a client, and the relay to its broker."""
 
     def __init__(self, port: NodePort) -> None:
@@ -242,12 +242,12 @@ class Link(_Side):
         self.address = ""
 
     @property
-    def held_bytes(self) -> int:
-        """How many bytes of the connection are kept in memory, those included that a socket does not take yet."""
+    def buffered_bytes(self) -> int:
+        """How many bytes of the connection are buffered, those included that a socket does not take yet."""
         sides = [self] if self.other is None else [self, self.other]
         unsent = sum(side.transport.get_write_buffer_size() for side in sides)
-        spliced = 0 if self._splice is None else self._splice.held_bytes
-        return unsent + spliced + (self._relay.held_bytes if self._relay is not None else 0)
+        spliced = 0 if self._splice is None else self._splice.buffered_bytes
+        return unsent + spliced + (self._relay.buffered_bytes if self._relay is not None else 0)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)

@@ -25,7 +25,7 @@ MOST_NAMES = 1_000
 """How many names one group may have drained."""
 
 MOST_GROUPS = 10_000
-"""Of how many groups orders are kept."""
+"""Of how many groups orders are remembered."""
 
 POLL_MS = 500
 
@@ -39,7 +39,7 @@ class OrderKind(StrEnum):
 
 
 class UnreadableOrder(ValueError):
-    """A record of the topic is no order; the text says why."""
+    """A record of the topic is no order; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def read_order(key: bytes | None, value: bytes | None) -> Order:
 
 @dataclass(slots=True)
 class KnownOrders:
-    """What a topic of orders says, up to where it was read."""
+    """The orders of a topic, up to where it was read."""
 
     drained: dict[str, dict[str, Order]] = field(default_factory=dict)
     """By group and name."""
@@ -102,7 +102,7 @@ class KnownOrders:
     """By group, the offset of the last order that a gateway reported as carried out."""
 
     def take(self, order: Order) -> None:
-        """Fold the next order. Raises UnreadableOrder beyond what is kept."""
+        """Fold the next order. Raises UnreadableOrder beyond what is remembered."""
         match order.kind:
             case OrderKind.DRAINED:
                 self._drain(order)
@@ -149,7 +149,7 @@ async def make_order_topic(admin: Admin) -> None:
 
 
 async def read_orders(bootstrap_servers: str, security: Mapping[str, Any]) -> KnownOrders:
-    """Return what the topic says now; it must exist. Raises KafkaError."""
+    """Return the orders of the topic now; it must exist. Raises KafkaError."""
     known = KnownOrders()
     async with order_consumer(bootstrap_servers, security) as consumer:
         end = (await consumer.end_offsets([ORDERS]))[ORDERS]

@@ -42,7 +42,7 @@ class NodesInTurn:
         self._nodes[upstream.node_id] = upstream
         self._absent -= {upstream.node_id}
 
-    def keep(self, node_ids: Collection[int]) -> None:
+    def note_present(self, node_ids: Collection[int]) -> None:
         """Pass over the nodes that the cluster no longer shows, unless there are no others."""
         self._absent = frozenset(self._nodes.keys() - node_ids)
 
@@ -160,5 +160,5 @@ async def look_at_nodes(admin: Admin, nodes: PortsOfNodes | NamesOfNodes) -> Top
             nodes.addresses.address_of(node_id, broker.host, broker.port)
         except NoAddress as error:
             raise TopologyError(str(error)) from error
-    nodes.nodes.keep(view.brokers)
+    nodes.nodes.note_present(view.brokers)
     return Topology(nodes.upstreams())

@@ -25,7 +25,7 @@ WORTH_BYTES = 262_144
 """Fewer bytes pass through memory: they would cost no less."""
 
 PIPE_BYTES = 1 << 20
-"""What a pipe holds where the system lets us, and what one turn of the event loop moves at most."""
+"""The capacity of a pipe where the system allows it, and what one turn of the event loop moves at most."""
 
 _REFUSED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 """How a system answers that does not splice these sockets, a sandbox above all."""
@@ -71,7 +71,7 @@ class SocketSplice:
         self.began_s = self._loop.time()
         self.is_full = False
         """Whether the target takes no bytes now."""
-        self.held_bytes = 0
+        self.buffered_bytes = 0
         """How many bytes are in the pipe."""
         self._loop.add_reader(self._source, self._fill)
 
@@ -89,22 +89,22 @@ class SocketSplice:
             self._end()
             return
         self._left -= count
-        self.held_bytes = count
+        self.buffered_bytes = count
         self._empty()
 
     def _empty(self) -> None:
-        before = self.held_bytes
+        before = self.buffered_bytes
         is_full = False
         try:
-            while self.held_bytes:
-                self.held_bytes -= _splice(self._pipe.read_end, self._target, self.held_bytes)
+            while self.buffered_bytes:
+                self.buffered_bytes -= _splice(self._pipe.read_end, self._target, self.buffered_bytes)
         except BlockingIOError:
             is_full = True
         except OSError:
             self._end()
             return
-        self._splices.moved_bytes += before - self.held_bytes
-        self._moved(before - self.held_bytes)
+        self._splices.moved_bytes += before - self.buffered_bytes
+        self._moved(before - self.buffered_bytes)
         if is_full != self.is_full:
             self.is_full = is_full
             if is_full:
@@ -123,9 +123,9 @@ class SocketSplice:
     def give_way(self) -> None:
         """End before all has moved."""
         rest = b""
-        while self.held_bytes:
-            data = os.read(self._pipe.read_end, self.held_bytes)
-            self.held_bytes -= len(data)
+        while self.buffered_bytes:
+            data = os.read(self._pipe.read_end, self.buffered_bytes)
+            self.buffered_bytes -= len(data)
             rest += data
         self.stop()
         self._ended(rest, None)
@@ -135,7 +135,7 @@ class SocketSplice:
         self._loop.remove_reader(self._source)
         self._loop.remove_writer(self._target)
         self._closing.close()
-        self._splices.give_back(self, self._pipe, is_empty=not self.held_bytes)
+        self._splices.give_back(self, self._pipe, is_empty=not self.buffered_bytes)
 
 
 class SocketSplices:
@@ -180,7 +180,7 @@ class SocketSplices:
     def _slow(self) -> SocketSplice | None:
         """Return the splice that is to give way: of those whose targets take no bytes, the one that began first.
 
-        Without that, clients that do not read would keep what others could use.
+        Without that, clients that do not read would block what others could use.
         """
         before_s = asyncio.get_running_loop().time() - self._patience_s
         return next((each for each in self._running if each.is_full and each.began_s <= before_s), None)
@@ -192,7 +192,7 @@ class SocketSplices:
         return pipe
 
     def give_back(self, splice: SocketSplice, pipe: Pipe, *, is_empty: bool) -> None:
-        """Keep the pipe of a splice that has ended for the next one, or close it."""
+        """Use the pipe of a splice that has ended for the next one, or close it."""
         del self._running[splice]
         if is_empty:
             self._free.append(pipe)
@@ -200,7 +200,7 @@ class SocketSplices:
             _close(pipe)
 
     def close(self) -> None:
-        """Close the pipes that are kept."""
+        """Close the pipes that are free."""
         while self._free:
             _close(self._free.pop())
 

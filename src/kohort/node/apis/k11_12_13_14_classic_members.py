@@ -25,6 +25,7 @@ from kohort.wire.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    OffsetCommitRequest,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -161,7 +162,10 @@ def heartbeat(context: ApiContext, request: Request, message: HeartbeatRequest) 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
     parked = context.coordinator.heartbeat(command, ticket, request.connection.client_software[0])
     if parked is not None:
-        request.keep(lambda behind, now_ms: parked.followed(follower_of(message, behind), now_ms), parked.drop)
+        request.keep(
+            lambda behind, now_ms: parked.followed(follower_of(message, behind, OffsetCommitRequest), now_ms),
+            parked.drop,
+        )
     return None
 
 

@@ -69,7 +69,7 @@ from kohort.node.groups.offsets_partition import (
 from kohort.node.services import Services
 from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
-from kohort.parking.client_software import STOPPED_BY_HEARTBEATS
+from kohort.parking.client_software import STOPPED_BY_HEARTBEATS, can_static_member_wait
 from kohort.parking.consumer_heartbeats import ConsumerParking
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 
@@ -179,15 +179,14 @@ class Runtime:
             if not self._timers.move(arm.timer, arm.deadline_ms):
                 self._arm(arm)
             if self._is_parking and software not in STOPPED_BY_HEARTBEATS:
-                session_ms, is_static = arm.deadline_ms - now_ms, command.instance_id is not None
                 parked = self.classic_parking.park(
                     command,
                     result,
                     ticket,
-                    session_ms,
+                    arm.deadline_ms - now_ms,
                     now_ms,
                     software=software,
-                    is_static=is_static,
+                    can_wait=command.instance_id is None or can_static_member_wait(software),
                     commit_hold_ms=self._commit_hold_ms,
                 )
                 if parked is not None:

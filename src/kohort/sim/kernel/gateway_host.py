@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kohort.gateway.assigning.assignor_runner import AssignorRunner
+from kohort.gateway.assigning.assignments import AssignorRunner
 from kohort.gateway.gateway import Gateway
 from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
 from kohort.gateway.relay.relay import Relay

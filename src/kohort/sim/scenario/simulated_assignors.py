@@ -8,7 +8,7 @@ from random import Random
 from kohort.assign.server.adapter import assign_by_name
 from kohort.assign.server.catalog import server_assignors
 from kohort.assign.spec import GroupSpec, TopicSpec
-from kohort.gateway.assigning.assignor_runner import Done, Intended
+from kohort.gateway.assigning.assignments import Done, Intended
 from kohort.gateway.assigning.edge import ASSIGNOR_MS
 from kohort.sim.kernel.host import Host
 

@@ -11,8 +11,8 @@ from tests.unit.wire.responses import encode_response
 
 from kohort.assign.spec import GroupSpec, TopicSpec
 from kohort.assign.user_data import encode_sticky
-from kohort.gateway.assigning.assignor_runner import Done, Intended
-from kohort.gateway.assigning.edge import ASSIGNOR_MS, Result
+from kohort.gateway.assigning.assignments import Done, Intended
+from kohort.gateway.assigning.edge import ASSIGNOR_MS, EdgeResult
 from kohort.gateway.gateway import Gateway
 from kohort.gateway.peers.instances import FORGET_EVERY_MS
 from kohort.gateway.policies.policies import EVERYTHING_PARKED, OBSERVED, PolicyTable
@@ -191,7 +191,7 @@ def test_leaders_assignments_are_replaced_by_the_assignors() -> None:
     runner.given = {"a": [0], "b": [1, 2, 3]}
     leader = led(runner)
     assert leader.sync(HALVES) == {"a": [0], "b": [1, 2, 3]}
-    assert leader.gateway.edge.counters.results == {Result.REPLACED: 1}
+    assert leader.gateway.edge.counters.results == {EdgeResult.REPLACED: 1}
     assert runner.specs[0].members.keys() == {"a", "b"}
 
 
@@ -251,7 +251,7 @@ def test_invalid_assignments_leave_the_leaders_own(given: Any, why: str, caplog:
     leader = led(runner)
     with caplog.at_level(logging.WARNING):
         assert leader.sync(HALVES) == {"a": [0, 1], "b": [2, 3]}
-    assert leader.gateway.edge.counters.results == {Result.FAILED: 1}
+    assert leader.gateway.edge.counters.results == {EdgeResult.FAILED: 1}
     assert why in caplog.text
 
 
@@ -277,7 +277,7 @@ def test_same_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         leader.join("range", {"a": WANTS, "b": WANTS}, generation)
         leader.sync(HALVES, generation)
     assert len([record for record in caplog.records if "keeps its leader's own" in record.message]) == 1
-    assert leader.gateway.edge.counters.results == {Result.FAILED: 3}
+    assert leader.gateway.edge.counters.results == {EdgeResult.FAILED: 3}
 
 
 def test_late_assignor_leaves_the_leaders_own() -> None:
@@ -289,7 +289,7 @@ def test_late_assignor_leaves_the_leaders_own() -> None:
     leader.gateway.tick(ASSIGNOR_MS)
     assert assigned(leader) == {"a": [0, 1], "b": [2, 3]}
     runner.run(ASSIGNOR_MS + 1)
-    assert leader.gateway.edge.counters.results == {Result.FAILED: 1}
+    assert leader.gateway.edge.counters.results == {EdgeResult.FAILED: 1}
 
 
 def test_assignor_that_answers_in_time_passes_the_request() -> None:
@@ -343,7 +343,7 @@ def test_foreign_groups_are_left_alone(protocol: str, changes: Any, own: Any, ca
     leader.sync(own)
     assert leader.to_broker[-1].endswith(b"".join(encode_assignment(list(own.values())[-1], 1) for _ in "1") + b"\0\0")
     assert not runner.specs
-    assert leader.gateway.edge.counters.results[Result.REFUSED]
+    assert leader.gateway.edge.counters.results[EdgeResult.REFUSED]
     assert "keeps its leader's own assignment" in caplog.text
 
 

@@ -9,7 +9,7 @@ from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.gateway import Gateway
 from kohort.gateway.peers.instance_messages import Hello, LiveGroup, LiveMembers, decode_message, encode_message
-from kohort.gateway.peers.instances import PEER_SILENT_MS, SUMMARY_MS
+from kohort.gateway.peers.instances import PEER_IDLE_MS, SUMMARY_MS
 from kohort.gateway.policies.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.group.classic.group import Phase
 from kohort.group.coordinator_settings import GroupSettings
@@ -237,7 +237,7 @@ def test_an_instance_that_is_silent_is_out_of_reach_until_it_sends_something() -
     fleet, members = stable()
     locations = fleet.gateways["a"].instances.locations
     now_ms = fleet.now_ms
-    for now_ms in range(7_000, 7_000 + PEER_SILENT_MS + 2 * SUMMARY_MS, SUMMARY_MS):
+    for now_ms in range(7_000, 7_000 + PEER_IDLE_MS + 2 * SUMMARY_MS, SUMMARY_MS):
         fleet.now_ms = now_ms
         fleet.gateways["a"].tick(now_ms)
         fleet.gateways["b"].tick(now_ms)

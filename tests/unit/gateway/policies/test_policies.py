@@ -8,19 +8,19 @@ from kohort.gateway.policies.policies import (
     EVERYTHING_PARKED,
     NOT_PARKED,
     OBSERVED,
-    Client,
     GroupProtocol,
     Policy,
+    PolicyClient,
     PolicyTable,
     Treatment,
     read_policies,
 )
 from kohort.model.setting import SettingsError
 
-JAVA = Client("apache-kafka-java", "billing-1")
+JAVA = PolicyClient("apache-kafka-java", "billing-1")
 
 
-def treatment(table: PolicyTable, group_id: str = "billing", client: Client = JAVA) -> Treatment:
+def treatment(table: PolicyTable, group_id: str = "billing", client: PolicyClient = JAVA) -> Treatment:
     return table.decide(group_id, client, GroupProtocol.CLASSIC).treatment
 
 
@@ -45,7 +45,7 @@ def test_a_row_matches_the_protocol_too() -> None:
 
 @pytest.mark.parametrize("software", sorted(NOT_PARKED))
 def test_unsuitable_software_is_parked_only_where_it_is_listed(software: str) -> None:
-    client = Client(software, "billing-1")
+    client = PolicyClient(software, "billing-1")
     assert treatment(EVERYTHING_PARKED, client=client) is Treatment.OBSERVE
     by_software = PolicyTable((Policy(software=software, treatment=Treatment.PARK),))
     by_client_id = PolicyTable((Policy(client_ids="billing-*", treatment=Treatment.PARK),))

@@ -113,14 +113,14 @@ def test_however_the_bytes_come_they_leave_unchanged_in_both_directions(
         ends.relay.from_broker(chunk, 0)
     assert (bytes(ends.broker), bytes(ends.client)) == (requests, answers)
     assert ends.reader.passed_keys == [key for key, _ in frames if key == OTHER]
-    assert ends.relay.held_bytes == 0
+    assert ends.relay.buffered_bytes == 0
 
 
 def test_a_frame_that_is_not_read_leaves_as_it_comes() -> None:
     ends = Ends()
     ends.relay.from_client(request(OTHER, 1, bytes(100))[:20], 0)
     assert len(ends.broker) == 20
-    assert ends.relay.held_bytes == 0
+    assert ends.relay.buffered_bytes == 0
 
 
 def test_a_request_that_waits_goes_before_the_one_behind_it() -> None:

@@ -105,7 +105,7 @@ def test_an_answer_without_addresses_leaves_as_it_comes() -> None:
     ends.relay.from_client(request(FETCH, 12, 1))
     ends.relay.from_broker(answer(1, bytes(1000))[:500])
     assert len(ends.client) == 500
-    assert ends.relay.held_bytes == 0
+    assert ends.relay.buffered_bytes == 0
 
 
 @given(
@@ -140,7 +140,7 @@ def test_however_the_bytes_come_answers_leave_in_order_and_only_addresses_change
     assert bytes(ends.broker) == requests
     assert bytes(ends.client) == answers("gateway", 9001)
     assert ends.reasons == []
-    assert ends.relay.held_bytes == 0
+    assert ends.relay.buffered_bytes == 0
 
 
 def test_acks_0_has_no_answer_and_the_next_answer_is_read_as_its_own() -> None:

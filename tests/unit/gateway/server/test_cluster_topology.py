@@ -132,7 +132,7 @@ def test_what_weakens_the_mode_is_remarked() -> None:
     remarks = coordinators_topology(facts(usual(4), topics=topics)).remarks
     assert [remark.split(":")[0] for remark in remarks] == [
         "1 of 2 partitions of __consumer_offsets have replicas on nodes 1, which do not advertise the gateway",
-        "node 4 holds 1 partitions of other topics, whose data pass through the gateway too",
+        "node 4 has 1 partitions of other topics, whose data pass through the gateway too",
         "node 4 is not cordoned, so new partitions may be placed there",
     ]
 

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kohort.gateway.gateway import Gateway
+from kohort.gateway.server.event_stores import MOST_GROUPS, OTHER_GROUPS, NoStore, RebalanceCounts
 from kohort.gateway.server.gateway_metrics import LABEL_LENGTH, exposition
-from kohort.gateway.server.rebalance_counts import MOST_GROUPS, OTHER_GROUPS, NoStore, RebalanceCounts
 from kohort.gateway.server.traffic_counters import BOUNDS_S, Histogram, TrafficCounters
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.wire.record_batches import Record

@@ -44,12 +44,12 @@ def test_nodes_that_the_cluster_no_longer_shows_are_passed_over_until_an_answer_
     nodes = ports_of_nodes()
     for node_id in (1, 2, 3):
         nodes.addresses.address_of(node_id, f"b{node_id}", 9092)
-    nodes.nodes.keep({1, 3})
+    nodes.nodes.note_present({1, 3})
     assert [nodes.upstream_of(9000, ANY).node_id for _ in range(3)] == [1, 3, 1]
     assert nodes.upstream_of(9003, ANY).node_id == 2, "its own port stays"
     nodes.addresses.address_of(2, "elsewhere", 9092)
     assert [nodes.upstream_of(9000, ANY).node_id for _ in range(3)] == [2, 3, 1]
-    nodes.nodes.keep(())
+    nodes.nodes.note_present(())
     assert nodes.upstream_of(9000, ANY).node_id == 2
 
 

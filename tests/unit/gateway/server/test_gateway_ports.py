@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kohort.gateway.gateway_settings import BrokerTls, ListenerTls
-from kohort.gateway.server.tls_contexts import broker_context, listener_context
+from kohort.gateway.server.gateway_ports import broker_context, listener_context
 from kohort.model.setting import SettingsError
 
 
