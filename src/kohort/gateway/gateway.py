@@ -128,6 +128,6 @@ class Gateway:
         self.clock.advance(now_ms)
         self.timers.run_due(now_ms)
 
-    def _note(self, shard: Shard, event: Event, now_ms: int) -> None:
+    def _note(self, event: Event, now_ms: int) -> None:
         if self.instances.writes(event.group_id):
-            self._noted(shard, event, now_ms)
+            self._noted(self.groups.shard, event, now_ms)

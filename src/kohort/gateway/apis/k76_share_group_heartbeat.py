@@ -6,8 +6,6 @@ from kohort.gateway.apis.api import RequestOrigin
 from kohort.gateway.apis.member_epochs import epoch_api
 from kohort.gateway.observing.epoch_heartbeats import UnobservedHeartbeat
 from kohort.gateway.policies.policies import GroupProtocol
-from kohort.group.results import ConsumerHeartbeatResult
-from kohort.model.errors import error_for
 from kohort.wire.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 
@@ -21,14 +19,8 @@ def command_of(
     )
 
 
-def result_of(message: ShareGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
-    """Return an answer's epoch: no member of a share group acknowledges what it is assigned."""
-    return ConsumerHeartbeatResult(
-        error=error_for(message.error_code),
-        member_id=message.member_id,
-        member_epoch=message.member_epoch,
-        heartbeat_interval_ms=message.heartbeat_interval_ms,
-    )
+def assignment_of(_message: ShareGroupHeartbeatResponse) -> None:
+    """No member of a share group acknowledges what it is assigned."""
 
 
-API = epoch_api(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, command_of, result_of)
+API = epoch_api(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, command_of, assignment_of)

@@ -6,8 +6,7 @@ from kohort.gateway.apis.api import RequestOrigin
 from kohort.gateway.apis.member_epochs import epoch_api
 from kohort.gateway.observing.epoch_heartbeats import UnobservedHeartbeat
 from kohort.gateway.policies.policies import GroupProtocol
-from kohort.group.results import ConsumerHeartbeatResult
-from kohort.model.errors import error_for
+from kohort.model.id_partitions import IdPartitions
 from kohort.wire.messages import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 
@@ -36,16 +35,10 @@ def command_of(
     return UnobservedHeartbeat(GroupProtocol.STREAMS, *sender, is_steady, origin.margin_ms, owned)
 
 
-def result_of(message: StreamsGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
-    """Return an answer's epoch: an assignment of tasks is to be acknowledged, whichever they are."""
+def assignment_of(message: StreamsGroupHeartbeatResponse) -> IdPartitions | None:
+    """An assignment of tasks is to be acknowledged, whichever they are."""
     is_same = message.active_tasks is None and message.standby_tasks is None and message.warmup_tasks is None
-    return ConsumerHeartbeatResult(
-        error=error_for(message.error_code),
-        member_id=message.member_id,
-        member_epoch=message.member_epoch,
-        heartbeat_interval_ms=message.heartbeat_interval_ms,
-        assignment=None if is_same else (),
-    )
+    return None if is_same else ()
 
 
-API = epoch_api(StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, command_of, result_of)
+API = epoch_api(StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, command_of, assignment_of)

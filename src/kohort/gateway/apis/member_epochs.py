@@ -15,7 +15,8 @@ from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult
-from kohort.model.errors import ErrorCode
+from kohort.model.errors import ErrorCode, error_for
+from kohort.model.id_partitions import IdPartitions
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.wire.codec import Buffer
 from kohort.wire.message import Request, Response
@@ -45,9 +46,19 @@ def epoch_api(
     request_type: type[Request[Any]],
     response_type: type[Response],
     command_of: Callable[[Any, int, RequestOrigin, str], EpochHeartbeat],
-    result_of: Callable[[Any], ConsumerHeartbeatResult],
+    assignment_of: Callable[[Any], IdPartitions | None],
 ) -> GroupApi:
-    """Return one of the three. `result_of` takes a message, and returns what an answer contains."""
+    """Return one of the three. `assignment_of` returns what an answer assigns, None where it assigns nothing."""
+
+    def result_of(message: Any) -> ConsumerHeartbeatResult:
+        return ConsumerHeartbeatResult(
+            error=error_for(message.error_code),
+            error_message=message.error_message,
+            member_id=message.member_id,
+            member_epoch=message.member_epoch,
+            heartbeat_interval_ms=message.heartbeat_interval_ms,
+            assignment=assignment_of(message),
+        )
 
     def answer(
         connection: Connection, exchange: Exchange, heartbeat: EpochHeartbeat, message: Any, frame: Buffer, now_ms: int

@@ -37,7 +37,6 @@ from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kohort.group.commands import Heartbeat, Join, Sync
 from kohort.group.events import Event, RoundOpened
 from kohort.group.results import JoinResult
-from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.bounded_dict import BoundedDict
 from kohort.model.cause import MAX_REASON_LENGTH, first_few
@@ -200,9 +199,8 @@ class Edge:
             return command.reason
         return ordered.reason[:MAX_REASON_LENGTH]
 
-    def event_applied(self, shard: Shard, event: Event, now_ms: int) -> None:
+    def event_applied(self, event: Event, _now_ms: int) -> None:
         """An event has changed a group: an ordered round may have begun."""
-        del shard, now_ms
         if isinstance(event, RoundOpened):
             self.orders.round_began(event.group_id)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kohort.group.classic.group import ClassicGroup
@@ -27,18 +27,19 @@ class Orders:
     """The orders in force."""
 
     def __init__(self) -> None:
-        self._drained: dict[str, frozenset[str]] = {}
+        self.drained_names: dict[str, frozenset[str]] = {}
+        """By group."""
         self._rounds: BoundedDict[str, OrderedRound] = BoundedDict(MOST_ORDERED)
 
     def drain(self, group_id: str, names: Iterable[str]) -> None:
         """Drain the members with these names, and no others: a name is a member id, an instance id or a host."""
-        self._drained.pop(group_id, None)
+        self.drained_names.pop(group_id, None)
         if names := frozenset(names):
-            self._drained[group_id] = names
+            self.drained_names[group_id] = names
 
     def drained(self, group: ClassicGroup | None) -> frozenset[str]:
         """Return the ids of a group's members that are drained."""
-        names = None if group is None else self._drained.get(group.group_id)
+        names = None if group is None else self.drained_names.get(group.group_id)
         if group is None or names is None:
             return frozenset()
         return frozenset(
@@ -48,11 +49,6 @@ class Orders:
                 (member_id, member.instance_id, member.client_host, member.client_host.removeprefix("/"))
             )
         )
-
-    @property
-    def drained_names(self) -> Mapping[str, frozenset[str]]:
-        """Return the names that are drained, by group."""
-        return self._drained
 
     def order_round(self, group_id: str, reason: str, now_ms: int) -> None:
         """Have a round begin."""

@@ -25,7 +25,6 @@ from kohort.group.commands import CommitOffsets, Heartbeat
 from kohort.group.effects import Announce
 from kohort.group.events import Event, MemberRemoved, StaticMemberReplaced
 from kohort.group.results import HeartbeatResult
-from kohort.group.shard import Shard
 from kohort.model.errors import ErrorCode
 from kohort.parking.classic_heartbeats import ClassicParking
 from kohort.parking.client_software import can_static_member_wait
@@ -180,9 +179,8 @@ class ParkedAnswers:
         is_in_round = self._repeats.is_gathering(command.group_id)
         self.parking.committed(command.member_id, now_ms, is_in_round=is_in_round)
 
-    def event_applied(self, shard: Shard, event: Event, now_ms: int) -> None:
+    def event_applied(self, event: Event, _now_ms: int) -> None:
         """An event has changed a group: members may have left, or were evicted."""
-        del shard, now_ms
         if isinstance(event, MemberRemoved):
             self.parking.forget(event.group_id, event.member_id)
         elif isinstance(event, StaticMemberReplaced):
@@ -217,10 +215,6 @@ class ParkedAnswers:
             self.group_changed(group_id, now_ms)
 
     # What other instances of the gateway park
-
-    def is_announcing(self, group_id: str) -> bool:
-        """Whether members of a group have yet to learn of a round together."""
-        return self.parking.is_announcing(group_id)
 
     def reached_elsewhere(self, group_id: str, members: Iterable[str], now_ms: int) -> None:
         """Heartbeats of members are parked by another instance, while a round is announced."""

@@ -12,7 +12,7 @@ while after each change heartbeats are parked shortly.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from struct import Struct
 
 from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, is_steady
@@ -20,7 +20,6 @@ from kohort.gateway.policies.policies import GroupProtocol
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.events import ConsumerMemberDeleted, Event
 from kohort.group.results import ConsumerHeartbeatResult
-from kohort.group.shard import Shard
 from kohort.node.timers import Timers
 from kohort.parking.consumer_heartbeats import ConsumerParking
 from kohort.parking.limits import (
@@ -38,18 +37,16 @@ from kohort.wire.primitives import read_varint, skip_tags
 _INT = Struct(">i")
 
 
+@dataclass(slots=True)
 class _EpochGroup:
     """What is known of one group."""
 
-    __slots__ = ("changed_ms", "epoch", "parked", "sent_ms")
-
-    def __init__(self) -> None:
-        self.epoch = 0
-        """The highest epoch of any member."""
-        self.changed_ms = -GATEWAY_SETTLING_MS
-        self.parked: dict[str, ParkedHeartbeat[EpochHeartbeat, None]] = {}
-        self.sent_ms: dict[str, int] = {}
-        """By member id, when a heartbeat of it went to the coordinator."""
+    epoch: int = 0
+    """The highest epoch of any member."""
+    changed_ms: int = -GATEWAY_SETTLING_MS
+    parked: dict[str, ParkedHeartbeat[EpochHeartbeat, None]] = field(default_factory=dict)
+    sent_ms: dict[str, int] = field(default_factory=dict)
+    """By member id, when a heartbeat of it went to the coordinator."""
 
 
 class ParkedRequests:
@@ -130,9 +127,8 @@ class ParkedRequests:
             group.epoch = result.member_epoch
             self._changed(heartbeat.group_id, now_ms)
 
-    def event_applied(self, shard: Shard, event: Event, now_ms: int) -> None:
+    def event_applied(self, event: Event, now_ms: int) -> None:
         """An event has changed a group: its member may be out."""
-        del shard
         if isinstance(event, ConsumerMemberDeleted):
             self.removed(event.group_id, event.member_id, now_ms)
 

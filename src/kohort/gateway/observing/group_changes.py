@@ -61,7 +61,7 @@ class GroupChanges:
         elif isinstance(event, GenerationFormed | GroupDeleted):
             self.revoking.pop(event.group_id, None)
         self.look_ups.event_applied(event)
-        self.signals.event_applied(self.shard, event, now_ms)
+        self.signals.event_applied(event, now_ms)
 
     def predict(self, decision: Collection[Effect], now_ms: int, remark: str = "") -> None:
         """Let the events of a decision happen, and the round that it opens; not its answers, refusals and timers.

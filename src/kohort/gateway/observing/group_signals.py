@@ -10,7 +10,6 @@ from typing import Generic, ParamSpec
 
 from kohort.group.effects import Announce
 from kohort.group.events import Event
-from kohort.group.shard import Shard
 from kohort.model.errors import ErrorCode
 
 P = ParamSpec("P")
@@ -35,7 +34,7 @@ class GroupSignals:
     """The signals of one gateway."""
 
     def __init__(self) -> None:
-        self.event_applied = Signal[[Shard, Event, int]]()
+        self.event_applied = Signal[[Event, int]]()
         """An event has changed a group; the time."""
         self.member_joined = Signal[[str, str]]()
         """A group's member has sent JoinGroup, and waits for its round."""

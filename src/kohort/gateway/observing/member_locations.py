@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from kohort.gateway.observing.last_requests import MEMBER_FORGOTTEN_MS
 from kohort.gateway.observing.observed_groups import ObservedGroups
@@ -31,13 +32,11 @@ MOST_CHECKED = 100_000
 """For how many groups it is remembered whether all members can be reached."""
 
 
+@dataclass(slots=True)
 class _Location:
-    __slots__ = ("group_id", "instance_id", "seen_ms")
-
-    def __init__(self, group_id: str, instance_id: str, seen_ms: int) -> None:
-        self.group_id = group_id
-        self.instance_id = instance_id
-        self.seen_ms = seen_ms
+    group_id: str
+    instance_id: str
+    seen_ms: int
 
 
 class MemberLocations:

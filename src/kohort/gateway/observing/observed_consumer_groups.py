@@ -209,7 +209,7 @@ class ObservedConsumerGroups:
         self._store(
             MemberAssignmentStored(group.group_id, member_id, epoch, epoch, MemberState.STABLE, assigned, (), cause)
         )
-        self._signals.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
+        self._signals.event_applied(GroupLoaded(group.group_id, cause), now_ms)
         self._describes.request(group.group_id, None, now_ms)
 
     def _subscribed(
@@ -452,7 +452,7 @@ class ObservedConsumerGroups:
             self._remove(known, member, self._cause_of_absence(known, member, now_ms), now_ms)
         for _, shown in sorted(listed.items()):
             self._described_member(known, shown, cause, is_newer=is_newer)
-        self._signals.event_applied(self._shard, GroupLoaded(group.group_id, cause), now_ms)
+        self._signals.event_applied(GroupLoaded(group.group_id, cause), now_ms)
 
     def _described_member(
         self, group: ConsumerGroup, shown: DescribedConsumerMember, cause: Cause, *, is_newer: bool
@@ -615,7 +615,7 @@ class ObservedConsumerGroups:
 
     def _apply(self, event: Event, now_ms: int) -> None:
         self._store(event)
-        self._signals.event_applied(self._shard, event, now_ms)
+        self._signals.event_applied(event, now_ms)
 
     def _store(self, event: Event) -> None:
         """Change a group unobserved."""

@@ -234,7 +234,7 @@ class ObservedGroups:
         apply(self.shard, GroupStored(group.group_id, group.protocol_type, *stored_then))
         for member in members:
             self.last_requests.found(member.member_id, now_ms)
-        self._changes.signals.event_applied(self.shard, GroupLoaded(group.group_id, cause), now_ms)
+        self._changes.signals.event_applied(GroupLoaded(group.group_id, cause), now_ms)
 
     def consumer_described(self, group: DescribedConsumerGroup, now_ms: int) -> None:
         """Correct a consumer group by what its coordinator describes; where it was taken for a classic one, too."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from kohort.gateway.apis.connection_state import Command
 from kohort.gateway.holding.parked_answers import ParkedAnswers
@@ -47,7 +48,6 @@ from kohort.group.events import (
     MemberRemoved,
     StaticMemberReplaced,
 )
-from kohort.group.shard import Shard
 from kohort.model.bounded_dict import BoundedDict
 from kohort.node.timers import NodeClock, Timers
 from kohort.wire.codec import Buffer
@@ -73,16 +73,16 @@ MOST_EARLY = 10_000
 _MEMBERS_CHANGED = (GroupDeleted, GroupLoaded, GroupStored, MemberAdded, MemberRemoved, StaticMemberReplaced)
 
 
+@dataclass(slots=True)
 class _Peer:
     """An instance with which a link is up."""
 
-    def __init__(self, send: Send, traffic: PeerTraffic, now_ms: int) -> None:
-        self.send = send
-        self.traffic = traffic
-        self.received_ms = now_ms
-        self.is_greeted = False
-        """Whether its first message has come, and is of our version."""
-        self.is_live = True
+    send: Send
+    traffic: PeerTraffic
+    received_ms: int
+    is_greeted: bool = False
+    """Whether its first message has come, and is of our version."""
+    is_live: bool = True
 
 
 class Instances:
@@ -291,14 +291,12 @@ class Instances:
         if members and self._parked_answers is not None and generation == self._groups.generation_of(group_id):
             self._parked_answers.reached_elsewhere(group_id, members, now_ms)
 
-    def assignments_changed(self, group_id: str, now_ms: int) -> None:
+    def assignments_changed(self, group_id: str, _now_ms: int) -> None:
         """A group may have changed."""
-        del now_ms
         self._digests.pop(group_id, None)
 
-    def event_applied(self, shard: Shard, event: Event, now_ms: int) -> None:
+    def event_applied(self, event: Event, _now_ms: int) -> None:
         """An event has changed a group."""
-        del shard, now_ms
         self._digests.pop(event.group_id, None)
         if isinstance(event, _MEMBERS_CHANGED):
             self.locations.group_changed(event.group_id)
@@ -362,7 +360,7 @@ class Instances:
         if self._parked_answers is None:
             return
         group_id, members = message.group_id, message.members
-        if self._parked_answers.is_announcing(group_id):
+        if self._parked_answers.parking.is_announcing(group_id):
             if message.is_reached:
                 self._parked_answers.reached_elsewhere(group_id, members, now_ms)
             else:

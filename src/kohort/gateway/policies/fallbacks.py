@@ -27,14 +27,11 @@ RETURN_MS = 60_000
 MOST_REMEMBERED = 10_000
 """How many disconnects and groups are remembered; beyond that the oldest are forgotten."""
 
-FellBack = Callable[[str, str, int], None]
-"""Takes a group, the harm in words, and the time."""
-
 
 class Fallbacks:
-    """The groups that have fallen back. `fell_back` is called for each, once for every fall."""
+    """The groups that have fallen back. `fell_back` gets each, once for every fall, and the harm in words."""
 
-    def __init__(self, fell_back: FellBack, fallback_ms: int = FALLBACK_MS) -> None:
+    def __init__(self, fell_back: Callable[[str, str], None], fallback_ms: int = FALLBACK_MS) -> None:
         self._fell_back = fell_back
         self._fallback_ms = fallback_ms
         self._until_ms: BoundedDict[str, int] = BoundedDict(MOST_REMEMBERED)
@@ -93,4 +90,4 @@ class Fallbacks:
         is_new = not self.is_fallen(group_id, now_ms)
         self.fell_elsewhere(group_id, now_ms)
         if is_new:
-            self._fell_back(group_id, harm, now_ms)
+            self._fell_back(group_id, harm)

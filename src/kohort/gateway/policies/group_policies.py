@@ -71,8 +71,7 @@ class GroupPolicies:
         """Park nothing any more."""
         self._is_parking = False
 
-    def _fell_back(self, group_id: str, harm: str, now_ms: int) -> None:
-        del now_ms
+    def _fell_back(self, group_id: str, harm: str) -> None:
         self.counters.fallbacks += 1
         log.warning(
             "group %s is only observed for %d s: %s", printable(group_id), self._fallback_ms // 1000, printable(harm)

@@ -8,6 +8,7 @@ producer with acks=0 that never gets an answer takes no memory.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import NamedTuple
 
 MOST_ENTRIES = 1000
@@ -25,14 +26,13 @@ class AwaitedRequest(NamedTuple):
     api_version: int
 
 
+@dataclass(slots=True)
 class _Run:
-    """Requests of one API and version."""
+    """Requests of one API and version, with these correlation ids and any between."""
 
-    __slots__ = ("first", "last", "request")
-
-    def __init__(self, request: AwaitedRequest, correlation_id: int) -> None:
-        self.request = request
-        self.first = self.last = correlation_id
+    request: AwaitedRequest
+    first: int
+    last: int
 
 
 class AwaitedAnswers:
@@ -54,7 +54,7 @@ class AwaitedAnswers:
             if last.last < correlation_id and last.request == (api_key, api_version):
                 last.last = correlation_id
                 return
-        run = _Run(AwaitedRequest(api_key, api_version), correlation_id)
+        run = _Run(AwaitedRequest(api_key, api_version), correlation_id, correlation_id)
         if any(each.first <= correlation_id <= each.last and each.request != run.request for each in runs):
             raise UnclearAnswers(
                 f"the client sent another request with the correlation id {correlation_id} before the answer to the"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -248,20 +248,6 @@ def _coordinator_remarks(facts: ClusterFacts, node: NodeListeners) -> Iterator[s
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ModeTopology:
-    """How a mode finds its ports, and whether it needs to know all topics."""
-
-    find: Callable[[ClusterFacts], Topology]
-    needs_topics: bool = False
-
-
-MODES: Mapping[Mode, ModeTopology] = {
-    Mode.LISTENER: ModeTopology(listener_topology),
-    Mode.COORDINATORS: ModeTopology(coordinators_topology, needs_topics=True),
-}
-
-
 def _ports(facts: ClusterFacts) -> dict[int, Upstream]:
     found: dict[int, Upstream] = {}
     for node in facts.nodes:
@@ -317,9 +303,9 @@ def _ids(node_ids: Iterable[int]) -> str:
 
 async def look(admin: Admin, mode: Mode, bootstrap_servers: str, advertised: tuple[str, ...]) -> Topology:
     """Return the topology as the cluster shows it now. Raises TopologyError, KafkaError."""
-    kind = MODES[mode]
-    facts = await cluster_facts(admin, bootstrap_servers, advertised, needs_topics=kind.needs_topics)
-    topology = kind.find(facts)
+    has_coordinators = mode is Mode.COORDINATORS
+    facts = await cluster_facts(admin, bootstrap_servers, advertised, needs_topics=has_coordinators)
+    topology = (coordinators_topology if has_coordinators else listener_topology)(facts)
     return replace(topology, remarks=facts.unseen + topology.remarks)
 
 

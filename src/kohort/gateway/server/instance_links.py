@@ -79,15 +79,15 @@ class LinkCounters:
     refused: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class _InstanceLink:
     """A connection to another instance that has proved itself."""
 
-    def __init__(self, peer_id: str, address: str, is_caller: bool, writer: asyncio.StreamWriter) -> None:
-        self.peer_id = peer_id
-        self.address = address
-        self.is_caller = is_caller
-        self.writer = writer
-        self.failure = ""
+    peer_id: str
+    address: str
+    is_caller: bool
+    writer: asyncio.StreamWriter
+    failure: str = ""
 
     def send(self, message: bytes, counters: LinkCounters) -> None:
         """Send a message; where too much is unsent the link is abandoned."""

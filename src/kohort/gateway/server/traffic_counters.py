@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import dataclass, field
 
 BOUNDS_S = (0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 1.0)
 """Upper bounds of the histogram's buckets."""
 
 
+@dataclass(slots=True)
 class Histogram:
     """How many durations fell into each bucket, and their sum."""
 
-    __slots__ = ("counts", "total_s")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS_S) + 1)
-        self.total_s = 0.0
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
+    total_s: float = 0.0
 
     def observe(self, duration_s: float) -> None:
         """Count one duration."""
@@ -23,23 +22,21 @@ class Histogram:
         self.total_s += duration_s
 
 
+@dataclass(slots=True)
 class NodeTraffic:
     """What has passed between clients and one node."""
 
-    __slots__ = ("bytes_from_broker", "bytes_from_clients", "connections", "failed", "is_away", "opened", "refused")
-
-    def __init__(self) -> None:
-        self.connections = 0
-        """Connections that are open now."""
-        self.opened = 0
-        self.refused = 0
-        """Connections that were closed at once, since there were too many."""
-        self.failed = 0
-        """Connections that ended since the node could not be reached."""
-        self.is_away = False
-        """Whether the last of them did, as far as was logged."""
-        self.bytes_from_clients = 0
-        self.bytes_from_broker = 0
+    connections: int = 0
+    """Connections that are open now."""
+    opened: int = 0
+    refused: int = 0
+    """Connections that were closed at once, since there were too many."""
+    failed: int = 0
+    """Connections that ended since the node could not be reached."""
+    is_away: bool = False
+    """Whether the last of them did, as far as was logged."""
+    bytes_from_clients: int = 0
+    bytes_from_broker: int = 0
 
 
 class TrafficCounters:

@@ -10,7 +10,7 @@ class Harms:
 
     def __init__(self) -> None:
         self.fallen: list[tuple[str, str]] = []
-        self.fallbacks = Fallbacks(lambda group_id, harm, _now_ms: self.fallen.append((group_id, harm)), 1_000)
+        self.fallbacks = Fallbacks(lambda group_id, harm: self.fallen.append((group_id, harm)), 1_000)
 
 
 def test_a_member_that_comes_back_by_another_connection_has_given_up() -> None:
