@@ -19,8 +19,5 @@ def command_of(
     )
 
 
-def assignment_of(_message: ShareGroupHeartbeatResponse) -> None:
-    """No member of a share group acknowledges what it is assigned."""
-
-
-API = epoch_api(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, command_of, assignment_of)
+# No member of a share group acknowledges what it is assigned.
+API = epoch_api(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, command_of, lambda _message: None)

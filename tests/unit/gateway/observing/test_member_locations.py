@@ -57,7 +57,7 @@ def exchanges(group: str, member: str) -> list[tuple[Any, int, Any]]:
     ]
 
 
-class Strangers:
+class UnknownSenders:
     """Clients one after the other, each on a connection of its own."""
 
     def __init__(self) -> None:
@@ -74,13 +74,13 @@ class Strangers:
         relay.closed(now_ms, is_by_client=True)
 
 
-def kept_by(strangers: Strangers, count: int, group: str, member: str) -> int:
+def kept_by(senders: UnknownSenders, count: int, group: str, member: str) -> int:
     """Return how many bytes are left of so many of them; `{}` in the names becomes a number."""
-    strangers.come_and_go(group.format(0), member.format(0), 0)
+    senders.come_and_go(group.format(0), member.format(0), 0)
 
     def come_and_go() -> None:
         for number in range(1, count + 1):
-            strangers.come_and_go(group.format(number), member.format(number), number)
+            senders.come_and_go(group.format(number), member.format(number), number)
 
     return bytes_kept_by(come_and_go)
 
@@ -91,21 +91,21 @@ def kept_by(strangers: Strangers, count: int, group: str, member: str) -> int:
     ids=["members", "groups", "both"],
 )
 def test_long_names_are_not_kept(group: str, member: str) -> None:
-    assert kept_by(Strangers(), 50, group, member) < 10 * 32_767
+    assert kept_by(UnknownSenders(), 50, group, member) < 10 * 32_767
 
 
 def test_unknown_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(member_locations, "MOST_MEMBERS", 100)
-    assert kept_by(Strangers(), 2_000, "g", "m-{}") < 100_000
+    assert kept_by(UnknownSenders(), 2_000, "g", "m-{}") < 100_000
 
 
 def test_unknown_members_are_forgotten() -> None:
-    strangers = Strangers()
+    senders = UnknownSenders()
     for number in range(100):
-        strangers.come_and_go("g", f"m-{number}", number)
-    assert len(strangers.gateway.instances.locations) > 0
-    strangers.gateway.tick(2 * member_locations.MEMBER_FORGOTTEN_MS)
-    assert len(strangers.gateway.instances.locations) == 0
+        senders.come_and_go("g", f"m-{number}", number)
+    assert len(senders.gateway.instances.locations) > 0
+    senders.gateway.tick(2 * member_locations.MEMBER_FORGOTTEN_MS)
+    assert len(senders.gateway.instances.locations) == 0
 
 
 def test_members_that_only_a_peer_has_seen_are_forgotten() -> None:
