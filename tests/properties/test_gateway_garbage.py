@@ -23,7 +23,7 @@ from tests.unit.wire.responses import encode_response
 from kohort.gateway.gateway import Gateway
 from kohort.gateway.policies.policies import EVERYTHING_PARKED, OBSERVED
 from kohort.gateway.relay.relay import Relay
-from kohort.gateway.rewriting.rewriting_relay import RewritingRelay
+from kohort.gateway.rewriting.address_relay import RewritingRelay
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.wire.apis import VERSIONS, Api, request_class, response_class
 from kohort.wire.frames import encode_request

@@ -15,14 +15,12 @@ from kohort.gateway.assigning.assignments import AssignorRunner
 from kohort.gateway.assigning.edge import ASSIGNOR_MS, Edge
 from kohort.gateway.holding.parked_answers import ParkedAnswers
 from kohort.gateway.holding.parked_requests import ParkedRequests
-from kohort.gateway.holding.request_repeats import RequestRepeats
-from kohort.gateway.holding.withheld_syncs import WithheldSyncs
+from kohort.gateway.holding.waiting_answers import RequestRepeats, WithheldSyncs
 from kohort.gateway.observing.group_signals import GroupSignals
 from kohort.gateway.observing.look_ups import DescribeRequests, LookUp
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.peers.instances import Instances
-from kohort.gateway.policies.fallbacks import FALLBACK_MS
-from kohort.gateway.policies.group_policies import GroupPolicies
+from kohort.gateway.policies.group_policies import FALLBACK_MS, GroupPolicies
 from kohort.gateway.policies.policies import OBSERVED, GroupProtocol, PolicyTable
 from kohort.gateway.relay.read_budget import MAX_REQUEST_BYTES, ReadBudget
 from kohort.gateway.relay.relay import Relay, Sink

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from kohort.gateway.assigning.edge import ASSIGNOR_MS
-from kohort.gateway.policies.fallbacks import FALLBACK_MS
+from kohort.gateway.policies.group_policies import FALLBACK_MS
 from kohort.gateway.policies.policies import PolicyTable, read_policies
 from kohort.gateway.relay.read_budget import MAX_REQUEST_BYTES
 from kohort.gateway.rewriting.node_addresses import NODE_ID_MARK

@@ -9,7 +9,7 @@ from typing import Protocol
 from kohort.gateway.assigning.edge import Edge, WaitingSync
 from kohort.gateway.holding.parked_answers import ParkedAnswer, ParkedAnswers
 from kohort.gateway.holding.parked_requests import ParkedRequests
-from kohort.gateway.holding.withheld_syncs import WithheldSync, WithheldSyncs
+from kohort.gateway.holding.waiting_answers import WithheldSync, WithheldSyncs
 from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, UnobservedHeartbeat
 from kohort.gateway.observing.member_locations import MemberLocations
 from kohort.gateway.observing.observed_groups import ObservedGroups

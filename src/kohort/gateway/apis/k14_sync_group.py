@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kohort.gateway.apis.api import GroupApi, RequestOrigin
 from kohort.gateway.apis.connection_state import Connection
-from kohort.gateway.holding.withheld_syncs import WithheldSync
+from kohort.gateway.holding.waiting_answers import WithheldSync
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.commands import Sync

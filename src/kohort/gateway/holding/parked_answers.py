@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from kohort.gateway.holding.request_repeats import RequestRepeats, WaitingAnswer
+from kohort.gateway.holding.waiting_answers import RequestRepeats, WaitingAnswer
 from kohort.gateway.observing.group_signals import GroupSignals
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.policies.policies import GroupProtocol

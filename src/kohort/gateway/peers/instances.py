@@ -34,7 +34,7 @@ from kohort.gateway.peers.instance_messages import (
     encode_message,
 )
 from kohort.gateway.peers.peer_traffic import PeerTraffic
-from kohort.gateway.policies.fallbacks import Fallbacks
+from kohort.gateway.policies.group_policies import Fallbacks
 from kohort.gateway.policies.policies import GroupProtocol
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.commands import CommitOffsets, Heartbeat, Leave

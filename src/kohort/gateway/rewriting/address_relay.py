@@ -2,17 +2,20 @@
 
 It stands between whatever writes requests and the broker. Answers that can have an address are read whole and changed,
 all else passes as it comes. What could bring a broker's own address to the client ends the connection, with a sentence.
+`RewritingRelay` is such a connection whose groups are seen as the client sees them.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES, FrameCutter, Whole
 from kohort.gateway.relay.read_budget import ReadBudget
-from kohort.gateway.relay.relay import Sink
-from kohort.gateway.rewriting.awaited_answers import AwaitedAnswers, AwaitedRequest, UnclearAnswers
+from kohort.gateway.relay.relay import Relay, Sink
 from kohort.gateway.rewriting.broker_addresses import AddressOf, NoAddress, address_walker
 from kohort.gateway.rewriting.offered_apis import (
     API_VERSIONS,
@@ -24,6 +27,74 @@ from kohort.gateway.rewriting.offered_apis import (
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import join_small
 from kohort.wire.primitives import MalformedMessage
+
+MOST_ENTRIES = 1000
+"""Entries without an answer at most."""
+
+
+class UnclearAnswers(ValueError):
+    """The answer to a request would not be distinguishable from that of another; the text is a sentence."""
+
+
+class AwaitedRequest(NamedTuple):
+    """What the answer to a request looks like."""
+
+    api_key: int
+    api_version: int
+
+
+@dataclass(slots=True)
+class _Run:
+    """Requests of one API and version, with these correlation ids and any between."""
+
+    request: AwaitedRequest
+    first: int
+    last: int
+
+
+class AwaitedAnswers:
+    """The requests without an answer."""
+
+    __slots__ = ("_runs",)
+
+    def __init__(self) -> None:
+        self._runs: deque[_Run] = deque()
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def sent(self, api_key: int, api_version: int, correlation_id: int) -> None:
+        """A request goes to the broker. Raises `UnclearAnswers`."""
+        runs = self._runs
+        if runs:
+            last = runs[-1]
+            if last.last < correlation_id and last.request == (api_key, api_version):
+                last.last = correlation_id
+                return
+        run = _Run(AwaitedRequest(api_key, api_version), correlation_id, correlation_id)
+        if any(each.first <= correlation_id <= each.last and each.request != run.request for each in runs):
+            raise UnclearAnswers(
+                f"the client sent another request with the correlation id {correlation_id} before the answer to the"
+                " first one"
+            )
+        if len(runs) == MOST_ENTRIES:
+            raise UnclearAnswers(f"the broker has not answered the client's last {MOST_ENTRIES} requests and more")
+        runs.append(run)
+
+    def answered(self, correlation_id: int) -> AwaitedRequest | None:
+        """Return the request of an answer, or None where nothing was sent that it could belong to."""
+        runs = self._runs
+        while runs:
+            run = runs[0]
+            if run.first <= correlation_id <= run.last:
+                if correlation_id == run.last:
+                    runs.popleft()
+                else:
+                    run.first = correlation_id + 1
+                return run.request
+            runs.popleft()
+        return None
+
 
 _REQUEST_HEAD = Struct(">ihhi")
 _RESPONSE_HEAD = Struct(">ii")
@@ -211,3 +282,65 @@ def _not_passed(api_key: int, version: int) -> str:
         f"the client sent a request of API {api_key} in version {version}, whose answer could hold a broker's own"
         f" address: {offered}"
     )
+
+
+class RewritingRelay:
+    """A connection as `Relay` is one; the address relay stands on its broker's side.
+
+    `open_relay` makes the relay of groups from its two sinks. `end` is called with the reason when the connection has
+    to be closed.
+    """
+
+    def __init__(
+        self,
+        open_relay: Callable[[Sink, Sink], Relay],
+        address_of: AddressOf,
+        to_client: Sink,
+        to_broker: Sink,
+        end: Callable[[str], None],
+        budget: ReadBudget | None = None,
+    ) -> None:
+        self._now_ms = 0
+        self._addresses = AddressRelay(address_of, self._pass_answer, to_broker, end, budget)
+        self._relay = open_relay(to_client, self._addresses.from_client)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of the client awaits its answer."""
+        return self._relay.is_idle
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How many bytes this connection buffers."""
+        return self._relay.buffered_bytes + self._addresses.buffered_bytes
+
+    @property
+    def passing_bytes(self) -> int:
+        """How many bytes the broker still sends of an answer that passes unread; 0 while it waits behind another."""
+        return min(self._relay.passing_bytes, self._addresses.passing_bytes)
+
+    def passed_elsewhere(self, count: int) -> None:
+        """So many of these bytes have passed without `from_broker`."""
+        self._addresses.passed_elsewhere(count)
+        self._relay.passed_elsewhere(count)
+
+    def from_client(self, chunk: Buffer, now_ms: int) -> None:
+        """Take bytes of the client. Raises `MalformedMessage`: the connection is to be closed."""
+        self._relay.from_client(chunk, now_ms)
+
+    def from_broker(self, chunk: Buffer, now_ms: int) -> None:
+        """Take bytes of the broker."""
+        self._now_ms = now_ms
+        self._addresses.from_broker(chunk)
+
+    def _pass_answer(self, data: Buffer) -> None:
+        self._relay.from_broker(data, self._now_ms)
+
+    def release(self, now_ms: int) -> None:
+        """Let what waits pass now."""
+        self._relay.release(now_ms)
+
+    def closed(self, now_ms: int, *, is_by_client: bool) -> None:
+        """The connection has ended; `is_by_client`: neither gateway nor broker ended it."""
+        self._addresses.closed()
+        self._relay.closed(now_ms, is_by_client=is_by_client)

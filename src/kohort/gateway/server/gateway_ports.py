@@ -15,7 +15,7 @@ from kohort.broker.descriptors import budget
 from kohort.gateway.gateway import Gateway
 from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, ListenerTls, Mode
 from kohort.gateway.relay.relay import Sink
-from kohort.gateway.rewriting.rewriting_relay import RewritingRelay
+from kohort.gateway.rewriting.address_relay import RewritingRelay
 from kohort.gateway.server.node_port import NodePort, Pipe, Upstream
 from kohort.gateway.server.rewritten_cluster import NamesOfNodes, PortsOfNodes
 from kohort.gateway.server.socket_splice import SocketSplices

@@ -16,13 +16,12 @@ from kohort.gateway.gateway_settings import GatewaySettings
 from kohort.gateway.server.cluster_follower import ClusterFollower
 from kohort.gateway.server.cluster_topics import ClusterTopics
 from kohort.gateway.server.event_stores import ClusterEvents, EventFile, NoStore, RebalanceCounts
-from kohort.gateway.server.gateway_metrics import exposition
+from kohort.gateway.server.gateway_metrics import MetricsEndpoint, exposition
 from kohort.gateway.server.gateway_ports import GatewayPorts, ListenFailed, listen_failure
 from kohort.gateway.server.group_assignors import GroupAssignors
 from kohort.gateway.server.group_lookup import GroupLookup
 from kohort.gateway.server.instance_links import InstanceIdentity, InstanceLinks
 from kohort.gateway.server.load_assignors import LoadWatch, by_load_assignors
-from kohort.gateway.server.metrics_endpoint import MetricsEndpoint
 from kohort.gateway.server.order_follower import OrderFollower
 from kohort.group.coordinator_settings import GroupSettings, TopicImage
 from kohort.group.events import Event, RoundOpened

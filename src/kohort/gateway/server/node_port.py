@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any, Protocol, cast
 
 from kohort.gateway.relay.relay import Relay, Sink
-from kohort.gateway.rewriting.rewriting_relay import RewritingRelay
+from kohort.gateway.rewriting.address_relay import RewritingRelay
 from kohort.gateway.server.socket_splice import WORTH_BYTES, SocketSplice, SocketSplices
 from kohort.gateway.server.traffic_counters import TrafficCounters
 from kohort.net.server import Clock

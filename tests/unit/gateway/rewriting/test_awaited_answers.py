@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.gateway.rewriting.awaited_answers import MOST_ENTRIES, AwaitedAnswers, UnclearAnswers
+from kohort.gateway.rewriting.address_relay import MOST_ENTRIES, AwaitedAnswers, UnclearAnswers
 
 PRODUCE, METADATA = (0, 9), (3, 12)
 

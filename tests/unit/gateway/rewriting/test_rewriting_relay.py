@@ -6,7 +6,7 @@ from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.gateway import Gateway
 from kohort.gateway.policies.policies import EVERYTHING_PARKED, GroupProtocol
-from kohort.gateway.rewriting.rewriting_relay import RewritingRelay
+from kohort.gateway.rewriting.address_relay import RewritingRelay
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.wire.frames import encode_request
 from kohort.wire.message import Message
