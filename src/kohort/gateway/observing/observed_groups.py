@@ -132,12 +132,12 @@ class ObservedGroups:
         """
         group = self.group(command.group_id)
         if group is None:
-            self.consumer.classicsynced(command, error, assignment, now_ms)
+            self.consumer.classic_synced(command, error, assignment, now_ms)
         if group is None or command.member_id not in group.members:
             return False
         if error is ErrorCode.NONE and command.generation == group.generation:
             self.last_requests.named(group, command)
-            self._changes.signals.membersynced(command.member_id, now_ms)
+            self._changes.signals.member_synced(command.member_id, now_ms)
             self.look_ups.doubt_round(group, now_ms)
             if group.phase is Phase.COMPLETING_REBALANCE:
                 handed_in, remark = self._handed_in.pop(command.group_id, (None, ""))

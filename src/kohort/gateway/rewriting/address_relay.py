@@ -53,7 +53,12 @@ class _Run:
 
 
 class AwaitedAnswers:
-    """The requests without an answer."""
+    """The requests whose answers are to come, in the order in which they were sent.
+
+    Kafka answers in that order, but Produce with acks=0 has no answer: what is older than the request that an answer
+    belongs to has none. Requests of one API and version with growing correlation ids are one entry, so that a producer
+    with acks=0 that never gets an answer takes no memory.
+    """
 
     __slots__ = ("_runs",)
 

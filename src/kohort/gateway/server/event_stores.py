@@ -170,7 +170,10 @@ class ClusterEvents:
 
 
 class RebalanceCounts:
-    """Counters by group and cause; each batch of events is passed to `store`."""
+    """Counters by group and cause, folded from the groups' events; each batch is passed to `store`.
+
+    Names of groups are the clients', so only so many have labels of their own; the others are counted together.
+    """
 
     def __init__(self, store: EventStore) -> None:
         self._store = store

@@ -191,7 +191,10 @@ MOST_REQUESTS = 32
 
 
 class MetricsEndpoint:
-    """A listening HTTP socket. `text` returns the metrics, `unready` why no client should come, or an empty text."""
+    """A listening HTTP socket: `GET /metrics`; `/live`; `/ready`, which is 503 where new clients are of no use.
+
+    `text` returns the metrics, `unready` why no client should come, or an empty text.
+    """
 
     def __init__(self, text: Callable[[], str], unready: Callable[[], str]) -> None:
         self._text = text
