@@ -64,7 +64,7 @@ class Shared:
     def upstream_of(self, port: NodePort, _transport: asyncio.BaseTransport, /) -> Upstream:
         return port.upstream
 
-    def stand_ins(self, _port: NodePort, _transport: asyncio.BaseTransport, /) -> tuple[Upstream, ...]:
+    def alternatives(self, _port: NodePort, _transport: asyncio.BaseTransport, /) -> tuple[Upstream, ...]:
         return ()
 
     def admits(self) -> bool:

@@ -93,20 +93,20 @@ class Gateway:
         """The other instances of the gateway, with which this one exchanges what they see."""
         self._rooms = Rooms(self.groups, self.policies, self.edge, self.instances, self._answers, syncs, self._requests)
         # Who takes what
-        signals.look_up_begun.take(self.groups.look_up_begun)
-        signals.fell_back.take(self.instances.fell_back)
-        signals.event_applied.take(self._note, self.instances.event_applied, self.edge.event_applied)
-        signals.group_changed.take(self.instances.assignments_changed)
-        signals.reach_changed.take(self.instances.reach_changed)
-        signals.round_awaited.take(self.instances.round_awaited)
+        signals.look_up_begun.connect(self.groups.look_up_begun)
+        signals.fell_back.connect(self.instances.fell_back)
+        signals.event_applied.connect(self._note, self.instances.event_applied, self.edge.event_applied)
+        signals.group_changed.connect(self.instances.assignments_changed)
+        signals.reach_changed.connect(self.instances.reach_changed)
+        signals.round_awaited.connect(self.instances.round_awaited)
         if self._answers is not None:
-            signals.event_applied.take(self._answers.event_applied)
-            signals.event_applied.take(self._requests[GroupProtocol.CONSUMER].event_applied)
-            signals.member_joined.take(self._answers.parking.joined)
-            signals.member_synced.take(self._answers.parking.begin)
-            signals.sync_released.take(syncs.release)
-            signals.round_announced.take(self._answers.announce)
-            signals.group_changed.take(self._answers.group_changed)
+            signals.event_applied.connect(self._answers.event_applied)
+            signals.event_applied.connect(self._requests[GroupProtocol.CONSUMER].event_applied)
+            signals.member_joined.connect(self._answers.parking.joined)
+            signals.member_synced.connect(self._answers.parking.begin)
+            signals.sync_released.connect(syncs.release)
+            signals.round_announced.connect(self._answers.announce)
+            signals.group_changed.connect(self._answers.group_changed)
 
     def open(self, client_host: str, to_client: Sink, to_broker: Sink) -> Relay:
         """Return the relay of a new connection."""

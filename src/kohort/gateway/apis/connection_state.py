@@ -125,7 +125,7 @@ class Connection:
         """Whether the answer to a request of a classic member may wait."""
         if not exchange.is_last or self.has_fetched or not self.parks(command, now_ms):
             return False
-        return self.rooms.instances.locations.is_complete(command.group_id, now_ms)
+        return self.rooms.instances.locations.can_be_parked(command.group_id, now_ms)
 
     def expires_soon(self, now_ms: int) -> bool:
         """Whether a request that is parked could reach the broker when the client is no longer authenticated."""

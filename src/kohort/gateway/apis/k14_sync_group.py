@@ -29,7 +29,7 @@ def request(connection: Connection, exchange: Exchange, command: Sync, now_ms: i
         groups.sync_sent(decided, at_ms, remark)
         exchange.pass_on()
 
-    assigning = connection.rooms.edge.handed_in(exchange, command, now_ms, passes)
+    assigning = connection.rooms.edge.replace_assignments(exchange, command, now_ms, passes)
     if assigning is None:
         connection.share_request(exchange, command)
         groups.sync_sent(command, now_ms)

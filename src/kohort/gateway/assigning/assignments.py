@@ -105,7 +105,7 @@ def _member(protocol: str, joined: JoinedMember, seen: bytes) -> MemberSpec:
     return MemberSpec(subscription, joined.instance_id)
 
 
-def settled(spec: GroupSpec, protocol: str, left_out: frozenset[str]) -> GroupSpec:
+def with_single_owners(spec: GroupSpec, protocol: str, left_out: frozenset[str]) -> GroupSpec:
     """Return the members without those left out, for an assignor: each partition has one owner at most (KIP-792)."""
     owned: dict[str, list[TopicPartition]] = {}
     for partition, owners in claimants_of(spec).items():

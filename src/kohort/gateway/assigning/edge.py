@@ -25,7 +25,7 @@ from kohort.gateway.assigning.assignments import (
     by_assignor,
     members_of,
     own_assignments,
-    settled,
+    with_single_owners,
     without_drained,
     written,
 )
@@ -217,7 +217,7 @@ class Edge:
         else:
             self._rounds.begin(group_id, result)
 
-    def handed_in(self, exchange: Exchange, command: Sync, now_ms: int, passes: Passes) -> WaitingSync | None:
+    def replace_assignments(self, exchange: Exchange, command: Sync, now_ms: int, passes: Passes) -> WaitingSync | None:
         """Take a leader's SyncGroup; None where it passes as it is.
 
         `passes` is called, perhaps at once, when the exchange's frame is decided.
@@ -262,7 +262,7 @@ class Edge:
         self.timers.arm(waiting, now_ms + self._assignor_ms, waiting.end)
         topics = frozenset(topic for member in spec.members.values() for topic in member.subscription.topics)
         if self._runner is not None:
-            self._runner.assign(group_id, settled(spec, protocol, drained), topics, done)
+            self._runner.assign(group_id, with_single_owners(spec, protocol, drained), topics, done)
         else:
             done(f"this gateway runs no assignor, so none for {group_id}", now_ms)
         return waiting

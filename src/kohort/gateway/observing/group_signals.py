@@ -21,7 +21,7 @@ class Signal(Generic[P]):
     def __init__(self) -> None:
         self._takers: tuple[Callable[P, None], ...] = ()
 
-    def take(self, *takers: Callable[P, None]) -> None:
+    def connect(self, *takers: Callable[P, None]) -> None:
         """Add takers."""
         self._takers += takers
 

@@ -122,7 +122,7 @@ class LookUps:
         """A heartbeat of this generation was answered without an error here, whether or not its group is known."""
         self._shown[group_id] = generation
 
-    def take_shown(self) -> dict[str, int]:
+    def pop_shown(self) -> dict[str, int]:
         """Return by group the generation in which a heartbeat was answered since this was called last."""
         shown = dict(self._shown)
         self._shown.clear()

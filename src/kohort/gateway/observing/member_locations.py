@@ -128,8 +128,8 @@ class MemberLocations:
 
     # Groups
 
-    def is_complete(self, group_id: str, now_ms: int) -> bool:
-        """Whether a group's members can learn of a round together, or need not."""
+    def can_be_parked(self, group_id: str, now_ms: int) -> bool:
+        """Whether a group may be parked: its members can learn of a round together, or need not."""
         if self._is_alone or group_id in self._complete:
             return True
         if group_id not in self._checked:

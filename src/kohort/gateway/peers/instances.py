@@ -192,9 +192,9 @@ class Instances:
         elif not peer.is_greeted:
             raise MalformedMessage(f"instance {instance_id} has not sent its version first")
         else:
-            self._take(instance_id, peer, decoded, now_ms)
+            self._apply(instance_id, peer, decoded, now_ms)
 
-    def _take(self, instance_id: str, peer: _Peer, message: InstanceMessage, now_ms: int) -> None:
+    def _apply(self, instance_id: str, peer: _Peer, message: InstanceMessage, now_ms: int) -> None:
         match message:
             case SharedRequest():
                 command = peer.traffic.request(message, now_ms)
@@ -218,7 +218,7 @@ class Instances:
         self.locations.unreachable(instance_id)
         if self._parked_answers is not None:
             for group_id in dict.fromkeys(group_id for group_id, _ in self.locations.members_at(instance_id)):
-                if not self.locations.is_complete(group_id, now_ms):
+                if not self.locations.can_be_parked(group_id, now_ms):
                     self._parked_answers.release_group(group_id, now_ms)
 
     def _send(self, message: InstanceMessage) -> None:
@@ -378,7 +378,7 @@ class Instances:
         if not self._peers:
             self._sent.clear()
             self._differing.clear()
-            self._groups.look_ups.take_shown()
+            self._groups.look_ups.pop_shown()
             return
         self._timers.arm(self, now_ms + SUMMARY_MS, self._summarize)
         sent, self._sent = self._sent, defaultdict(set)
@@ -393,7 +393,7 @@ class Instances:
     def _summaries(self, members: Mapping[str, Iterable[str]]) -> Iterable[bytes]:
         """Return messages that name these members by group; one at least."""
         groups: list[LiveGroup] = []
-        shown = self._groups.look_ups.take_shown()
+        shown = self._groups.look_ups.pop_shown()
         room = MOST_MEMBERS
         for group_id, each in sorted(members.items()):
             several = sorted(each)

@@ -196,7 +196,7 @@ class Relay:
         for piece in self._requests.feed(chunk):
             if isinstance(piece, Whole):
                 self._request_bytes.release()
-                self._take_request(piece.frame, now_ms)
+                self._request_received(piece.frame, now_ms)
             else:
                 if piece.head is not None:
                     self._follow(None, now_ms)
@@ -220,7 +220,7 @@ class Relay:
             return False
         return True
 
-    def _take_request(self, frame: bytes, now_ms: int) -> None:
+    def _request_received(self, frame: bytes, now_ms: int) -> None:
         exchange = Exchange(self, request_head(frame), frame, now_ms)
         self._follow(exchange, now_ms)
         self.last = exchange
@@ -254,7 +254,7 @@ class Relay:
         for piece in self._answers.feed(chunk):
             if isinstance(piece, Whole):
                 self._answer_bytes.release()
-                self._take_answer(piece.frame, now_ms)
+                self._answer_received(piece.frame, now_ms)
             else:
                 if piece.head is not None and len(piece.head) == _RESPONSE_HEAD.size:
                     oversized = self._open.pop(_RESPONSE_HEAD.unpack(piece.head)[1], None)
@@ -271,7 +271,7 @@ class Relay:
             return True  # its request was repeated: the client must not get both answers
         return length <= READ_BYTES and self._answer_bytes.reserve(length)
 
-    def _take_answer(self, frame: bytes, now_ms: int) -> None:
+    def _answer_received(self, frame: bytes, now_ms: int) -> None:
         exchange = self._open.pop(_RESPONSE_HEAD.unpack_from(frame)[1])
         passing = self._reader.answered(exchange, frame, now_ms)
         if exchange.is_answered or exchange is self._waiting:

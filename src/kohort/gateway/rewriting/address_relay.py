@@ -166,7 +166,7 @@ class AddressRelay:
                 if piece.head is None:
                     self._to_broker(piece.data)
                 else:
-                    self._take_request(piece.head, piece.data)
+                    self._forward_request(piece.head, piece.data)
         except (_Refusal, UnclearAnswers) as refusal:
             self._stop(str(refusal))
         except MalformedMessage as error:
@@ -179,9 +179,9 @@ class AddressRelay:
         try:
             for piece in self._answers.feed(chunk):
                 if isinstance(piece, Whole):
-                    self._take_answer(piece.frame)
+                    self._forward_answer(piece.frame)
                 else:
-                    if piece.head is not None and len(piece.head) < _RESPONSE_HEAD.size and not self._takes_token():
+                    if piece.head is not None and len(piece.head) < _RESPONSE_HEAD.size and not self._answers_token():
                         raise _Refusal("the broker sent an answer that is too short to have a correlation id")
                     self._to_client(piece.data)
         except (_Refusal, NoAddress) as refusal:
@@ -198,7 +198,7 @@ class AddressRelay:
         self._is_ended = True
         self._end(reason)
 
-    def _take_request(self, head: bytes, data: Buffer) -> None:
+    def _forward_request(self, head: bytes, data: Buffer) -> None:
         """Pass the first bytes of a request on."""
         if len(head) < _REQUEST_HEAD.size:
             if not self._sends_tokens:
@@ -225,7 +225,7 @@ class AddressRelay:
 
     def _is_answer_read(self, head: bytes, length: int) -> bool:
         _, correlation_id = _RESPONSE_HEAD.unpack(head)
-        if self._takes_token():
+        if self._answers_token():
             return False
         request = self._awaited.answered(correlation_id)
         if request is None:
@@ -245,14 +245,14 @@ class AddressRelay:
         self._reading = request
         return True
 
-    def _takes_token(self) -> bool:
+    def _answers_token(self) -> bool:
         """Whether a frame of the broker answers a SASL token, which has no correlation id either."""
         if not self._tokens or len(self._awaited):
             return False
         self._tokens -= 1
         return True
 
-    def _take_answer(self, frame: bytes) -> None:
+    def _forward_answer(self, frame: bytes) -> None:
         self._reserved.release()
         request = self._reading
         assert request is not None, "an answer that is read has a request"

@@ -194,10 +194,10 @@ class RebalanceCounts:
         """Count what a batch shows, and store it. Raises StorageError or KafkaError."""
         for record in records:
             if record.value is not None:
-                self._take(json.loads(bytes(record.value)))
+                self._count(json.loads(bytes(record.value)))
         self._store.append(records, now_ms)
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _count(self, event: dict[str, Any]) -> None:
         group_id = event["group"]
         explanation = self._explanations.get(group_id)
         if explanation is None:

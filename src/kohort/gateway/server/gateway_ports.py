@@ -121,9 +121,9 @@ class GatewayPorts:
         """Return the node of a new connection."""
         return port.upstream if self.rewritten is None else self.rewritten.upstream_of(port.port, transport)
 
-    def stand_ins(self, port: NodePort, transport: asyncio.BaseTransport) -> Sequence[Upstream]:
+    def alternatives(self, port: NodePort, transport: asyncio.BaseTransport) -> Sequence[Upstream]:
         """Return the nodes that serve a new connection as well as that one."""
-        return () if self.rewritten is None else self.rewritten.stand_ins(port.port, transport)
+        return () if self.rewritten is None else self.rewritten.alternatives(port.port, transport)
 
     def admits(self) -> bool:
         """Whether one more connection of a client may be opened."""

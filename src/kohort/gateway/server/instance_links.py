@@ -212,7 +212,7 @@ class InstanceLinks:
             if peer_id == self.identity.instance_id:
                 return
             link = _InstanceLink(peer_id, address, is_caller, writer)
-            if self._takes(link):
+            if self._is_admitted(link):
                 await self._exchange(link, reader)
         except LinkRefused:
             self.counters.refused += 1
@@ -248,7 +248,7 @@ class InstanceLinks:
         content = b"".join(_LENGTH.pack(len(part)) + part for part in (role, caller, listener))
         return hmac.digest(self._secret, content, "sha256")
 
-    def _takes(self, link: _InstanceLink) -> bool:
+    def _is_admitted(self, link: _InstanceLink) -> bool:
         """Whether a link stays beside one that is up: then that one ends."""
         other = self._links.get(link.peer_id)
         if other is None or other.writer.transport.is_closing():

@@ -83,7 +83,7 @@ class PortConnections(Protocol):
         """Return the node of a new connection to a port."""
         ...
 
-    def stand_ins(self, port: NodePort, transport: asyncio.BaseTransport, /) -> Iterable[Upstream]:
+    def alternatives(self, port: NodePort, transport: asyncio.BaseTransport, /) -> Iterable[Upstream]:
         """Return the nodes that serve a new connection as well as the one that `upstream_of` returned."""
         ...
 
@@ -301,7 +301,7 @@ class ClientLink(_Side):
         return broker
 
     async def _connect_to_any(self) -> _BrokerSide | None:
-        others = [each for each in self._shared.stand_ins(self._port, self.transport) if each != self._upstream]
+        others = [each for each in self._shared.alternatives(self._port, self.transport) if each != self._upstream]
         broker = await self._connect(self._upstream, STAND_IN_SECONDS if others else CONNECT_SECONDS)
         for upstream in others:
             if broker is not None or self.transport.is_closing():
@@ -441,7 +441,7 @@ class ClientLink(_Side):
         """The broker has closed its side, or is gone."""
         if not self.transport.is_closing():
             level = logging.DEBUG if error is None else logging.INFO
-            log.log(level, "client %s: %s closed the connection%s", self.address, self._upstream, _because(error))
+            log.log(level, "client %s: %s closed the connection%s", self.address, self._upstream, _cause_text(error))
         self._is_ending = True
         if error is None:
             self.end()
@@ -496,5 +496,5 @@ def _address_of(transport: asyncio.BaseTransport, which: str) -> tuple[str, int]
     return host.removeprefix("::ffff:") if "." in host else host, int(address[1])
 
 
-def _because(error: Exception | None) -> str:
+def _cause_text(error: Exception | None) -> str:
     return f": {error}" if error is not None else ""

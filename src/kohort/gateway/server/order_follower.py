@@ -96,14 +96,14 @@ class OrderFollower:
                 for batch in await consumer.poll(timeout_ms=POLL_MS):
                     for record in batch:
                         try:
-                            self._take(record.offset, read_order(record.key, record.value))
+                            self._carry_out(record.offset, read_order(record.key, record.value))
                         except UnreadableOrder as error:
                             self._log_once(f"the record at offset {record.offset} of {ORDERS} is no order: {error}")
 
-    def _take(self, offset: int, order: Order) -> None:
+    def _carry_out(self, offset: int, order: Order) -> None:
         """Carry out an order; one of before is only remembered."""
         assert self._taken is not None, "the topic's end is known"
-        self._known.take(order)
+        self._known.fold(order)
         now_ms = self._now_ms()
         is_new = offset >= self._taken
         self._taken = max(self._taken, offset + 1)

@@ -101,7 +101,7 @@ class KnownOrders:
     carried_out: dict[str, int] = field(default_factory=dict)
     """By group, the offset of the last order that a gateway reported as carried out."""
 
-    def take(self, order: Order) -> None:
+    def fold(self, order: Order) -> None:
         """Fold the next order. Raises UnreadableOrder beyond what is remembered."""
         match order.kind:
             case OrderKind.DRAINED:
@@ -159,7 +159,7 @@ async def read_orders(bootstrap_servers: str, security: Mapping[str, Any]) -> Kn
             for batch in await consumer.poll(timeout_ms=POLL_MS):
                 for _, order in orders_in(batch):
                     with suppress(UnreadableOrder):
-                        known.take(order)
+                        known.fold(order)
                 position = batch.next_offset
     return known
 

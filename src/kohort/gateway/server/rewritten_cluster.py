@@ -95,7 +95,7 @@ class PortsOfNodes:
         del transport
         return self._upstreams.get(port) or self.nodes.next()
 
-    def stand_ins(self, port: int, transport: asyncio.BaseTransport) -> Sequence[Upstream]:
+    def alternatives(self, port: int, transport: asyncio.BaseTransport) -> Sequence[Upstream]:
         """Return the nodes that serve it as well: all of them where a client only begins."""
         del transport
         return () if port in self._upstreams else self.nodes.all()
@@ -143,7 +143,7 @@ class NamesOfNodes:
         named = None if node_id is None else self.nodes.get(node_id)
         return named or self.nodes.next()
 
-    def stand_ins(self, port: int, transport: asyncio.BaseTransport) -> Sequence[Upstream]:
+    def alternatives(self, port: int, transport: asyncio.BaseTransport) -> Sequence[Upstream]:
         """Return the nodes that serve it as well: all of them where a client only begins."""
         del port
         return () if transport.get_extra_info("ssl_object") in self._chosen else self.nodes.all()

@@ -63,7 +63,7 @@ class SocketSplice:
             opened.callback(os.close, self._source)
             self._target = os.dup(target)
             opened.callback(os.close, self._target)
-            self._pipe = splices.take_pipe(self)
+            self._pipe = splices.pop_pipe(self)
             self._closing = opened.pop_all()
         self._left = left
         self._moved = moved
@@ -185,7 +185,7 @@ class SocketSplices:
         before_s = asyncio.get_running_loop().time() - self._patience_s
         return next((each for each in self._running if each.is_full and each.began_s <= before_s), None)
 
-    def take_pipe(self, splice: SocketSplice) -> Pipe:
+    def pop_pipe(self, splice: SocketSplice) -> Pipe:
         """Return an empty pipe for a splice that begins. Raises OSError."""
         pipe = self._free.pop() if self._free else _new_pipe()
         self._running[splice] = None

@@ -115,7 +115,7 @@ def test_other_instances_are_sent_no_generation_that_a_heartbeat_showed_before_t
     world.groups.joins.sent(joining, 2)
     world.groups.joins.answered(joining, JoinResult(ErrorCode.NONE, "m1", 4, "consumer", "range", "m1"), 3)
     assert world.groups.generation_of("g") == 4
-    assert not world.groups.look_ups.take_shown()
+    assert not world.groups.look_ups.pop_shown()
 
 
 def test_a_member_whose_sync_group_is_answered_is_here_though_it_was_sent_before_its_generation_was_known() -> None:
@@ -196,8 +196,8 @@ def test_a_generation_that_heartbeats_show_twice_is_the_group_s_though_it_is_low
     assert world.asked == [1]
     world.groups.described(CLASSIC, 1, 3)
     assert world.groups.generation_of("g") == 1
-    assert world.groups.look_ups.take_shown() == {"g": 1}, "which other instances are sent"
-    assert not world.groups.look_ups.take_shown()
+    assert world.groups.look_ups.pop_shown() == {"g": 1}, "which other instances are sent"
+    assert not world.groups.look_ups.pop_shown()
 
 
 def test_a_look_up_that_shows_what_is_known_is_no_event() -> None:
@@ -344,4 +344,4 @@ def test_other_instances_learn_of_heartbeats_that_are_answered_in_a_group_that_i
     """The instance had just started, and the others had not seen the round end: seed 942949."""
     world = World()
     world.groups.heartbeat_answered(Heartbeat("g", "m1", None, 3), ErrorCode.NONE, 0)
-    assert world.groups.look_ups.take_shown() == {"g": 3}
+    assert world.groups.look_ups.pop_shown() == {"g": 3}

@@ -241,9 +241,9 @@ def test_an_instance_that_is_silent_is_out_of_reach_until_it_sends_something() -
         fleet.now_ms = now_ms
         fleet.gateways["a"].tick(now_ms)
         fleet.gateways["b"].tick(now_ms)
-    assert not locations.is_complete(GROUP, now_ms)
+    assert not locations.can_be_parked(GROUP, now_ms)
     fleet.gateways["c"].tick(now_ms)
-    assert locations.is_complete(GROUP, now_ms)
+    assert locations.can_be_parked(GROUP, now_ms)
     assert members[0].number
 
 

@@ -30,7 +30,7 @@ def test_what_is_written_is_read(order: Order) -> None:
 def test_any_record_is_an_order_or_refused(key: bytes | None, value: bytes | None) -> None:
     for each in (key, b'["drained", "g", "m"]', b'["rebalance", "g"]'):
         with suppress(UnreadableOrder):
-            KnownOrders().take(read_order(each, value))
+            KnownOrders().fold(read_order(each, value))
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_what_is_no_order_is_refused(key: object, value: object) -> None:
 def test_a_name_is_drained_until_its_tombstone() -> None:
     known = KnownOrders()
     drained = Order(OrderKind.DRAINED, "g", "m")
-    known.take(drained)
-    known.take(Order(OrderKind.DRAINED, "g", "n"))
+    known.fold(drained)
+    known.fold(Order(OrderKind.DRAINED, "g", "n"))
     assert set(known.names("g")) == {"m", "n"}
     for name in ("m", "n", "never"):
-        known.take(Order(OrderKind.DRAINED, "g", name, is_over=True))
+        known.fold(Order(OrderKind.DRAINED, "g", name, is_over=True))
     assert known.drained == {}
 
 
@@ -67,9 +67,9 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order_topic, "MOST_GROUPS", 2)
     known = KnownOrders()
     for name in ("a", "b"):
-        known.take(Order(OrderKind.DRAINED, "g", name))
+        known.fold(Order(OrderKind.DRAINED, "g", name))
     with pytest.raises(UnreadableOrder, match="2 names"):
-        known.take(Order(OrderKind.DRAINED, "g", "c"))
-    known.take(Order(OrderKind.DRAINED, "h", "a"))
+        known.fold(Order(OrderKind.DRAINED, "g", "c"))
+    known.fold(Order(OrderKind.DRAINED, "h", "a"))
     with pytest.raises(UnreadableOrder, match="2 groups"):
-        known.take(Order(OrderKind.DRAINED, "i", "a"))
+        known.fold(Order(OrderKind.DRAINED, "i", "a"))
