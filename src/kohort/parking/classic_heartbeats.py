@@ -12,6 +12,7 @@ group, however long a dead member's session lasts. If some have no parked heartb
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -50,26 +51,25 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
     interval: HeartbeatInterval
     latest_ms: int
     commit_hold_ms: int
-    """How long the answer to a commit of its member's timer waits behind it while nothing happens."""
+    """How long the answer to a commit of its member's timer is delayed behind it while nothing happens."""
     has_commit: bool
-    """Whether the answer to a commit waits behind it."""
+    """Whether the answer to a commit is delayed behind it."""
 
 
+@dataclass(slots=True, eq=False)
 class RoundAnnouncement:
     """A round of which members learn together: `stopping` are those that revoke their partitions for it."""
 
-    __slots__ = ("began_ms", "longest_ms", "not_seen", "parked_since_ms", "stopping", "unreached")
-
-    def __init__(self, awaited: Iterable[str], stopping: frozenset[str], longest_ms: int, now_ms: int) -> None:
-        self.began_ms = self.parked_since_ms = now_ms
-        """From when heartbeats are parked for an interval: when the round began, later when each had sent something."""
-        self.longest_ms = longest_ms
-        """The longest of its members' intervals: one of a shorter interval, answered before, would miss the others."""
-        self.stopping = stopping
-        self.unreached = set(awaited)
-        """Members with neither a parked heartbeat nor a JoinGroup that waits, and still in the group."""
-        self.not_seen: set[str] = set()
-        """Those of them that have sent nothing since the round began, or are disconnected."""
+    stopping: frozenset[str]
+    longest_ms: int
+    """The longest of its members' intervals: one of a shorter interval, answered before, would miss the others."""
+    began_ms: int
+    parked_since_ms: int
+    """From when heartbeats are parked for an interval: when the round began, later when each had sent something."""
+    unreached: set[str]
+    """Members with neither a parked heartbeat nor a JoinGroup that waits, and still in the group."""
+    not_seen: set[str]
+    """Those of them that have sent nothing since the round began, or are disconnected."""
 
     def reach(self, members: Iterable[str]) -> None:
         """Await these members no longer."""
@@ -77,18 +77,16 @@ class RoundAnnouncement:
         self.not_seen.difference_update(members)
 
 
+@dataclass(slots=True, eq=False)
 class ParkedGroup(Generic[HeartbeatT, AnswerT]):
     """The parked heartbeats of one group, by member id."""
 
-    __slots__ = ("announcement", "due", "group_id", "parked")
-
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.parked: dict[str, ParkedClassicHeartbeat[HeartbeatT, AnswerT]] = {}
-        self.announcement: RoundAnnouncement | None = None
-        """The round of which its members have not learnt yet."""
-        self.due: list[ParkedClassicHeartbeat[HeartbeatT, AnswerT]] = []
-        """Heartbeats to answer while the round is announced: their members have left, or do not stop."""
+    group_id: str
+    parked: dict[str, ParkedClassicHeartbeat[HeartbeatT, AnswerT]] = field(default_factory=dict)
+    announcement: RoundAnnouncement | None = None
+    """The round of which its members have not learnt yet."""
+    due: list[ParkedClassicHeartbeat[HeartbeatT, AnswerT]] = field(default_factory=list)
+    """Heartbeats to answer while the round is announced: their members have left, or do not stop."""
 
     def awaited_round(self, member_id: str, result: AnswerT) -> RoundAnnouncement | None:
         """Return the announcement for which a member's heartbeat waits although `result` is an update."""
@@ -274,10 +272,11 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         group = self._group(group_id)
         if group.announcement is not None:
             self._timers.disarm(group.announcement)
-        awaited = frozenset(awaited)
-        announcement = group.announcement = RoundAnnouncement(awaited, stopping, self._longest_ms(awaited), now_ms)
-        announcement.unreached -= group.parked.keys()
-        announcement.not_seen |= announcement.unreached
+        awaited = set(awaited)
+        unreached, longest_ms = awaited - group.parked.keys(), self._longest_ms(awaited)
+        announcement = group.announcement = RoundAnnouncement(
+            stopping, longest_ms, now_ms, now_ms, unreached, set(unreached)
+        )
         group.due += [parked for member_id, parked in group.parked.items() if member_id not in stopping]
         self._timers.arm(announcement, latest_ms, partial(self._announce, group))
         self._reach_changed(group_id, group.parked.keys(), True)
