@@ -6,7 +6,10 @@ import pytest
 from tests.unit.gateway.epoch_members import BROKERS_INTERVAL_MS, Member, gateway
 
 from kohort.gateway.policies.policies import EVERYTHING_PARKED, OBSERVED, GroupProtocol, Policy, PolicyTable, Treatment
+from kohort.group.consumer.reconcile import ids_of
+from kohort.wire.messages import ConsumerGroupHeartbeatResponse
 
+TOPIC = b"t" * 16
 OFF = PolicyTable((Policy(treatment=Treatment.OFF),))
 
 
@@ -26,3 +29,13 @@ def test_nothing_is_parked_or_changed_without_parking(policies: PolicyTable, gro
     assert member.heartbeat(1, 30_000)
     assert member.answered(30_001) == BROKERS_INTERVAL_MS
     assert len(observing.groups.shard.groups) == groups
+
+
+def test_an_answer_shows_what_its_member_owns() -> None:
+    member = Member(gateway(OBSERVED))
+    member.heartbeat(0, 0)
+    granted = ConsumerGroupHeartbeatResponse.Assignment.TopicPartition(topic_id=TOPIC, partitions=[0, 2])
+    member.answered(1, assignment=ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=[granted]))
+    group = member.gateway.groups.consumer.group("g")
+    assert group is not None
+    assert ids_of(group.members["m1"].assigned) == ((TOPIC, (0, 2)),)
