@@ -38,7 +38,6 @@ from kohort.group.consumer.join import change_of, member_record
 from kohort.group.consumer.reconcile import epochs_of, packed
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
 from kohort.group.events import (
-    Assigned,
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerGroupDeleted,
@@ -150,8 +149,7 @@ class ObservedConsumerGroups:
         return sender
 
     def _refused(self, command: ConsumerHeartbeat, result: ConsumerHeartbeatResult, now_ms: int) -> None:
-        group = self.group(command.group_id)
-        member = None if group is None else group.members.get(command.member_id)
+        group, member = self._sender_of(command)
         if group is not None and member is not None and result.error is ErrorCode.UNKNOWN_MEMBER_ID:
             cause = self._cause_of_absence(group, member, now_ms)
             self._remove(group, member, cause, now_ms)
@@ -159,6 +157,12 @@ class ObservedConsumerGroups:
         elif command.member_epoch == 0 and result.error in REFUSALS:
             cause = Cause(CauseKind.JOIN_REFUSED, now_ms, command.member_id or None, result.error_message or "")
             self._apply(JoinRefused(command.group_id, result.error, command, cause), now_ms)
+
+    def _sender_of(
+        self, command: ConsumerHeartbeat | Sync | Heartbeat
+    ) -> tuple[ConsumerGroup | None, ConsumerMember | None]:
+        group = self.group(command.group_id)
+        return group, None if group is None else group.members.get(command.member_id)
 
     # Members
 
@@ -273,12 +277,15 @@ class ObservedConsumerGroups:
 
     def classic_joined(self, command: Join, result: JoinResult, now_ms: int) -> None:
         """A JoinGroup is answered as consumer groups answer it: without a leader."""
-        subscription, record_of = self._subscription(command), self._classic_record_of(command)
-        if subscription is None or record_of is None:
+        subscription = self._subscription(command)
+        if subscription is None:
             return
+        record_of = partial(_classic_record, subscription)
         group = self.group(command.group_id)
         if group is None:
-            self._disprove_classic(command, result, now_ms)
+            # It was taken for a classic one, or not known.
+            self.replace_classic(self._shard.groups.get(command.group_id), command.group_id, result.generation, now_ms)
+            self._describes.request(command.group_id, None, now_ms)
             return
         member_id = result.member_id
         self._sender(command.group_id, member_id).sent_ms = now_ms
@@ -293,23 +300,8 @@ class ObservedConsumerGroups:
         self._reconciled(group, group.members[member_id], owned, shown, now_ms, phase)
 
     def _subscription(self, command: Join) -> Subscription | None:
+        """Return what a classic member subscribes to; None where that cannot be read."""
         return self._shard.settings.subscription_of(command.protocols[0][1]) if command.protocols else None
-
-    def _classic_record_of(self, command: Join) -> RecordOf[Join] | None:
-        """Return what makes the record of a classic member; None where its subscription cannot be read."""
-        subscription = self._subscription(command)
-        if subscription is None:
-            return None
-
-        def record_of(_: ConsumerMember, member_id: str, sender: Join, cause: Cause) -> ConsumerMemberStored:
-            return classic_record(sender.group_id, member_id, sender, subscription, cause)
-
-        return record_of
-
-    def _disprove_classic(self, command: Join, result: JoinResult, now_ms: int) -> None:
-        """A group that was taken for a classic one, or not known, is a consumer group: it is looked up."""
-        self.replace_classic(self._shard.groups.get(command.group_id), command.group_id, result.generation, now_ms)
-        self._describes.request(command.group_id, None, now_ms)
 
     def replace_classic(self, known: object, group_id: str, epoch: int, now_ms: int) -> None:
         """A group that was taken for a classic one, or is not `known`, is a consumer group with this epoch."""
@@ -331,8 +323,7 @@ class ObservedConsumerGroups:
 
     def classic_answered(self, command: Sync | Heartbeat, error: ErrorCode, now_ms: int) -> ConsumerMember | None:
         """Return a classic member whose request is answered; one that its coordinator does not know is removed."""
-        group = self.group(command.group_id)
-        member = None if group is None else group.members.get(command.member_id)
+        group, member = self._sender_of(command)
         if group is None or member is None or member.classic is None:
             return None
         if error is ErrorCode.UNKNOWN_MEMBER_ID:
@@ -364,8 +355,7 @@ class ObservedConsumerGroups:
         )
 
     def _left(self, command: ConsumerHeartbeat, now_ms: int) -> None:
-        group = self.group(command.group_id)
-        member = None if group is None else group.members.get(command.member_id)
+        group, member = self._sender_of(command)
         if group is not None and member is not None:
             cause = Cause(CauseKind.MEMBER_LEFT, now_ms, member.member_id, command.reason)
             self._remove(group, member, cause, now_ms)
@@ -509,9 +499,9 @@ class ObservedConsumerGroups:
         group = self.group(group_id)
         if group is None:
             return
-        record_of = self._classic_record_of(command)
-        if record_of is not None:
-            self._subscribed(group, member_id, command, record_of, now_ms)
+        subscription = self._subscription(command)
+        if subscription is not None:
+            self._subscribed(group, member_id, command, partial(_classic_record, subscription), now_ms)
             cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, command.reason)
             self._convert_back_if_due(group, cause, now_ms, replace(command, member_id=member_id))
             if self.group(group_id) is not group:
@@ -533,7 +523,9 @@ class ObservedConsumerGroups:
             return
         known = self._known[group.group_id]
         cause, known.change = known.change, None
-        if cause is None or self._has_idle_member(group, IDLE_MEMBER_MS, now_ms):
+        if cause is None or any(
+            self._idle_ms(group, each, now_ms) >= IDLE_MEMBER_MS for each in group.members.values()
+        ):
             self._describes.request(group.group_id, None, now_ms)
         for member in self._evicted_members(group, now_ms):
             absence = self._cause_of_absence(group, member, now_ms)
@@ -553,10 +545,6 @@ class ObservedConsumerGroups:
             if self._idle_ms(group, member, now_ms)
             >= EVICTED_SHARE * session_timeout_ms(member, self._shard.settings, group.group_id)
         ]
-
-    def _has_idle_member(self, group: ConsumerGroup, idle_ms: int, now_ms: int) -> bool:
-        """Whether any member has sent nothing for so long."""
-        return any(self._idle_ms(group, member, now_ms) >= idle_ms for member in group.members.values())
 
     def _reconciled(
         self,
@@ -609,7 +597,7 @@ class ObservedConsumerGroups:
         if self._known[group.group_id].change is not None:
             return not granted
         others = [each for each in group.members.values() if each is not member]
-        total = granted + sum(_count(each.assigned) + _count(each.pending) for each in others)
+        total = granted + sum(len(some.partitions) for each in others for some in (*each.assigned, *each.pending))
         is_moving = any(each.pending or 0 <= each.epoch < group.epoch for each in others)
         return is_moving and granted * len(group.members) < total
 
@@ -644,5 +632,7 @@ def _are_known(group: ConsumerGroup) -> bool:
     return all(member.classic is None or member.classic.protocols for member in group.members.values())
 
 
-def _count(assigned: tuple[Assigned, ...]) -> int:
-    return sum(len(each.partitions) for each in assigned)
+def _classic_record(
+    subscription: Subscription, _: ConsumerMember, member_id: str, sender: Join, cause: Cause
+) -> ConsumerMemberStored:
+    return classic_record(sender.group_id, member_id, sender, subscription, cause)
