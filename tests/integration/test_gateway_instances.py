@@ -186,7 +186,7 @@ def test_who_is_no_instance_is_refused(broker: EmbeddedBroker, secret: str, sent
         assert linked(gateway) == 0
 
 
-def test_a_frozen_instance_is_given_up(
+def test_a_frozen_instance_is_abandoned(
     broker: EmbeddedBroker, secret: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(instance_links, "IDLE_SECONDS", 0.3)

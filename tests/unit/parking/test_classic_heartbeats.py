@@ -67,7 +67,7 @@ class Group:
         self.parking.group_changed("g", self.now_ms, is_gathering=is_gathering)
 
 
-def test_heartbeat_waits_until_its_group_has_news() -> None:
+def test_heartbeat_is_parked_until_its_group_has_an_update() -> None:
     group = Group()
     assert len(group.settle("a", "b")) == len(group.parking) == 2
     group.change(REJOIN, is_gathering=True)
@@ -101,7 +101,7 @@ def group_whose_last_silent_member_comes_late() -> tuple[Group, ParkedHeartbeat[
     return group, late
 
 
-def test_member_that_was_silent_for_long_waits_for_those_that_are_out_of_reach_when_it_comes() -> None:
+def test_member_that_sent_nothing_for_long_waits_for_those_that_are_not_reached_when_it_comes() -> None:
     group, late = group_whose_last_silent_member_comes_late()
     group.advance(INTERVAL_MS - 1)
     assert late.followed(Follower.COMMIT, group.now_ms), "its timer sends it"
@@ -109,7 +109,7 @@ def test_member_that_was_silent_for_long_waits_for_those_that_are_out_of_reach_w
     assert group.answers == {"a": [ALIVE, REJOIN], "b": [REJOIN], "c": [REJOIN]}
 
 
-def test_round_is_announced_an_interval_after_its_last_silent_member_came() -> None:
+def test_round_is_announced_an_interval_after_its_last_member_sent_something() -> None:
     group, _ = group_whose_last_silent_member_comes_late()
     for _ in range(2):
         group.advance(INTERVAL_MS // 2 + 25)

@@ -45,7 +45,7 @@ def test_the_commit_of_a_member_that_closes_is_answered_at_once() -> None:
     assert len(member.to_client) == 2
 
 
-def test_a_member_of_kgo_that_commits_by_itself_keeps_the_times_of_its_heartbeats() -> None:
+def test_a_member_of_kgo_that_commits_by_itself_is_not_parked() -> None:
     member = group("a", "b", software="kgo")["a"]
     for now_ms in range(1_000, 16_000, 5_000):
         member.commit(now_ms)

@@ -463,7 +463,7 @@ def test_host_is_drained() -> None:
     assert leader.sync(HALVES, 2) == {"a": [], "b": [0, 1, 2, 3]}
 
 
-def test_drained_member_of_a_cooperative_group_gives_up_before_others_get() -> None:
+def test_drained_member_of_a_cooperative_group_revokes_before_others_get() -> None:
     runner = ScriptedRunner()
     runner.given = {"a": [0, 1, 2, 3]}
     leader = led(runner)
@@ -513,7 +513,7 @@ def test_ordered_round_is_announced_to_the_leader_and_to_no_other() -> None:
     assert leader.heartbeat(300, 2) is ErrorCode.NONE
 
 
-def test_held_heartbeat_of_the_leader_is_answered_by_an_order() -> None:
+def test_parked_heartbeat_of_the_leader_is_answered_by_an_order() -> None:
     leader = stable(EVERYTHING_PARKED)
     now_ms = 0
     while not leader.relay.is_waiting:  # until its interval is known

@@ -7,7 +7,7 @@ from tests.unit.gateway.classic_members import SESSION_MS, group, leave
 from kohort.model.errors import ErrorCode
 
 
-def test_an_answer_that_says_so_waits_until_every_member_can_learn_of_a_round() -> None:
+def test_an_answer_with_a_round_is_parked_until_every_member_can_learn_of_it() -> None:
     members = group("a", "b", "c")
     leave(members["c"], 1_000)
     members["a"].heartbeat(3_000, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -16,7 +16,7 @@ def test_an_answer_that_says_so_waits_until_every_member_can_learn_of_a_round() 
     assert members["b"].errors() == members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
 
 
-def test_a_member_that_cannot_wait_so_long_goes_on_as_before() -> None:
+def test_a_member_that_cannot_wait_so_long_gets_no_error() -> None:
     members = group("a", "b", "c")
     leave(members["c"], 1_000)
     members["a"].heartbeat(3_000, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -24,7 +24,7 @@ def test_a_member_that_cannot_wait_so_long_goes_on_as_before() -> None:
     assert members["a"].errors() == [ErrorCode.NONE]
 
 
-def test_a_member_that_is_silent_for_its_session_is_not_waited_for() -> None:
+def test_a_member_that_sends_nothing_for_its_session_is_not_waited_for() -> None:
     members = group("a", "b", "c")
     leave(members["c"], 1_000)
     for now_ms in range(3_000, SESSION_MS, 3_000):

@@ -90,7 +90,7 @@ def kept_by(senders: UnknownSenders, count: int, group: str, member: str) -> int
     [("g", "{:x<32767}"), ("{:x<32767}", "m"), ("{:x<32767}", "{:x<32767}")],
     ids=["members", "groups", "both"],
 )
-def test_long_names_are_not_kept(group: str, member: str) -> None:
+def test_long_names_are_not_remembered(group: str, member: str) -> None:
     assert kept_by(UnknownSenders(), 50, group, member) < 10 * 32_767
 
 

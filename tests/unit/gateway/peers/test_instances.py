@@ -209,7 +209,7 @@ def test_members_at_all_instances_learn_of_a_round_together() -> None:
     assert all(len(member.requests) > before for member, before in zip(members, asked, strict=False))
 
 
-def test_an_eager_group_with_a_member_out_of_reach_is_observed_only() -> None:
+def test_an_eager_group_with_a_member_at_no_live_instance_is_observed_only() -> None:
     fleet, members = stable()
     fleet.cut("a", "c")
     fleet.cut("b", "c")
@@ -225,7 +225,7 @@ def test_an_eager_group_with_a_member_out_of_reach_is_observed_only() -> None:
     assert fleet.held()["a"] == 1
 
 
-def test_a_cooperative_group_is_parked_also_while_an_instance_is_out_of_reach() -> None:
+def test_a_cooperative_group_is_parked_also_while_an_instance_cannot_be_reached() -> None:
     fleet, members = stable("cooperative-sticky")
     fleet.cut("a", "c")
     fleet.tick(9_000, *members)
@@ -233,7 +233,7 @@ def test_a_cooperative_group_is_parked_also_while_an_instance_is_out_of_reach() 
     assert fleet.held()["a"] == 1
 
 
-def test_an_instance_that_is_silent_is_out_of_reach_until_it_sends_something() -> None:
+def test_an_instance_that_sends_nothing_counts_as_unreachable_until_it_does() -> None:
     fleet, members = stable()
     locations = fleet.gateways["a"].instances.locations
     now_ms = fleet.now_ms
@@ -390,7 +390,7 @@ def test_a_leave_that_was_sent_before_a_link_was_up_is_shared_once_it_is_answere
     assert group.members["m"].epoch == -2
 
 
-def test_a_fallback_holds_at_every_instance() -> None:
+def test_a_fallback_counts_at_every_instance() -> None:
     fleet, _ = stable()
     fleet.gateways["a"].policies.fallbacks.evicted(GROUP, "ma", fleet.now_ms)
     assert all(each.policies.fallbacks.is_fallen(GROUP, fleet.now_ms) for each in fleet.gateways.values())

@@ -70,7 +70,7 @@ class Harms:
         self.fallbacks = Fallbacks(lambda group_id, harm: self.fallen.append((group_id, harm)), 1_000)
 
 
-def test_a_member_that_comes_back_by_another_connection_has_given_up() -> None:
+def test_a_member_that_comes_back_by_another_connection_has_abandoned_its_first() -> None:
     harms = Harms()
     harms.fallbacks.disconnected("g", "m1", "h", 0)
     harms.fallbacks.seen("g", "m2", 10)

@@ -142,7 +142,7 @@ def test_an_answer_that_waits_goes_before_the_next_one() -> None:
     assert bytes(ends.client) == answer(1, HELD) + answer(2)
 
 
-def test_answers_behind_one_that_goes_on_waiting_wait_with_it() -> None:
+def test_answers_behind_one_that_continues_to_wait_do_so_too() -> None:
     ends = Ends(lets_wait=True)
     ends.relay.from_client(request(READ, 1), 0)
     ends.relay.from_broker(answer(1, HELD), 0)

@@ -277,7 +277,7 @@ def test_rubbish_passes_unchanged_or_ends_the_connection(rubbish: bytes, cuts: l
 
 
 @given(st.binary(max_size=120), st.sampled_from([(METADATA, 0), (METADATA, 12), (FIND_COORDINATOR, 4), (PRODUCE, 10)]))
-def test_a_rubbish_answer_never_shows_an_address_it_could_hold(body: bytes, api: tuple[int, int]) -> None:
+def test_a_rubbish_answer_never_shows_an_address_it_could_have(body: bytes, api: tuple[int, int]) -> None:
     ends = Ends()
     ends.relay.from_client(request(*api, 1))
     ends.relay.from_broker(answer(1, body))

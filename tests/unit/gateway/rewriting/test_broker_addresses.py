@@ -94,7 +94,7 @@ OTHER_HOSTS = (Api.STREAMS_GROUP_HEARTBEAT, Api.DESCRIBE_ACLS, Api.DELETE_ACLS)
 """Hosts that are no brokers': of applications, for interactive queries, and of rules about clients."""
 
 
-def test_every_version_with_a_host_is_known_to_hold_addresses() -> None:
+def test_every_version_with_a_host_is_known_to_have_addresses() -> None:
     def has_host(shape: Struct, version: int) -> bool:
         present = [field for field in shape.fields if version in field.versions]
         inner = [field.element for field in present if isinstance(field.element, Struct)]

@@ -72,7 +72,7 @@ class Connection:
         raise AssertionError("no heartbeat is held")
 
 
-def test_authentication_passes_again_while_a_heartbeat_is_held() -> None:
+def test_authentication_passes_again_while_a_heartbeat_is_parked() -> None:
     connection = Connection()
     held = connection.hold_a_heartbeat()
     handshake = encode_request(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1, 10, "c")
@@ -88,7 +88,7 @@ def test_authentication_passes_again_while_a_heartbeat_is_held() -> None:
     assert not connection.reasons
 
 
-def test_metadata_behind_a_held_heartbeat_shows_the_gateway() -> None:
+def test_metadata_behind_a_parked_heartbeat_shows_the_gateway() -> None:
     connection = Connection()
     held = connection.hold_a_heartbeat()
     asked = encode_request(MetadataRequest(topics=[]), 12, 10, "c")
@@ -103,7 +103,7 @@ def test_metadata_behind_a_held_heartbeat_shows_the_gateway() -> None:
     assert seen == b"".join(encode_response(metadata("gateway", 9001), 12, 10))
 
 
-def test_nothing_is_kept_of_a_connection_that_has_ended() -> None:
+def test_nothing_is_buffered_of_a_connection_that_has_ended() -> None:
     connection = Connection()
     connection.hold_a_heartbeat()
     connection.relay.closed(20_000, is_by_client=True)

@@ -120,7 +120,7 @@ def test_a_listener_that_is_not_shown_is_refused() -> None:
         listener_topology(facts(usual(1, listeners="PLAINTEXT://:9092")))
 
 
-def test_coordinators_are_the_nodes_that_hold_only_offsets() -> None:
+def test_coordinators_are_the_nodes_with_offsets_alone() -> None:
     cordoned = usual(4, cordoned="*")
     topics = (topic(OFFSETS_TOPIC, (4,), (4,)), topic("orders", (1,), (2,)))
     found = coordinators_topology(facts(node(1, "PLAINTEXT://kafka-1:9092"), cordoned, topics=topics))

@@ -11,7 +11,7 @@ from kohort.gateway.server.gateway_ports import broker_context, listener_context
 from kohort.model.setting import SettingsError
 
 
-def test_files_that_hold_no_certificate_are_named(tmp_path: Path) -> None:
+def test_files_without_a_certificate_are_named(tmp_path: Path) -> None:
     rubbish = tmp_path / "rubbish.pem"
     rubbish.write_text("rubbish")
     with pytest.raises(SettingsError, match=r"listener_tls: .*rubbish\.pem gives no certificate and key"):

@@ -62,7 +62,7 @@ def test_a_name_is_drained_until_its_tombstone() -> None:
     assert known.drained == {}
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order_topic, "MOST_NAMES", 2)
     monkeypatch.setattr(order_topic, "MOST_GROUPS", 2)
     known = KnownOrders()
