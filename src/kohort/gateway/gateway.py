@@ -96,7 +96,7 @@ class Gateway:
         signals.look_up_begun.connect(self.groups.look_up_begun)
         signals.fell_back.connect(self.instances.fell_back)
         signals.event_applied.connect(self._note, self.instances.event_applied, self.edge.event_applied)
-        signals.group_changed.connect(self.instances.assignments_changed)
+        signals.group_changed.connect(self.instances.summaries.group_changed)
         signals.reach_changed.connect(self.instances.reach_changed)
         signals.round_awaited.connect(self.instances.round_awaited)
         if self._answers is not None:

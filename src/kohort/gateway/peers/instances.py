@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from kohort.gateway.apis.connection_state import Command
 from kohort.gateway.holding.parked_answers import ParkedAnswers
 from kohort.gateway.holding.parked_requests import ParkedRequests
 from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, is_steady
-from kohort.gateway.observing.group_knowledge import digest_of, generation_among
-from kohort.gateway.observing.member_locations import HERE, MOST_CHECKED, MemberLocations
+from kohort.gateway.observing.member_locations import HERE, MemberLocations
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.peers.instance_messages import (
     VERSION,
@@ -33,6 +32,7 @@ from kohort.gateway.peers.instance_messages import (
     decode_message,
     encode_message,
 )
+from kohort.gateway.peers.live_summaries import LiveSummaries
 from kohort.gateway.peers.peer_traffic import PeerTraffic
 from kohort.gateway.policies.group_policies import Fallbacks
 from kohort.gateway.policies.policies import GroupProtocol
@@ -63,9 +63,6 @@ PEER_IDLE_MS = 3_500
 
 FORGET_EVERY_MS = 600_000
 _IDLE_MEMBERS = "silent members"
-
-MOST_MEMBERS = 1_000
-"""How many members one summary names; more take several."""
 
 MOST_EARLY = 10_000
 """For how many groups it is remembered which members peers have reached before the round is known here."""
@@ -106,6 +103,7 @@ class Instances:
     ) -> None:
         self.instance_id = instance_id
         self.locations = MemberLocations(groups, is_alone=not instance_id)
+        self.summaries = LiveSummaries(groups)
         self._groups = groups
         self._fallbacks = fallbacks
         self._parked_answers = parked_answers
@@ -114,16 +112,6 @@ class Instances:
         self._clock = clock
         self._peers: dict[str, _Peer] = {}
         self._last_number = 0
-        self._sent: defaultdict[str, set[str]] = defaultdict(set)
-        """By group, the members that have sent something here since the last summary."""
-        self._differing: dict[str, tuple[str, ...]] = {}
-        """By group that a peer knows otherwise, the members by which it named the group since the last summary."""
-        self._digests: BoundedDict[str, int] = BoundedDict(MOST_CHECKED)
-        """By group, its digest since it has changed last."""
-        self._differences: BoundedDict[tuple[str, str], tuple[tuple[int, int], int, int | None]] = BoundedDict(
-            MOST_EARLY
-        )
-        """By peer and group, our digest and the peer's that differ, how often they did, and the peer's generation."""
         self._early: BoundedDict[str, tuple[int | None, set[str]]] = BoundedDict(MOST_EARLY)
         """By group, the generation and which members peers have reached before the round is known here."""
 
@@ -157,7 +145,7 @@ class Instances:
         members: defaultdict[str, list[str]] = defaultdict(list)
         for group_id, member_id in self.locations.members_at(HERE):
             members[group_id].append(member_id)
-        for summary in self._summaries(members):
+        for summary in self.summaries.messages_of(members):
             peer.send(summary)
         if self._timers.deadline_ms(self) is None:
             self._timers.arm(self, now_ms + SUMMARY_MS, self._summarize)
@@ -235,7 +223,7 @@ class Instances:
             if self._located(group_id, member_id, HERE, now_ms):
                 self._groups.consumer.came_here(group_id, now_ms)
             if self._peers:
-                self._sent[group_id].add(member_id)
+                self.summaries.seen(group_id, member_id)
 
     def _located(self, group_id: str, member_id: str, instance_id: str, now_ms: int) -> bool:
         """Note where a member is, and return whether it was elsewhere before."""
@@ -291,13 +279,9 @@ class Instances:
         if members and self._parked_answers is not None and generation == self._groups.generation_of(group_id):
             self._parked_answers.reached_elsewhere(group_id, members, now_ms)
 
-    def assignments_changed(self, group_id: str, _now_ms: int) -> None:
-        """A group may have changed."""
-        self._digests.pop(group_id, None)
-
     def event_applied(self, event: Event, _now_ms: int) -> None:
         """An event has changed a group."""
-        self._digests.pop(event.group_id, None)
+        self.summaries.group_changed(event.group_id)
         if isinstance(event, _MEMBERS_CHANGED):
             self.locations.group_changed(event.group_id)
         if isinstance(event, MemberRemoved | ConsumerMemberDeleted):
@@ -320,41 +304,10 @@ class Instances:
         """Members sent something to a peer; a group that the peer knows otherwise is looked up."""
         for member_id in live.members:
             self._seen_elsewhere(instance_id, live.group_id, member_id, now_ms)
-        differs, generation = self._differs(instance_id, live)
+        differs, generation = self.summaries.differs(instance_id, live)
         self._groups.live_elsewhere(live.group_id, generation, live.members, now_ms, differs=differs)
         if live.shown is not None:
             self._groups.look_ups.generation_shown(live.group_id, live.shown, now_ms)
-
-    def _differs(self, instance_id: str, live: LiveGroup) -> tuple[bool, int | None]:
-        """Return whether a peer knows a group otherwise, and a look-up may show who is right; and its generation there.
-
-        An answer to a difference names no members, and so no generation, and members that have left show none: it is
-        the one that the peer named before.
-
-        What the peer sees arrives here a moment later: a difference counts where it stays the same. One that look-ups
-        do not end is looked up ever more seldom. The peer learns of it too: it may be the one that missed something,
-        and members that send to it alone are in no summary that it receives. Both answer until both have counted it,
-        also where no member sends anything more.
-        """
-        key, group_id = (instance_id, live.group_id), live.group_id
-        own = self._digest(group_id)
-        if own == live.digest or not own or not live.digest:
-            self._differences.pop(key, None)
-            return False, live.generation
-        before, times, generation = self._differences.get(key, (None, 0, None))
-        if live.generation is not None:
-            generation = live.generation
-        times = times + 1 if before == (own, live.digest) else 0
-        if live.members or times <= 1:  # else the peer has only answered a difference
-            self._differing[group_id] = live.members or self._differing.get(group_id, ())
-        self._differences[key] = (own, live.digest), times, generation
-        return times > 0 and times & (times - 1) == 0, generation
-
-    def _digest(self, group_id: str) -> int:
-        digest = self._digests.get(group_id)
-        if digest is None:
-            digest = self._digests[group_id] = digest_of(self._groups.shard.groups.get(group_id))
-        return digest
 
     def _reached_elsewhere(self, message: Reached, now_ms: int) -> None:
         if self._parked_answers is None:
@@ -376,49 +329,16 @@ class Instances:
 
     def _summarize(self, now_ms: int) -> None:
         if not self._peers:
-            self._sent.clear()
-            self._differing.clear()
-            self._groups.look_ups.pop_shown()
+            self.summaries.clear()
             return
         self._timers.arm(self, now_ms + SUMMARY_MS, self._summarize)
-        sent, self._sent = self._sent, defaultdict(set)
-        for summary in (*self._summaries(sent), *self._answered_differences(sent)):
+        for summary in self.summaries.pop_messages():
             for peer in tuple(self._peers.values()):
                 peer.send(summary)
         for instance_id, peer in tuple(self._peers.items()):
             if peer.is_live and now_ms - peer.received_ms >= PEER_IDLE_MS:
                 peer.is_live = False
                 self._lost(instance_id, now_ms)
-
-    def _summaries(self, members: Mapping[str, Iterable[str]]) -> Iterable[bytes]:
-        """Return messages that name these members by group; one at least."""
-        groups: list[LiveGroup] = []
-        shown = self._groups.look_ups.pop_shown()
-        room = MOST_MEMBERS
-        for group_id, each in sorted(members.items()):
-            several = sorted(each)
-            digest = self._digest(group_id)
-            for start in range(0, len(several), MOST_MEMBERS):
-                part = tuple(several[start : start + MOST_MEMBERS])
-                if len(part) > room:
-                    yield encode_message(LiveMembers(tuple(groups)))
-                    groups, room = [], MOST_MEMBERS
-                generation = generation_among(self._groups.shard.groups.get(group_id), part)
-                groups.append(LiveGroup(group_id, generation, digest, shown.get(group_id), part))
-                room -= len(part)
-        yield encode_message(LiveMembers(tuple(groups)))
-
-    def _answered_differences(self, named: Collection[str]) -> Iterable[bytes]:
-        """Return messages that name the groups that a peer knows otherwise, without members, but for those `named`."""
-        differing, self._differing = self._differing, {}
-        known = self._groups.shard.groups
-        groups = [
-            LiveGroup(group_id, generation_among(known.get(group_id), members), self._digest(group_id), None, ())
-            for group_id, members in sorted(differing.items())
-            if group_id not in named
-        ]
-        for start in range(0, len(groups), MOST_MEMBERS):
-            yield encode_message(LiveMembers(tuple(groups[start : start + MOST_MEMBERS])))
 
 
 def _is_steady(command: Command) -> bool:

@@ -262,7 +262,7 @@ def test_what_was_missed_while_a_link_was_down_is_looked_up() -> None:
     group = fleet.gateways["a"].groups.group(GROUP)
     assert group is not None
     group.members["ma"].assignment = b"other"
-    fleet.gateways["a"].instances.assignments_changed(GROUP, 0)
+    fleet.gateways["a"].instances.summaries.group_changed(GROUP)
     fleet.link("a", "b")
     assert not fleet.looked_up, "what a peer sees arrives a moment later"
     for now_ms in range(7_000, 12_000, SUMMARY_MS):
@@ -317,7 +317,7 @@ def test_a_group_that_three_instances_know_each_otherwise_is_looked_up() -> None
         group = gateway.groups.group(GROUP)
         assert group is not None
         group.members["ma"].assignment = name.encode()
-        gateway.instances.assignments_changed(GROUP, 0)
+        gateway.instances.summaries.group_changed(GROUP)
     for now_ms in (9_000, 10_000, 11_000):
         fleet.tick(now_ms, *members)
         for member in members:
