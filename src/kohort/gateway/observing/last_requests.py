@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import defaultdict
+from dataclasses import dataclass, replace
 
 from kohort.group.classic.exit import leave_cause
 from kohort.group.classic.group import ClassicGroup
@@ -16,61 +17,72 @@ MEMBER_FORGOTTEN_MS = 3_600_000
 """How long it is known when a member sent its last request: no session is as long."""
 
 
+@dataclass(slots=True)
+class _LastRequest:
+    """Of one member."""
+
+    sent_ms: int | None = None
+    generation: int | None = None
+    """The one that its last SyncGroup or heartbeat named."""
+    leaving: Cause | None = None
+    """The cause of a LeaveGroup that is not answered, which another answer may overtake."""
+
+
+_NOTHING = _LastRequest()
+
+
 class LastRequests:
     """The members that have sent something; of senders that are no members nothing is remembered."""
 
     def __init__(self) -> None:
-        self._sent_ms: dict[str, int] = {}
-        """By member id, when it last sent a request."""
-        self._generations: dict[str, int] = {}
-        """By member id, the generation that its last SyncGroup or heartbeat named."""
-        self._leaving: dict[str, Cause] = {}
-        """By member id, the cause of a LeaveGroup that is not answered, which another answer may overtake."""
+        self._last: defaultdict[str, _LastRequest] = defaultdict(_LastRequest)
+        """By member id."""
 
     def sent(self, group: ClassicGroup | None, member_id: str, now_ms: int) -> None:
         """A request was sent to a group; its sender need not be a member, and the group need not be known."""
         if group is not None and member_id in group.members:
-            self._sent_ms[member_id] = now_ms
-            self._leaving.pop(member_id, None)
+            last = self._last[member_id]
+            last.sent_ms, last.leaving = now_ms, None
 
     def leaving(self, group: ClassicGroup, command: Leave, now_ms: int) -> None:
         """A LeaveGroup was sent to a group."""
         for each in command.members:
             member_id = each.member_id or group.static_members.get(each.instance_id or "", "")
             if member_id in group.members:
-                self._leaving[member_id] = leave_cause(each, member_id, now_ms)
+                self._last[member_id].leaving = leave_cause(each, member_id, now_ms)
 
     def found(self, member_id: str, now_ms: int) -> None:
         """A member was not known before: its session is taken to begin now."""
-        self._sent_ms[member_id] = now_ms
+        self._last[member_id].sent_ms = now_ms
 
     def named(self, group: ClassicGroup | None, command: Heartbeat | Sync) -> None:
         """A request names the generation of its group that its sender has."""
         if group is not None and command.member_id in group.members:
-            self._generations[command.member_id] = command.generation
+            self._last[command.member_id].generation = command.generation
 
     def removed(self, member_id: str) -> None:
-        """A member is none any more."""
-        self._sent_ms.pop(member_id, None)
-        self._generations.pop(member_id, None)
-        self._leaving.pop(member_id, None)
+        """A member is out of its group."""
+        self._last.pop(member_id, None)
 
     def forget_idle(self, now_ms: int) -> None:
-        """Forget when members that have sent nothing for long did so last."""
-        for member_id in [each for each, sent_ms in self._sent_ms.items() if now_ms - sent_ms >= MEMBER_FORGOTTEN_MS]:
-            self.removed(member_id)
+        """Forget members that have sent nothing for long."""
+        for member_id, last in list(self._last.items()):
+            if last.sent_ms is not None and now_ms - last.sent_ms >= MEMBER_FORGOTTEN_MS:
+                del self._last[member_id]
 
     def is_here(self, group: ClassicGroup, member_id: str) -> bool:
         """Whether a member has sent its requests through this gateway since the group's generation formed."""
-        return self._generations.get(member_id) == group.generation
+        return self._last.get(member_id, _NOTHING).generation == group.generation
 
     def idle_ms(self, member_id: str, now_ms: int) -> int:
         """Return for how long a member has sent nothing; 0 where it has sent nothing here."""
-        return now_ms - self._sent_ms.get(member_id, now_ms)
+        sent_ms = self._last.get(member_id, _NOTHING).sent_ms
+        return 0 if sent_ms is None else now_ms - sent_ms
 
     def is_absent(self, group: ClassicGroup, member_id: str, now_ms: int) -> bool:
         """Whether the coordinator may have removed a member: it leaves, or its session is over, or almost."""
-        return member_id in self._leaving or self._is_expired(group, member_id, now_ms)
+        is_leaving = self._last.get(member_id, _NOTHING).leaving is not None
+        return is_leaving or self._is_expired(group, member_id, now_ms)
 
     def _is_expired(self, group: ClassicGroup, member_id: str, now_ms: int) -> bool:
         return self.idle_ms(member_id, now_ms) >= EVICTED_SHARE * group.members[member_id].session_timeout_ms
@@ -81,7 +93,7 @@ class LastRequests:
 
     def cause_of_absence(self, group: ClassicGroup, member_id: str, now_ms: int) -> Cause:
         """Return why a member that its coordinator does not know any more was removed."""
-        if (leaving := self._leaving.get(member_id)) is not None:
+        if (leaving := self._last.get(member_id, _NOTHING).leaving) is not None:
             return replace(leaving, at_ms=now_ms)
         opened = group.round_cause if group.is_gathering else None
         if opened is not None:
