@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from kohort.model.setting import (
     check_fields,
     read_texts,
     read_values,
+    records,
     setting,
     settings_of,
     unknown,
@@ -268,3 +270,31 @@ def test_no_refusal_shows_a_password(secret: Any) -> None:
 )
 def test_a_value_is_written_as_kafka_writes_it(value: Any, text: str | None) -> None:
     assert value_text(value) == text
+
+
+def test_a_text_is_the_choice_that_it_equals() -> None:
+    class Colour(StrEnum):
+        RED = "red"
+
+    found = Setting(STRING, Colour.RED, "", choices=tuple(Colour), name="colour").check("red")
+    assert type(found) is Colour
+
+
+def test_rows_of_a_list_of_tables_are_refused_by_their_numbers() -> None:
+    @dataclass
+    class Row:
+        groups: str = setting(MISSING, "a pattern", 1, kind=STRING)
+
+        def __post_init__(self) -> None:
+            check_fields(self)
+
+    read = records("rows", Row)
+    assert read([{"groups": "a"}, {"groups": "b"}]) == (Row("a"), Row("b"))
+    for rows, sentence in (
+        ("a", r"rows is no list of tables: write \[\[rows\]\] above each"),
+        ([{"groups": "a"}, {}], "rows: row 2: it lacks groups: a pattern"),
+        ([{"group": "a"}], "rows: row 1: it has no setting 'group'; did you mean 'groups'"),
+        ([{"groups": ""}], "rows: row 1: groups='': expected a str that is not empty"),
+    ):
+        with pytest.raises(SettingsError, match=sentence):
+            read(rows)
