@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from kohort.gateway.observing.last_requests import MEMBER_FORGOTTEN_MS
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.group.classic.group import COOPERATIVE, ClassicGroup
+from kohort.model.bounded_dict import BoundedDict
 from kohort.model.ids import LONGEST_CACHED_NAME
 from kohort.model.printable import printable
 
@@ -39,6 +40,18 @@ class _Location:
     seen_ms: int
 
 
+@dataclass(slots=True)
+class _Reach:
+    """Whether the members of one group can be reached."""
+
+    is_complete: bool | None = None
+    """Whether each is at a live instance, or the group is not eager; None where that is to be found out again."""
+    since_ms: int | None = None
+    """Since when a member is at no live instance."""
+    is_reported: bool = False
+    """Whether that was reported: it has been so for some time."""
+
+
 class MemberLocations:
     """The locations of all members that were seen. A gateway that `is_alone` has no other instances."""
 
@@ -48,14 +61,8 @@ class MemberLocations:
         self._at: OrderedDict[str, _Location] = OrderedDict()
         """By member id, which is unique over all groups; those seen last stand last."""
         self._live = {HERE}
-        self._complete: set[str] = set()
-        """Groups of which it was found that each member is at a live instance."""
-        self._incomplete: dict[str, int] = {}
-        """Eager groups of which a member is not, and since when."""
-        self._checked: set[str] = set()
-        """Those of them in which nothing has changed since that was found."""
-        self._reported: set[str] = set()
-        """Those of them that were reported: it has been so for some time."""
+        self._reaches: BoundedDict[str, _Reach] = BoundedDict(MOST_CHECKED)
+        """By group."""
 
     def __len__(self) -> int:
         return len(self._at)
@@ -63,7 +70,7 @@ class MemberLocations:
     @property
     def incomplete(self) -> int:
         """How many groups are only observed, for now, since a member has been at no live instance for some time."""
-        return len(self._reported)
+        return sum(reach.is_reported for reach in self._reaches.values())
 
     # Where members are
 
@@ -79,15 +86,21 @@ class MemberLocations:
             if len(self._at) >= MOST_MEMBERS:
                 self._at.popitem(last=False)
             self._at[member_id] = _Location(group_id, instance_id, now_ms)
-            self._checked.discard(group_id)
+            self._came(group_id)
             return False
         self._at.move_to_end(member_id)
         location.seen_ms = now_ms
         has_moved = location.instance_id != instance_id
         if has_moved:
             location.instance_id = instance_id
-            self._checked.discard(group_id)
+            self._came(group_id)
         return has_moved
+
+    def _came(self, group_id: str) -> None:
+        """A member of a group was seen at an instance where it was not before."""
+        reach = self._reaches.get(group_id)
+        if reach is not None and not reach.is_complete:
+            reach.is_complete = None
 
     def is_here(self, member_id: str) -> bool:
         """Whether a member was last seen at this instance."""
@@ -100,8 +113,11 @@ class MemberLocations:
 
     def group_changed(self, group_id: str) -> None:
         """A group's members may have changed."""
-        self._complete.discard(group_id)
-        self._checked.discard(group_id)
+        reach = self._reaches.get(group_id)
+        if reach is not None and reach.since_ms is None:
+            del self._reaches[group_id]
+        elif reach is not None:
+            reach.is_complete = None
 
     def members_at(self, instance_id: str) -> Iterator[tuple[str, str]]:
         """Return the group and the id of each member that was last seen at an instance."""
@@ -119,52 +135,46 @@ class MemberLocations:
     def reachable(self, instance_id: str) -> None:
         """An instance can be reached."""
         self._live.add(instance_id)
-        self._checked.clear()
+        for group_id in self._reaches:
+            self._came(group_id)
 
     def unreachable(self, instance_id: str) -> None:
         """An instance cannot be reached any more."""
         self._live.discard(instance_id)
-        self._complete.clear()
+        for reach in self._reaches.values():
+            if reach.is_complete:
+                reach.is_complete = None
 
     # Groups
 
     def can_be_parked(self, group_id: str, now_ms: int) -> bool:
         """Whether a group may be parked: its members can learn of a round together, or need not."""
-        if self._is_alone or group_id in self._complete:
+        reach = self._reaches.get(group_id)
+        if self._is_alone or (reach is not None and reach.is_complete):
             return True
-        if group_id not in self._checked:
+        if reach is None or reach.is_complete is None:
             group = self._groups.group(group_id)
             if group is None:
                 return True
-            if not _is_eager(group) or all(map(self._is_reachable, group.members)):
-                self._now_complete(group_id)
-                return True
-            if len(self._checked) >= MOST_CHECKED:
-                self._checked.clear()
-            self._checked.add(group_id)
-        self._check_report(group_id, now_ms)
-        return False
+            if reach is None:
+                reach = self._reaches[group_id] = _Reach()
+            reach.is_complete = not _is_eager(group) or all(map(self._is_reachable, group.members))
+        self._report(group_id, reach, now_ms)
+        return reach.is_complete
 
     def _is_reachable(self, member_id: str) -> bool:
         location = self._at.get(member_id)
         return location is not None and location.instance_id in self._live
 
-    def _now_complete(self, group_id: str) -> None:
-        if len(self._complete) >= MOST_CHECKED:
-            self._complete.clear()
-        self._complete.add(group_id)
-        self._incomplete.pop(group_id, None)
-        if group_id in self._reported:
-            self._reported.discard(group_id)
-            log.info("group %s may be parked again: all its members can be reached", printable(group_id))
-
-    def _check_report(self, group_id: str, now_ms: int) -> None:
-        if len(self._incomplete) >= MOST_CHECKED:
-            self._incomplete.clear()
-            self._reported.clear()
-        since_ms = self._incomplete.setdefault(group_id, now_ms)
-        if now_ms - since_ms >= INCOMPLETE_MS and group_id not in self._reported:
-            self._reported.add(group_id)
+    def _report(self, group_id: str, reach: _Reach, now_ms: int) -> None:
+        if reach.is_complete:
+            if reach.is_reported:
+                log.info("group %s may be parked again: all its members can be reached", printable(group_id))
+            reach.since_ms, reach.is_reported = None, False
+            return
+        reach.since_ms = now_ms if reach.since_ms is None else reach.since_ms
+        if now_ms - reach.since_ms >= INCOMPLETE_MS and not reach.is_reported:
+            reach.is_reported = True
             group = self._groups.group(group_id)
             missing = () if group is None else sorted(each for each in group.members if not self._is_reachable(each))
             log.warning(
