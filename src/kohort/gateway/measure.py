@@ -12,7 +12,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median
 from time import perf_counter
@@ -94,37 +94,35 @@ class MeasureFailed(Exception):
     """A rebalance did not end, or a group cannot be measured; the text is one sentence."""
 
 
+@dataclass(slots=True)
 class _MeasuredGroup:
     """A group whose members poll without pause, on one way to the cluster."""
 
-    def __init__(
-        self, bootstrap: str, group_id: str, topic: str, kind: MeasuredKind, security: ClusterSecurity
-    ) -> None:
-        self._bootstrap = bootstrap
-        self._group_id = group_id
-        self._topic = topic
-        self._kind = kind
-        self._security = security
-        self._members: dict[Consumer, asyncio.Task[None]] = {}
-        self._leaving: asyncio.Task[None] | None = None
-        """The last member that was removed, on its way."""
+    bootstrap: str
+    group_id: str
+    topic: str
+    kind: MeasuredKind
+    security: ClusterSecurity
+    _members: dict[Consumer, asyncio.Task[None]] = field(default_factory=dict)
+    _leaving: asyncio.Task[None] | None = None
+    """The last member that was removed, on its way."""
 
     async def add(self) -> None:
         """Start one more member."""
         member = Consumer(
-            self._topic,
-            bootstrap_servers=self._bootstrap,
-            group_id=self._group_id,
+            self.topic,
+            bootstrap_servers=self.bootstrap,
+            group_id=self.group_id,
             client_id=f"{PREFIX}-{len(self._members) + 1}",
             auto_offset_reset="latest",
             enable_auto_commit=False,
-            **_SETTINGS[self._kind](),
-            **self._security,
+            **_SETTINGS[self.kind](),
+            **self.security,
         )
         try:
             await member.start()
         except KafkaError as error:
-            raise MeasureFailed(f"no member can start at {self._bootstrap}: {error.text}") from error
+            raise MeasureFailed(f"no member can start at {self.bootstrap}: {error.text}") from error
         except BaseException:
             await member.stop()
             raise
@@ -158,10 +156,10 @@ class _MeasuredGroup:
                 return
             for polling in self._members.values():
                 if polling.done() and not polling.cancelled() and (error := polling.exception()) is not None:
-                    raise MeasureFailed(f"a member of {self._group_id} at {self._bootstrap} failed: {error}")
+                    raise MeasureFailed(f"a member of {self.group_id} at {self.bootstrap} failed: {error}")
             if perf_counter() > deadline_s:
                 raise MeasureFailed(
-                    f"group {self._group_id} at {self._bootstrap} was not assigned within {LONGEST_SECONDS:.0f} s"
+                    f"group {self.group_id} at {self.bootstrap} was not assigned within {LONGEST_SECONDS:.0f} s"
                 )
             await asyncio.sleep(STEP_SECONDS)
 

@@ -87,19 +87,19 @@ Passes = Callable[[Sync, str, int], None]
 """Takes a command as it passes, for `kohort explain` what was done with its assignments, and the time."""
 
 
+@dataclass(slots=True, eq=False)
 class WaitingSync:
     """A leader's SyncGroup that waits for an assignor. `passes` is called, once, when the wait is over."""
 
-    def __init__(self, edge: Edge, exchange: Exchange, command: Sync, passes: Passes) -> None:
-        self._edge = edge
-        self.exchange = exchange
-        self.command = command
-        self._passes = passes
-        self.is_over = False
+    edge: Edge
+    exchange: Exchange
+    command: Sync
+    passes: Passes
+    is_over: bool = False
 
     def end(self, now_ms: int) -> None:
         """Pass the leader's own assignments: another request has come, or the time is up."""
-        self._edge.abandon_assignor(self, now_ms)
+        self.edge.abandon_assignor(self, now_ms)
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
         """A request arrived behind it: the leader's own assignments pass."""
@@ -110,12 +110,12 @@ class WaitingSync:
     def drop(self) -> None:
         """Forget it: it passes, or the connection has ended."""
         self.is_over = True
-        self._edge.timers.disarm(self)
+        self.edge.timers.disarm(self)
 
     def passed(self, remark: str, now_ms: int) -> None:
         """It is decided what passes."""
         self.drop()
-        self._passes(self.command, remark, now_ms)
+        self.passes(self.command, remark, now_ms)
 
 
 class LedRounds:

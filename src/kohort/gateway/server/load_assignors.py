@@ -197,21 +197,15 @@ def _partitions(spec: GroupSpec) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for topic, each in spec.topics.items() for number in range(each.partitions)]
 
 
+@dataclass(slots=True)
 class LoadWatch:
     """Has groups with such an assignor begin a round when a member has too much; `run` is its task."""
 
-    def __init__(
-        self,
-        assignors: Mapping[str, LoadAssignor],
-        assignor_of: Callable[[str], str | None],
-        now_ms: Callable[[], int],
-        changed: Callable[[], None],
-    ) -> None:
-        self._assignors = assignors
-        self._assignor_of = assignor_of
-        self._now_ms = now_ms
-        self._changed = changed
-        self._failure = ""
+    assignors: Mapping[str, LoadAssignor]
+    assignor_of: Callable[[str], str | None]
+    now_ms: Callable[[], int]
+    changed: Callable[[], None]
+    _failure: str = ""
 
     async def run(self, gateway: Gateway) -> None:
         """Measure again and again, until it is cancelled."""
@@ -223,7 +217,7 @@ class LoadWatch:
         """Measure each group once whose leader's requests pass here."""
         locations = gateway.instances.locations
         for group_id, group in list(gateway.groups.shard.groups.items()):
-            assignor = self._assignors.get(self._assignor_of(group_id) or "")
+            assignor = self.assignors.get(self.assignor_of(group_id) or "")
             if assignor is None or not isinstance(group, ClassicGroup) or group.phase is not Phase.STABLE:
                 continue
             if not locations.is_here(group.leader or ""):
@@ -242,8 +236,8 @@ class LoadWatch:
                 continue
             if why:
                 log.info("group %s rebalances, %s", printable(group_id), printable(why))
-                gateway.edge.rebalance(group_id, why, self._now_ms())
-                self._changed()
+                gateway.edge.rebalance(group_id, why, self.now_ms())
+                self.changed()
 
 
 def _wanted_and_owned(

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.client import Admin, Producer
@@ -33,37 +34,29 @@ AGAIN_SECONDS = 2.0
 """How long to wait for a topic that is not there, and after an error."""
 
 
+@dataclass(slots=True)
 class OrderFollower:
     """Reads orders from the first one on; `run` is its task. `changed` is called after each one that begins a round."""
 
-    def __init__(
-        self,
-        admin: Admin,
-        edge: Edge,
-        bootstrap_servers: str,
-        security: Mapping[str, Any],
-        now_ms: Callable[[], int],
-        changed: Callable[[], None],
-    ) -> None:
-        self._admin = admin
-        self._edge = edge
-        self._bootstrap_servers = bootstrap_servers
-        self._security = security
-        self._now_ms = now_ms
-        self._changed = changed
-        self._known = KnownOrders()
-        self._taken: int | None = None
-        """The offset after the last order that was carried out; None before it is known."""
-        self._awaited: BoundedDict[str, int] = BoundedDict(MOST_GROUPS)
-        """By group, the offset of the last order for which a round is to begin."""
-        self._done: asyncio.Queue[Order] = asyncio.Queue()
-        self._failure = ""
+    admin: Admin
+    edge: Edge
+    bootstrap_servers: str
+    security: Mapping[str, Any]
+    now_ms: Callable[[], int]
+    changed: Callable[[], None]
+    _known: KnownOrders = field(default_factory=KnownOrders)
+    _taken: int | None = None
+    """The offset after the last order that was carried out; None before it is known."""
+    _awaited: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(MOST_GROUPS))
+    """By group, the offset of the last order for which a round is to begin."""
+    _done: asyncio.Queue[Order] = field(default_factory=asyncio.Queue)
+    _failure: str = ""
 
     def round_began(self, group_id: str) -> None:
         """A round of a group gathers its members: what was ordered is carried out."""
         offset = self._awaited.pop(group_id, None)
         if offset is not None:
-            self._done.put_nowait(Order(OrderKind.DONE, group_id, at_ms=self._now_ms(), carried_out=offset))
+            self._done.put_nowait(Order(OrderKind.DONE, group_id, at_ms=self.now_ms(), carried_out=offset))
 
     async def run(self) -> None:
         """Follow the topic, as soon as there is one, until it is cancelled."""
@@ -71,7 +64,7 @@ class OrderFollower:
         try:
             while True:
                 try:
-                    if await has_orders(self._admin):
+                    if await has_orders(self.admin):
                         await self._follow()
                     elif self._taken is None:
                         self._taken = 0  # what is ordered from now on is new
@@ -86,7 +79,7 @@ class OrderFollower:
 
     async def _follow(self) -> None:
         self._known = KnownOrders()
-        async with order_consumer(self._bootstrap_servers, self._security) as consumer:
+        async with order_consumer(self.bootstrap_servers, self.security) as consumer:
             end = (await consumer.end_offsets([ORDERS]))[ORDERS]
             if self._taken is None or self._taken > end:
                 self._taken = end
@@ -104,21 +97,21 @@ class OrderFollower:
         """Carry out an order; one of before is only remembered."""
         assert self._taken is not None, "the topic's end is known"
         self._known.fold(order)
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         is_new = offset >= self._taken
         self._taken = max(self._taken, offset + 1)
         begins_round = order.kind is OrderKind.REBALANCE and now_ms - order.at_ms < ORDER_MS
         reason = order.reason
         if order.kind is OrderKind.DRAINED:
-            self._edge.drain(order.group_id, self._known.names(order.group_id))
+            self.edge.drain(order.group_id, self._known.names(order.group_id))
             begins_round = True
             what = f"{'undrain' if order.is_over else 'drain'} {order.name}"
             reason = f"{what}: {order.reason}" if order.reason else what
         if begins_round and is_new:
             self._awaited[order.group_id] = offset
             log.info("group %s rebalances by order: %s", printable(order.group_id), printable(reason))
-            self._edge.rebalance(order.group_id, f"ordered by an operator: {reason}", now_ms)
-            self._changed()
+            self.edge.rebalance(order.group_id, f"ordered by an operator: {reason}", now_ms)
+            self.changed()
 
     async def _report(self) -> None:
         """Write which orders are carried out, for the commands that wait for them."""
@@ -128,7 +121,7 @@ class OrderFollower:
                 order = await self._done.get()
                 try:
                     if producer is None:
-                        producer = Producer(self._bootstrap_servers, **self._security)
+                        producer = Producer(self.bootstrap_servers, **self.security)
                         await producer.start()
                     key, value = order.record()
                     await (await producer.send(ORDERS.topic, value, key=key, partition=0))
