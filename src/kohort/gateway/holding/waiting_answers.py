@@ -9,6 +9,8 @@ coordinator's own answer to the repeated request has them join the second round 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.relay import Exchange, encode_answer
 from kohort.group.commands import Sync
@@ -20,17 +22,17 @@ from kohort.wire.codec import Buffer
 from kohort.wire.messages import SyncGroupResponse
 
 
+@dataclass(frozen=True, slots=True)
 class RequestRepeats:
     """When requests of classic members are repeated."""
 
-    def __init__(self, groups: ObservedGroups, timers: Timers, clock: NodeClock) -> None:
-        self.timers = timers
-        self.clock = clock
-        self._groups = groups
+    groups: ObservedGroups
+    timers: Timers
+    clock: NodeClock
 
     def is_gathering(self, group_id: str) -> bool:
         """Whether a round of a group gathers its members, as far as it is seen."""
-        group = self._groups.group(group_id)
+        group = self.groups.group(group_id)
         return group is not None and group.is_gathering
 
 
