@@ -11,7 +11,7 @@ from kohort.gateway.policies.policies import EVERYTHING_PARKED, GroupProtocol, P
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.model.errors import ErrorCode
 from kohort.wire.frames import decode_response, encode_request
-from kohort.wire.message import Message, Request, Response
+from kohort.wire.message import Message, Request
 from kohort.wire.messages import (
     ApiVersionsRequest,
     ConsumerGroupHeartbeatRequest,
@@ -31,7 +31,7 @@ STREAMS_JOINING = {
     "warmup_tasks": [],
     "rebalance_timeout_ms": 1,
 }
-KINDS: dict[GroupProtocol, tuple[type[Request], type[Response], dict[str, Any]]] = {
+KINDS: dict[GroupProtocol, tuple[type[Request], Any, dict[str, Any]]] = {
     GroupProtocol.CONSUMER: (
         ConsumerGroupHeartbeatRequest,
         ConsumerGroupHeartbeatResponse,

@@ -82,8 +82,10 @@ class ConnectionTraffic:
         """Take the answer to a request; return what the client gets now, or None where it waits."""
         head, command = exchange.head, exchange.context
         api = APIS[head.api_key]
-        is_of_group = isinstance(api, GroupApi)
-        if (is_of_group and command is None) or not (api.answer or (is_of_group and api.observe_answer)):
+        is_read = api.answer is not None
+        if isinstance(api, GroupApi):
+            is_read = command is not None and (is_read or api.observe_answer is not None)
+        if not is_read:
             return frame
         try:
             _, message = decode_response(api.response_type, head.api_version, memoryview(frame)[LENGTH_BYTES:])
