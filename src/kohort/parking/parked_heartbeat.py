@@ -55,9 +55,8 @@ class Follower(Enum):
 
 def follower_of(heartbeat: Heartbeat, behind: Any, commit: type) -> Follower:
     """Classify what arrived behind a parked heartbeat: another one, one of the class of commits, or something else."""
-    if not isinstance(behind, (type(heartbeat), commit)):
-        return Follower.OTHER
-    if (behind.group_id, behind.member_id) != (heartbeat.group_id, heartbeat.member_id):
+    is_one = isinstance(behind, (type(heartbeat), commit))
+    if not is_one or (behind.group_id, behind.member_id) != (heartbeat.group_id, heartbeat.member_id):
         return Follower.OTHER
     return Follower.COMMIT if isinstance(behind, commit) else Follower.HEARTBEAT
 
