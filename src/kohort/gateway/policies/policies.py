@@ -55,7 +55,7 @@ class PolicyClient:
 # fmt: off
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """One row: whom it is about, and what is done with their traffic."""
+    """One row: which members it is about, and what is done with their traffic."""
 
     groups: str = setting(ANY, "A pattern of groups with `*` and `?`, such as `billing-*`.", 1)
     software: str = setting(ANY, "A pattern of the clients' software, as ApiVersions names it.", 1)
