@@ -26,6 +26,8 @@ WITHOUT_THE_SESSION = {
     "tests/spark/test_data_loss.py",
     "tests/spark/test_new_checkpoint.py",
     "tests/spark/test_siblings.py",
+    "tests/spark/test_shared_state.py",
+    "tests/spark/test_iceberg_upkeep.py",
     "tests/spark/test_discovery.py",
     "tests/spark/test_tasks.py",
 }
@@ -34,12 +36,21 @@ WITHOUT_THE_SESSION = {
 LONGEST = [
     "tests/spark/",
     "tests/integration/test_examples.py",
-    "tests/sim/test_seeds.py",
-    "tests/quality/test_fleet_findings.py",
     "tests/integration/test_what_if.py",
-    "tests/spark/test_demo.py",
+    "tests/sim/test_seeds.py",
+    "tests/properties/test_turns.py",
+    "tests/sim/test_corpus.py",
+    "tests/integration/test_documents.py",
+    "tests/integration/test_gateway_rewriting.py",
+    "tests/integration/test_fleet_findings.py",
+    "tests/integration/test_client_scenarios.py",
+    "tests/integration/test_broker_command.py",
+    "tests/integration/test_failover.py",
+    "tests/integration/test_gateway_command.py",
+    "tests/integration/test_cli_signals.py",
+    "tests/spark/test_exactly_once_kills.py",
 ]
-"""What starts first: a minute or more each, which would otherwise run alone at the end."""
+"""What starts first: it takes longest, and would otherwise run alone at the end."""
 
 SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the Java processes that tests start: they end before optimized code and parallel collection pay."""

@@ -51,5 +51,5 @@ def test_an_example_on_spark_prints_what_is_kept_beside_it(script: Path, printed
 
 @pytest.mark.parametrize("module", TESTS, ids=lambda path: path.name)
 def test_an_example_of_a_test_passes(module: Path) -> None:
-    outcome = run("-m", "pytest", "-q", "-p", "no:cacheprovider", module.name)
+    outcome = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--kohort-seeds", "3", module.name)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr

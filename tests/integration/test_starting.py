@@ -30,15 +30,17 @@ def port() -> int:
         return number
 
 
-@each_client
-def test_a_client_that_found_no_broker_is_started_again_when_there_is_one(make: Make, port: int) -> None:
+def test_clients_that_found_no_broker_are_started_again_when_there_is_one(port: int) -> None:
     async def scenario() -> None:
-        client = make(f"127.0.0.1:{port}")
-        with pytest.raises(BrokerUnreachable, match=f"127.0.0.1:{port}"):
-            await client.start()
+        address = f"127.0.0.1:{port}"
+        clients = [make(address) for make in MAKERS]
+        for refusal in await asyncio.gather(*(each.start() for each in clients), return_exceptions=True):
+            assert isinstance(refusal, BrokerUnreachable), refusal
+            assert address in str(refusal)
         with EmbeddedBroker(port=port):
-            await client.start()
-            await client.stop()
+            for each in clients:
+                await each.start()
+                await each.stop()
 
     asyncio.run(scenario())
 

@@ -10,7 +10,7 @@ SEEDS = range(1, 17)
 
 
 def test_restarts_leave_partitions_without_an_owner_for_less_time_than_with_every_improvement_off() -> None:
-    found = list(compare(SEEDS))
+    found = list(compare(SEEDS[:8]))
     assert [each.broken for each in found if each.broken is not None] == []
     improved_us, plain_us = (sum(each[place] for each in found) for place in (1, 2))
     assert 0 < improved_us < plain_us, f"{improved_us / 1e6:.1f} and {plain_us / 1e6:.1f} partition-seconds"

@@ -27,8 +27,8 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[EmbeddedBroker]:
-    """A broker in this process, whose groups form at once."""
-    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as running:
+    """A broker in this process, whose groups form at once, and miss a killed member soon where it asks for that."""
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=1000) as running:
         yield running
 
 

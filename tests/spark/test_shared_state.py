@@ -35,6 +35,12 @@ def plain(topic: Topic) -> Consumer:
     return Consumer(topic.name, bootstrap_servers=topic.bootstrap_servers, group_id=topic.group_id)
 
 
+async def assigned(consumer: Consumer) -> None:
+    """Poll until a consumer has an assignment."""
+    while not consumer.assignment():
+        await consumer.poll(timeout_ms=100)
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("operators", [STATE, frozenset(), None], ids=["state", "none", "unknown"])
 def test_no_query_continues_where_the_state_is_in_another_checkpoint(
@@ -104,7 +110,7 @@ def test_a_query_with_state_does_not_join_beside_another_client(topic: Topic) ->
 
     async def scenario() -> None:
         async with plain(topic) as other:
-            await other.poll(timeout_ms=5000)
+            await assigned(other)
             await other.commit()
             with pytest.raises(SharedState, match="has the member"):
                 await Job(topic, operators=STATE, **{"kafka.session.timeout.ms": "1000"}).__aenter__()
@@ -172,7 +178,7 @@ def test_a_restart_waits_for_the_session_of_the_run_that_was_killed(topic: Topic
     topic.fill(30)
 
     async def scenario() -> None:
-        quick = {"kafka.session.timeout.ms": "6000", "protocol": "cooperative"}
+        quick = {"kafka.session.timeout.ms": "1500", "protocol": "cooperative"}
         first = await read_all(topic, **quick)
         topic.fill(3)
         killed = await Job(topic, first.checkpoint, STATE, **quick).__aenter__()
@@ -283,7 +289,7 @@ def test_bound_partitions_do_not_go_with_members_of_other_clients(topic: Topic) 
 
     async def scenario() -> None:
         async with plain(topic) as other:
-            await other.poll(timeout_ms=5000)
+            await assigned(other)
             async with Job(topic, operators=STATE, boundPartitions="1/2") as job:
                 with pytest.raises(SharedState, match="has members without boundPartitions"):
                     await job.batch()
