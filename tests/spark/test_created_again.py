@@ -21,7 +21,7 @@ from kohort.model.errors import KafkaError
 from kohort.spark import GroupStream, TransactionalTopic, exactly_once
 from kohort.spark.options.source_options import SourceOptions
 from kohort.spark.rows.rounds import Round, ranges_to_json
-from kohort.spark.source.batch_reader import RangeReader, find_ranges
+from kohort.spark.source.batch_reader import BatchReader, find_ranges
 from kohort.spark.tables import TableBroken
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -130,12 +130,12 @@ def test_a_batch_that_was_planned_before_has_no_row_of_the_new_topic(topic: Topi
     """A large round of a GroupStream is one, too: its ranges and ids are options."""
     topic.fill(60)
     options = {"kafka.bootstrap.servers": topic.bootstrap_servers, "failOnDataLoss": fails, "subscribe": topic.name}
-    planned = RangeReader(SourceOptions.parse(options, "batch"))
+    planned = BatchReader(SourceOptions.parse(options, "batch"))
     if what == "ranges":
         ranges, ids = asyncio.run(find_ranges(planned.options))
         del options["subscribe"]
         options |= {"ranges": ranges_to_json(ranges), "topicIds": json.dumps(ids)}
-        planned = RangeReader(SourceOptions.parse(options, "batch"))
+        planned = BatchReader(SourceOptions.parse(options, "batch"))
     tasks = planned.partitions()
     assert sum(batch.num_rows for task in tasks for batch in planned.read(task)) == 60
     topic.create_again()

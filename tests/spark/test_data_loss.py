@@ -150,7 +150,7 @@ def test_offsets_that_retention_has_overtaken_end_the_query_or_are_skipped(topic
             if fails == "false":
                 assert (await again.batch())[0] == (7, 10)
             else:
-                with pytest.raises(KafkaError, match=r"has the committed offset 0, the log holds 7 to 10.*failOnData"):
+                with pytest.raises(KafkaError, match=r"has the committed offset 0, the log has 7 to 10.*failOnData"):
                     await again.batch()
 
     topic.run(scenario())

@@ -94,7 +94,7 @@ def test_rows_that_retention_deleted_unread_end_the_job_unless_a_loss_is_accepte
     run(spark, topic, table)
     values = topic.fill(90)
     topic.delete_records(15)
-    with pytest.raises(KafkaError, match=r"the log holds 15 to 40, and fail_on_data_loss is true: rows are lost"):
+    with pytest.raises(KafkaError, match=r"the log has 15 to 40, and fail_on_data_loss is true: rows are lost"):
         run(spark, topic, table)
     assert values_in(table) == Counter(first)
     run(spark, topic, table, fail_on_data_loss=False)
@@ -146,7 +146,7 @@ def test_a_table_ahead_of_its_topic_ends_the_run_in_a_sentence(spark, topic, tab
     topic.fill(30)
     run(spark, topic, table)
     table.set_offsets(topic.group_id, {TopicPartition(topic.name, 1): 11})
-    with pytest.raises(TableBroken, match=rf"holds offset 11 of {topic.name}-1 for group .*, and the topic ends at 10"):
+    with pytest.raises(TableBroken, match=rf"has offset 11 of {topic.name}-1 for group .*, and the topic ends at 10"):
         run(spark, topic, table)
 
 

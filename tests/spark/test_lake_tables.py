@@ -535,7 +535,7 @@ def test_a_table_with_rules_of_its_own_is_refused_by_name(spark, tmp_path):
     table = lake_table("delta", tmp_path)
     table.append(spark.range(10), "g", {P: step(None, 10)})
     DeltaTable(table.uri).alter.add_constraint({"positive": "id >= 0"})
-    with pytest.raises(TableBroken, match=r"uses delta\.constraints\.positive, which this writer does not keep"):
+    with pytest.raises(TableBroken, match=r"uses delta\.constraints\.positive, which this writer does not support"):
         table.append(spark.range(10, 20), "g", {P: step(10, 20)})
 
 

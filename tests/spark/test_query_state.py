@@ -105,7 +105,7 @@ def test_another_checkpoint_does_not_continue_a_query_with_state(
         assert topic.committed() == {0: 20, 1: 20, 2: 20}
     topic.commit({0: 20, 1: 20, 2: 20})
     topic.join()
-    with pytest.raises(StreamingQueryException, match=rf"keeps state \({operator}\), and the group"):
+    with pytest.raises(StreamingQueryException, match=rf"is stateful \({operator}\), and the group"):
         run(spark, topic, tmp_path / "c", shape, mode)
 
 
@@ -132,7 +132,7 @@ def test_a_query_beside_one_with_state_of_the_same_frame_is_not_taken_for_that(
     rows = load(spark, topic)
     plain = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "a")).start()
     counts = rows.groupBy("key").count().writeStream.format("noop").outputMode("update")
-    with pytest.raises(StreamingQueryException, match=r"keeps state \(Aggregate\), and the group"):
+    with pytest.raises(StreamingQueryException, match=r"is stateful \(Aggregate\), and the group"):
         counts.option("checkpointLocation", str(tmp_path / "b")).start().awaitTermination()
     plain.processAllAvailable()
     plain.stop()

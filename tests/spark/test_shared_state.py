@@ -97,7 +97,7 @@ def test_a_query_with_state_ends_when_another_client_gets_a_part_of_its_partitio
             )
             async with other:
                 reading = asyncio.create_task(other.poll(timeout_ms=30_000))
-                with pytest.raises(SharedState, match=r"keeps state \(Aggregate\), and the group .* has the member"):
+                with pytest.raises(SharedState, match=r"is stateful \(Aggregate\), and the group .* has the member"):
                     await job.until(lambda: False)
                 reading.cancel()
             assert job.checkpoint.batch == 0

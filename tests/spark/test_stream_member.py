@@ -488,7 +488,7 @@ def test_an_offset_to_start_at_that_is_not_there_is_named_with_its_option(topic:
 
     async def scenario() -> None:
         async with Job(topic, startingOffsets=chosen) as job:
-            with pytest.raises(KafkaError, match=rf"startingOffsets is 500 for {topic.name}-0, the log holds 0 to 10"):
+            with pytest.raises(KafkaError, match=rf"startingOffsets is 500 for {topic.name}-0, the log has 0 to 10"):
                 await job.batch()
         async with Job(topic, startingOffsets=chosen, failOnDataLoss="false") as job:
             assert await job.batch() == {0: (0, 10), 1: (0, 10)}

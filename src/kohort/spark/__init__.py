@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from kohort.spark.java import JavaMissing as JavaMissing
     from kohort.spark.membership.group_progress import GroupProgress as GroupProgress
     from kohort.spark.membership.group_progress import progress as progress
-    from kohort.spark.query_failure import QueryFailed as QueryFailed
-    from kohort.spark.query_failure import await_termination as await_termination
     from kohort.spark.rows.rounds import OffsetRange as OffsetRange
     from kohort.spark.rows.rounds import Round as Round
+    from kohort.spark.running_session import QueryFailed as QueryFailed
+    from kohort.spark.running_session import await_termination as await_termination
     from kohort.spark.schemas.bad_record import Reason as Reason
     from kohort.spark.schemas.bad_record import dead_letters as dead_letters
     from kohort.spark.schemas.decoded_column import decode as decode
@@ -37,8 +37,8 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.spark.into_table": "exactly_once for_each_batch",
         "kohort.spark.java": "JavaMissing",
         "kohort.spark.membership.group_progress": "GroupProgress progress",
-        "kohort.spark.query_failure": "QueryFailed await_termination",
         "kohort.spark.rows.rounds": "OffsetRange Round",
+        "kohort.spark.running_session": "QueryFailed await_termination",
         "kohort.spark.schemas.bad_record": "Reason dead_letters",
         "kohort.spark.schemas.decoded_column": "decode",
         "kohort.spark.schemas.registry": "RegistryUnavailable SchemaUnknown",

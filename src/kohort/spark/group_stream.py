@@ -181,7 +181,7 @@ class StreamMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
+class _RunningStream:
     """The member of a stream that has started, the thread in which it runs, and what reads small rounds."""
 
     thread: LoopThread
@@ -220,7 +220,7 @@ class GroupStream:
         self._history = StreamHistory()
         self._listener = HistoryListener(self._history, self._config.listener or RebalanceListener())
         self._progress = GroupProgress(group_id, "", -1, 0, 0, 0, 0, 0)
-        self._running: _Running | None = None
+        self._running: _RunningStream | None = None
         self._is_stopping = False
         self._refusal: CommitFailed | None = None
         self._written: Round | None = None
@@ -242,7 +242,7 @@ class GroupStream:
         thread = LoopThread(f"kohort member of {self._settings.group_id}")
         try:
             gate = thread.call(RoundGate.join(self._settings, self._listener))
-            self._running = _Running(thread, gate, range_reader(self._read_settings))
+            self._running = _RunningStream(thread, gate, range_reader(self._read_settings))
         except BaseException:
             thread.close()
             self.close()
@@ -306,7 +306,7 @@ class GroupStream:
         With `rows="arrow"` the function receives a `pyarrow.Table` instead of a DataFrame. Then a round of at most
         `rows_on_driver` rows runs no Spark job; a larger one is read by the executors and collected in this process.
         Neither does a small one that `exactly_once` stores as it is.
-        Ends when `until(stream)` holds, which is checked between rounds, when `timeout_s` passed, after `stop`, or when
+        Ends when `until(stream)` is true, checked between rounds, when `timeout_s` passed, after `stop`, or when
         the session was stopped; a stream that was stopped or closed reads no more. An exception of `function` ends the
         run: its round is not committed. Raises KafkaError where the group or a log fails. `exactly_once(table)` as the
         function stores the offsets in its table: a round that the table refused is lost. A `TransactionalTopic` as the
@@ -365,7 +365,7 @@ class GroupStream:
     ) -> Generator[tuple[Any, Round]]:
         """Yield rounds, those of at most `in_arrow` offsets in Arrow."""
         if self._is_stopping:
-            return  # a member that reads no more would keep its partitions from the others
+            return  # a member that reads no more would withhold its partitions from the others
         self.start()
         running = self._running
         assert running is not None, "a started stream is running"
@@ -422,11 +422,11 @@ class GroupStream:
     async def _plan(self, available: Available) -> tuple[OffsetRange, ...]:
         return plan(available, self._config.max_rows_per_round)
 
-    def _progress_of(self, running: _Running) -> GroupProgress:
+    def _progress_of(self, running: _RunningStream) -> GroupProgress:
         member, owned, lost = running.gate.member, running.gate.owned, self.metrics.lost_offsets
         return GroupProgress.of(self._settings.group_id, member, len(owned.partitions), owned.lag.values(), lost)
 
-    def _sample(self, running: _Running) -> None:
+    def _sample(self, running: _RunningStream) -> None:
         self._history.sample(sum(running.gate.owned.lag.values()), self.metrics.offsets, self.metrics.lost_offsets)
 
     def _report_at_end(self) -> None:

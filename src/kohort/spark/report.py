@@ -29,7 +29,7 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.membership.group_progress import GroupProgress
 
 SAMPLES = 2000
-"""Samples that are kept; when there are more, every second one is dropped, and half as many are taken."""
+"""Most samples in memory; when there are more, every second one is dropped, and half as many are taken."""
 
 TENURES = 20_000
 REBALANCES = 2000

@@ -43,10 +43,10 @@ class RunningQuery:
     is_stateful: bool
 
     def require_known_plan(self) -> None:
-        """Raise SharedState if it keeps state, and its sources joined their groups as if it kept none."""
+        """Raise SharedState if it is stateful, and its sources joined their groups as if it were not."""
         if self.is_stateful and self.ends and not is_published(self.run):
             raise SharedState(
-                f"this query keeps state, and joined the group {self.ends[0].group!r} without a listener that reports"
+                f"this query is stateful, and joined the group {self.ends[0].group!r} without a listener that reports"
                 " it: other members could get a part of the rows of its windows, joins or keys. Call"
                 " kohort.spark.register(spark) before the query starts, or start the session with kohort.spark.build"
             )

@@ -1,7 +1,7 @@
 """Builds a Spark session with defaults for this interpreter, Java, loopback, UTC and quiet logs.
 
-The settings in `conf` take precedence. Its queries report to `format("kohort")` what they finish, and whether they keep
-state.
+The settings in `conf` take precedence. Its queries report to `format("kohort")` what they finish, and whether they are
+stateful.
 """
 
 from __future__ import annotations
@@ -120,13 +120,13 @@ def require_spark() -> None:
 
 
 _FOUND = "kohort.found"
-"""The system property of Java which says that the formats that Spark has found are those that were put there."""
+"""System property of Java: the formats that Spark has found are those that were put there."""
 
 
 def make_found(spark: SparkSession) -> None:
-    """Put our format where Spark keeps what it has found, if it would find no other one. New sessions have it, too.
+    """Put our format where Spark caches what it has found, if it would find no other one. New sessions have it, too.
 
-    Java keeps it after `stop()`, but it belongs to one application: that of the next one replaces it.
+    It stays after `stop()`, but it belongs to one application: that of the next one replaces it.
     """
     from py4j.protocol import Py4JError
     from pyspark.sql.udf import _wrap_function

@@ -59,7 +59,7 @@ _PROGRESS_POLL_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
+class _RunningWriter:
     thread: LoopThread
     transactions: RoundTransactions
 
@@ -120,7 +120,7 @@ class TransactionalTopic:
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
-        self._running: _Running | None = None
+        self._running: _RunningWriter | None = None
 
     def __enter__(self) -> TransactionalTopic:
         self.start()
@@ -186,12 +186,12 @@ class TransactionalTopic:
 
     # The inside
 
-    def _started(self) -> _Running:
+    def _started(self) -> _RunningWriter:
         if self._running is None:
             thread = LoopThread("kohort transactions")
             start = RoundTransactions.start(self._config, self.topic, self._producer, self._properties)
             try:
-                self._running = _Running(thread, thread.call(start))
+                self._running = _RunningWriter(thread, thread.call(start))
             except BaseException:
                 thread.close()
                 raise
@@ -232,7 +232,7 @@ class TransactionalTopic:
             self._abort(running, error)
             raise
 
-    def _abort(self, running: _Running, error: BaseException) -> None:
+    def _abort(self, running: _RunningWriter, error: BaseException) -> None:
         """Abort after an error; raise the one that fences this job in its place."""
         try:
             running.thread.call(running.transactions.abort())
@@ -258,8 +258,7 @@ def _written(
     rows: DataFrame, plan: WritePlan, partitioner: Callable[[bytes, int], int], *, is_small: bool
 ) -> Mapping[int, int]:
     """Write rows, here or by tasks; return how many each partition was given. Raises SecondAttempt, `KafkaError`."""
-    from kohort.spark.topics.target_partitions import TargetPartitions, by_target, record_rows
-    from kohort.spark.topics.task_writer import TaskWriter, write
+    from kohort.spark.topics.task_writer import TargetPartitions, TaskWriter, by_target, record_rows, write
 
     spark = rows.sparkSession
     if is_remote(spark):

@@ -3,6 +3,6 @@
 `log_files` has the former, `group_logs` the latter.
 """
 
-from kohort.cli.log.log_commands import register
+from kohort.cli.log.log_files import register
 
 __all__ = ["register"]

@@ -1,4 +1,4 @@
-"""`kohort log verify PATH…` and `kohort log repair PATH…`: the files of a data directory, and what is damaged in them.
+"""`kohort log`, with the verbs `verify PATH…` and `repair PATH…`: the files of a data directory, and what is damaged.
 
 `verify` reads everything and changes nothing; `repair` needs a stopped broker, and takes out only what is damaged. Both
 exit with 1 where something damaged is left.
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kohort.cli.log import group_logs
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of
 from kohort.cli.terminal.options import add_json, verb
@@ -32,8 +33,10 @@ kohort log repair ./kohort-data/orders-0
 """
 
 
-def register(inner: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the two verbs to those of `kohort log`."""
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `log` and its verbs to the command line."""
+    parser = verbs.add_parser("log", help="verify, repair, check or export log files")
+    inner = parser.add_subparsers(metavar="VERB", required=True)
     summary = "read every file of a data directory, and name each damaged, torn, misplaced or missing piece"
     verify = verb(inner, "verify", summary, run=run_verify, examples=VERIFY_EXAMPLES)
     summary = "take damaged pieces out of the files of a stopped broker, and make anew what follows from the rest"
@@ -42,6 +45,7 @@ def register(inner: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     for each in (verify, repair):
         each.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a data directory, or a partition's")
         add_json(each)
+    group_logs.register(inner)
 
 
 @dataclass(slots=True)

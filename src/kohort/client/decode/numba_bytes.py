@@ -6,7 +6,10 @@ more than a record. Nothing checks bounds: every caller compares with an end.
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Callable
+from pkgutil import get_data
 from typing import Any, TypeVar
 
 import numba
@@ -19,16 +22,33 @@ np: Any = numpy
 _63_BITS = (1 << 63) - 1
 
 
+_SOURCE = get_data(__package__, "numba_bytes.py")
+
+
 def compiled(inline: str = "never") -> Callable[[_Function], _Function]:
-    """Return numba's decorator, with a cache on disk where one can be written."""
+    """Return numba's decorator, with a cache on disk where one can be written.
+
+    A function is compiled anew where its module has changed, or a constant or a compiled function that it uses: numba
+    itself compares its module alone.
+    """
 
     def decorate(function: _Function) -> _Function:
         try:
-            return numba.njit(nogil=True, cache=True, inline=inline)(function)  # type: ignore[no-any-return]
+            found: Any = numba.njit(nogil=True, cache=True, inline=inline)(function)
         except RuntimeError:  # neither beside this file nor in the user's directory can a cache be written
             return numba.njit(nogil=True, inline=inline)(function)  # type: ignore[no-any-return]
+        file = found._cache._cache_file
+        file._source_stamp = found.stamp = _stamp(function, file._source_stamp)
+        return found  # type: ignore[no-any-return]
 
     return decorate
+
+
+def _stamp(function: Callable[..., Any], own: object) -> bytes:
+    """Return a digest of the stamp of a function's module, and of the constants and compiled functions that it uses."""
+    used = [function.__globals__.get(name) for name in function.__code__.co_names]
+    parts = [each if isinstance(each, int | tuple | np.ndarray) else getattr(each, "stamp", None) for each in used]
+    return hashlib.sha256(pickle.dumps((_SOURCE, own, parts))).digest()
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]

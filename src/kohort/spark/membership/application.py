@@ -29,7 +29,7 @@ class Application:
         return os.getppid() != self._parent
 
     def is_stopped(self) -> bool:
-        """Return whether its session was stopped; also keeps the session's directory from growing old."""
+        """Return whether its session was stopped; also makes the session's directory look recently used."""
         if self._files is None:
             return False
         try:

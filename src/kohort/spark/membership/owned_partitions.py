@@ -44,7 +44,7 @@ class EndWatch:
     def found(self) -> Mapping[TopicPartition, int]:
         """The ends of watched partitions, as of the last answers; none where one was an error, or not by topics' ids.
 
-        An answer that has not come yet says that nothing was appended.
+        Until an answer has come, nothing counts as appended.
         """
         return self._found or {}
 

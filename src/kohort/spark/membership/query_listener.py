@@ -3,7 +3,7 @@
 Without it a reader learns that a batch is finished when Spark requests the next one, which may be a trigger interval
 later: until then a rebalance waits, and a stopped query leaves the batch uncommitted. It makes readers leave that Spark
 did not stop, and logs each query's progress in its group, at level INFO. Spark calls a source written in Python without
-the plan of its query; the listener, which is called before the source is made, writes which operators keep state into a
+the plan of its query; the listener, which is called before the source is made, writes the stateful operators into a
 file beside the control sockets, where the process of the source finds it by its options.
 """
 
@@ -177,7 +177,7 @@ class MemberListener(StreamingQueryListener):  # type: ignore[misc]
         self._readers: dict[str, set[str]] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Publish which operators of the query keep state: Spark calls this before it makes the sources."""
+        """Publish the query's stateful operators: Spark calls this before it makes the sources."""
         if self._session is None:
             return
         query = self._session._jsparkSession.streams().get(str(event.id))

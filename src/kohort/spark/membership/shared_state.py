@@ -1,6 +1,6 @@
 """State of a streaming query in a group: who may read partitions whose rows are in the state of a checkpoint.
 
-The law: a query that keeps state (`is_strict`) reads only while it owns all of its partitions, from where its
+The law: a stateful query (`is_strict`) reads only while it owns all of its partitions, from where its
 checkpoint ends. All of the topic's, or with `boundPartitions` its part of them. Its commits are marked with that part,
 so that no other job of ours continues there. `allowSharedState` turns all of this off.
 """
@@ -28,7 +28,7 @@ _POLL_S = 0.5
 _MARGIN_S = 5.0
 
 _UNKNOWN = (
-    "group %s: %s was committed by another query, and whether this one keeps state (windows, joins, dropDuplicates) is"
+    "group %s: %s was committed by another query, and whether this one is stateful (windows, joins, dropDuplicates) is"
     " not known: call kohort.spark.register(spark) before it starts. A query with state gives wrong results here"
 )
 
@@ -44,8 +44,8 @@ class SharedState(KafkaError):
 class StateGuard:
     """Refuses what would split the state of a query. `mark` is on the query's last commit, as far as it is known.
 
-    `operators` keep state, None where the plan is not known. `is_anew`: the query has a new checkpoint and begins at
-    `startingOffsets`, whatever was committed. `patience_s` bounds the wait for members that were killed.
+    `operators` are its stateful ones, None where the plan is not known. `is_anew`: the query has a new checkpoint and
+    begins at `startingOffsets`, whatever was committed. `patience_s` bounds the wait for members that were killed.
     """
 
     mark: CommitMark = JOB
@@ -150,7 +150,7 @@ class StateGuard:
     @property
     def _has_state(self) -> str:
         if self.operators:
-            return f"this query keeps state ({', '.join(sorted(self.operators))})"
+            return f"this query is stateful ({', '.join(sorted(self.operators))})"
         return (
             f"this query is bound to partitions (boundPartitions={self.bound})" if self.bound else "a query has state"
         )

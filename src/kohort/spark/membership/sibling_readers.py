@@ -30,7 +30,7 @@ PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class SiblingReader:
     """A reader as it describes itself to others: its application's process, what it reads, and its calls."""
 
     name: str
@@ -45,17 +45,17 @@ class Reader:
         return asdict(self) | {"topics": sorted(self.topics)}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Reader:
+    def from_json(cls, found: Mapping[str, Any]) -> SiblingReader:
         """Return the reader that `to_json` described. Raises KeyError, TypeError."""
         read = {"topics": frozenset(found["topics"]), "calls": Calls(**found["calls"])}
         return cls(**{**found, **read})
 
-    def shares_with(self, other: Reader) -> frozenset[str]:
+    def shares_with(self, other: SiblingReader) -> frozenset[str]:
         """Return the topics whose rows are divided between two readers of one application."""
         mine, theirs = ((each.application, each.cluster, each.group) for each in (self, other))
         return self.topics & other.topics if mine == theirs and self.name != other.name else frozenset()
 
-    def may_be_of_query_of(self, other: Reader) -> bool:
+    def may_be_of_query_of(self, other: SiblingReader) -> bool:
         """Return whether both were made before Spark called either."""
         made_ns = max(self.calls.made_ns, other.calls.made_ns)
         return all(made_ns < (each.calls.called_ns or math.inf) for each in (self, other))
@@ -67,7 +67,7 @@ class Siblings:
     def __init__(self) -> None:
         self._known: dict[str, bool] | None = None
 
-    async def check(self, me: Reader, patience_s: float = PATIENCE_S) -> None:
+    async def check(self, me: SiblingReader, patience_s: float = PATIENCE_S) -> None:
         """Log readers of other queries, once. Raises KafkaError for one of the same query."""
         if self._known is None:
             self._known = {}
@@ -78,7 +78,7 @@ class Siblings:
         for name in [name for name, is_suspect in self._known.items() if is_suspect]:
             await self._refuse(me, name, patience_s)
 
-    async def _refuse(self, me: Reader, name: str, patience_s: float) -> None:
+    async def _refuse(self, me: SiblingReader, name: str, patience_s: float) -> None:
         """Raise unless Spark reads the batch that the other reader planned: one query waits for this reader first."""
         assert self._known is not None, "a reader is known"
         deadline_s = time.monotonic() + patience_s
@@ -104,7 +104,7 @@ def _warn(group: str, shared: frozenset[str]) -> None:
     )
 
 
-async def _readers() -> list[Reader]:
+async def _readers() -> list[SiblingReader]:
     """Return this user's readers on this host that answer."""
     folder = directory()
     names = [path.stem for path in folder.glob("*.socket")] if is_private(folder) else []
@@ -112,14 +112,14 @@ async def _readers() -> list[Reader]:
     return [each for each in found if each is not None]
 
 
-async def _ask(name: str) -> Reader | None:
+async def _ask(name: str) -> SiblingReader | None:
     """Return how a reader describes itself, or None where it does not answer."""
     try:
         async with asyncio.timeout(_ANSWER_S):
             reader, writer = await asyncio.open_unix_connection(socket_path(name))
             try:
                 writer.write(b'{"describe": true}\n')
-                return Reader.from_json(json.loads(await reader.readline()))
+                return SiblingReader.from_json(json.loads(await reader.readline()))
             finally:
                 writer.close()
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What the options choose for a partition without a committed offset, or with one that its log does not hold.
+"""What the options choose for a partition without a committed offset, or with one outside its log.
 
 `ResetPolicy` is the consumer's `auto.offset.reset`; `ChoicePolicy` is `startingOffsets` with `failOnDataLoss`, as in
 Spark's own source. It also decides whether a topic that was deleted or recreated ends the query.
@@ -29,21 +29,21 @@ class NoOffset(KafkaError):
     """A partition has no committed offset that can be read, and no option states where to read instead."""
 
     def __init__(self, partition: TopicPartition, committed: int | None, found: Log, advice: str) -> None:
-        held = "has no committed offset" if committed is None else f"has the committed offset {committed}"
+        committed_at = "has no committed offset" if committed is None else f"has the committed offset {committed}"
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{partition} {held}, the log holds {found.first} to {found.last}, and {advice}",
+            f"{partition} {committed_at}, the log has {found.first} to {found.last}, and {advice}",
         )
 
 
 class OffsetNotInLog(KafkaError):
-    """An option names an offset that a partition does not hold, and `failOnDataLoss` is true."""
+    """An option names an offset outside a partition's log, and `failOnDataLoss` is true."""
 
     def __init__(self, option: str, partition: TopicPartition, offset: int, found: Log) -> None:
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{option} is {offset} for {partition}, the log holds {found.first} to {found.last}, and failOnDataLoss"
-            " is true: name an offset that the log holds, or set failOnDataLoss=false to begin at its first one",
+            f"{option} is {offset} for {partition}, the log has {found.first} to {found.last}, and failOnDataLoss"
+            " is true: name an offset that the log has, or set failOnDataLoss=false to begin at its first one",
         )
 
 
@@ -80,14 +80,14 @@ class TopicRecreated(KafkaError):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a partition's log holds: offsets from `first` up to, and without, `last`."""
+    """Offsets of a partition's log, from `first` up to, and without, `last`."""
 
     first: int
     last: int
 
 
 class StartPolicy(ABC):
-    """Chooses offsets for partitions without a committed offset, or with one that the log does not hold.
+    """Chooses offsets for partitions without a committed offset, or with one outside the log.
 
     `option` is the name of the one that states whether lost rows end the job. `has_store`: a table's offsets come
     before the group's. `keeps_state`: rows that were read are in the state of the query's checkpoint.
@@ -109,7 +109,7 @@ class StartPolicy(ABC):
     @property
     @abstractmethod
     def fails_on_data_loss(self) -> bool:
-        """Whether an offset that the log does not hold ends the job."""
+        """Whether an offset outside the log ends the job."""
 
     @property
     def needs_topics(self) -> bool:
@@ -119,7 +119,7 @@ class StartPolicy(ABC):
     @property
     @abstractmethod
     def advice(self) -> str:
-        """Why an offset that the log does not hold ends the job, and what to do."""
+        """Why an offset outside the log ends the job, and what to do."""
 
     def see(self, partitions: Iterable[TopicPartition]) -> None:
         """Remember which partitions exist when the job starts."""
@@ -130,7 +130,7 @@ class StartPolicy(ABC):
         """Return where to begin in partitions that have no committed offset. Raises NoOffset."""
 
     def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
-        """Return the first offset of a log that does not hold `offset`. Raises NoOffset where rows may not be lost."""
+        """Return the first offset of a log that lacks `offset`. Raises NoOffset where rows may not be lost."""
         if self.fails_on_data_loss:
             raise NoOffset(partition, offset, found, self.advice)
         if offset < found.first:
@@ -181,7 +181,7 @@ class ResetPolicy(StartPolicy):
 
     @property
     def fails_on_data_loss(self) -> bool:
-        """Whether an offset that the log does not hold ends the job."""
+        """Whether an offset outside the log ends the job."""
         given = self._fails_on_data_loss
         return self.reset == "none" or (self.is_exact if given is None else given)
 
@@ -256,7 +256,7 @@ class ChoicePolicy(StartPolicy):
         return {each: entry.first for each, entry in logs.items()} | found
 
     def _is_beyond(self, partition: TopicPartition, found: Log) -> bool:
-        """Return whether the log does not hold the named offset; the latest may have moved since it was looked up."""
+        """Return whether the named offset is outside the log; the latest may have moved since it was looked up."""
         named = self._choice.place(partition)
         return named is not None and named >= 0 and not found.first <= named <= found.last
 

@@ -75,7 +75,7 @@ def require_in_log(
             raise OtherTopic.of(repr(store), group, partition, position, now)
         if position.offset > ends.get(partition, position.offset):
             raise TableBroken(
-                f"{store!r} holds offset {position.offset} of {partition} for group {group}, and the topic ends at"
+                f"{store!r} has offset {position.offset} of {partition} for group {group}, and the topic ends at"
                 f" {ends[partition]}: the topic was created again, or this is another cluster. Read it as another"
                 " group, or set the table's offsets (set_offsets)"
             )
@@ -247,7 +247,7 @@ class StartingOffsets:
     async def _readable(
         self, logs: Mapping[TopicPartition, Log], found: Mapping[TopicPartition, int], recreated: Partitions
     ) -> dict[TopicPartition, int]:
-        """Return the position of every partition that exists, within what its log holds."""
+        """Return the position of every partition that exists, within its log."""
         readable = {each: entry.first for each, entry in logs.items() if each in recreated}
         for partition, entry in logs.items():
             if (offset := found.get(partition)) is None or partition in recreated:

@@ -1,7 +1,7 @@
 """A streaming query as a member of its group: which batch comes next, and what is committed when one is finished.
 
 The law: a batch stays open until Spark passes its end as the start of the next one, or a listener reports it, because
-only then is it finished. Until then its partitions are not given up. Then they are committed, except those that the
+only then is it finished. Until then its partitions are not revoked. Then they are committed, except those that the
 group took away meanwhile: their next owner reads them again. A batch that is requested twice is the same batch. After
 `set_targets` the query ends at the present ends of the topics, and the member leaves.
 """
@@ -30,7 +30,7 @@ from kohort.spark.membership.member_settings import settings_from_options
 from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.membership.shared_state import SharedState, StateGuard
-from kohort.spark.membership.sibling_readers import Reader, Siblings
+from kohort.spark.membership.sibling_readers import SiblingReader, Siblings
 from kohort.spark.membership.start_policy import ChoicePolicy
 from kohort.spark.membership.stream_offset import CommitMark, StreamOffset
 from kohort.spark.options.member_options import MemberOptions
@@ -87,7 +87,7 @@ class BatchPlanner:
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _OpenBatch:
     round: Round
     end: StreamOffset
 
@@ -112,7 +112,7 @@ class StreamMember:
         self._calls = calls or Calls()
         self._siblings = Siblings()
         self._query = gate.starting.guard.mark.query or secrets.token_hex(8)
-        self._batch: _Batch | None = None
+        self._batch: _OpenBatch | None = None
         self._has_targets = False
         self._is_first = True
         self.read_again = 0
@@ -135,7 +135,7 @@ class StreamMember:
     ) -> StreamMember:
         """Connect to the cluster and begin to join; `cores` are the query's, for `capacity`.
 
-        `last` is the last batch of the checkpoint; `operators` those of the plan that keep state, None if not known.
+        `last` is the last batch of the checkpoint; `operators` the plan's stateful ones, None if not known.
         Raises KafkaError.
         """
         isolation, is_strict = ISOLATION[options.read.isolation], options.read.fail_on_data_loss
@@ -224,10 +224,10 @@ class StreamMember:
         return self.reader.to_json()
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> SiblingReader:
         """This reader, as others of the application compare it with themselves."""
         topics, cluster = frozenset(self.gate.member.topics), self.gate.cluster_id
-        return Reader(self.socket.name, os.getppid(), cluster, self._member.group_id, topics, self._calls)
+        return SiblingReader(self.socket.name, os.getppid(), cluster, self._member.group_id, topics, self._calls)
 
     def latest(self) -> dict[str, Any] | None:
         """Return what a query's progress shows as the latest offset of the source, None before ends are known.
@@ -315,7 +315,7 @@ class StreamMember:
         ids = {name: each for name, each in self.gate.owned.topic_ids.items() if name in topics}
         reader, bound = self.socket.name, self._guard.state
         end = StreamOffset(group_id, number, begun.generation, places, reader, self._query, ids, bound)
-        self._batch = _Batch(begun, end)
+        self._batch = _OpenBatch(begun, end)
         return self._batch.end
 
 

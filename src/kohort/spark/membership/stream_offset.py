@@ -44,7 +44,7 @@ class StreamOffset:
         return tuple(each for each in self.places if each.size)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what Spark keeps: `topics` is where the batch ends, `from` where it begins if not there."""
+        """Return it for Spark's checkpoint: `topics` is where the batch ends, `from` where it begins if not there."""
         found = {
             "version": VERSION,
             "group": self.group,

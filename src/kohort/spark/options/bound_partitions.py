@@ -1,4 +1,4 @@
-"""Option `boundPartitions`: the partitions that belong to a checkpoint with state, and the assignor that keeps them.
+"""Option `boundPartitions`: the partitions that belong to a checkpoint with state, and the assignor that respects them.
 
 The law: a partition belongs to one of `count` queries by its number alone, so that every restart and every member gives
 the same answer, and topics with equal partition counts are divided alike. A partition whose query is away is assigned

@@ -1,4 +1,4 @@
-"""Which offsets of which partitions a DataFrame holds, and the part of it that lies beyond offsets already stored."""
+"""Which offsets of which partitions a DataFrame has, and the part of it that lies beyond offsets already stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def require_places(frame: DataFrame, what: str) -> None:
 
 @contextmanager
 def computed_once(frame: DataFrame) -> Iterator[DataFrame]:
-    """Keep a frame's rows meanwhile: computed again, they might differ. One that is cached is used as it is."""
+    """Cache a frame's rows meanwhile: computed again, they might differ. One that is cached is used as it is."""
     level = frame.storageLevel
     if level.useMemory or level.useDisk:
         yield frame

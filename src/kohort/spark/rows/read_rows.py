@@ -124,7 +124,7 @@ def read_rows_by_range(
     """Yield the rows of ranges as they are, each with its range; a partition is in one range.
 
     Where values are decoded, a record batch that is damaged is one row at its first offset, whose value are its bytes,
-    and the text says what is wrong with it; else it is empty, and a damaged batch raises CorruptBatch.
+    and the text names its fault; else it is empty, and a damaged batch raises CorruptBatch.
     """
     ranges = list(ranges)
     wanted = {each.partition: each for each in ranges}

@@ -51,7 +51,7 @@ class ReadSettings:
 
     @property
     def fetches_headers(self) -> bool:
-        """Whether headers are decoded: a dead letter keeps those of its record."""
+        """Whether headers are decoded: a dead letter has those of its record."""
         return self.include_headers or bool(self.dead_letter_topic)
 
 

@@ -64,7 +64,7 @@ class DecodedRows:
         self.dead_letters = self._letters.count
 
     def of(self, rows: pa.RecordBatch, damage: str = "") -> pa.RecordBatch:
-        """Return rows with decoded values; `damage` says what is wrong with a row that is a whole record batch.
+        """Return rows with decoded values; `damage` names the fault of a row that is a whole record batch.
 
         Raises KafkaError, RegistryUnavailable.
         """

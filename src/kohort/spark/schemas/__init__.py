@@ -1,4 +1,4 @@
-"""What the bytes of a record hold: schemas of a registry, and values decoded to Arrow by the reader's schema.
+"""Contents of a record's bytes: schemas of a registry, and values decoded to Arrow by the reader's schema.
 
 Nothing here knows a cluster or a group; executors import it, and need no session.
 """

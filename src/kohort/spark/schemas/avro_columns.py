@@ -35,7 +35,7 @@ _NUMBERS: Final = {
 
 
 @dataclass(slots=True)
-class Column:
+class AvroColumn:
     """One column, and the columns inside it.
 
     `number` is its place in the decoder's tables, `parent` that of the nearest list around it, or -1. `members` are the
@@ -49,9 +49,9 @@ class Column:
     width: int
     avro: Avro
     is_nullable: bool
-    members: list[Column] = field(default_factory=list)
+    members: list[AvroColumn] = field(default_factory=list)
 
-    def beside(self) -> Iterator[Column]:
+    def beside(self) -> Iterator[AvroColumn]:
         """Yield this column and those inside it that have as many rows: not those inside lists."""
         yield self
         if self.store == STRUCT:
@@ -63,12 +63,12 @@ class ColumnSet:
     """The columns of a reader's schema; `all` has them in the order of their numbers, parents first."""
 
     def __init__(self, schema: Avro) -> None:
-        self.all: list[Column] = []
+        self.all: list[AvroColumn] = []
         self.root = self._add(schema, -1, "value")
 
-    def _add(self, schema: Avro, parent: int, path: str, *, is_nullable: bool = False) -> Column:
+    def _add(self, schema: Avro, parent: int, path: str, *, is_nullable: bool = False) -> AvroColumn:
         kind, has_null = without_null(schema)
-        found = Column(len(self.all), parent, pa.null(), STRUCT, 0, kind, is_nullable or has_null)
+        found = AvroColumn(len(self.all), parent, pa.null(), STRUCT, 0, kind, is_nullable or has_null)
         if found.number >= MOST_COLUMNS:
             raise ValueError(f"an Avro schema has more than {MOST_COLUMNS} columns")
         self.all.append(found)
@@ -104,7 +104,7 @@ class ColumnSet:
         return found
 
     @staticmethod
-    def _struct(column: Column, members: dict[str, Column]) -> None:
+    def _struct(column: AvroColumn, members: dict[str, AvroColumn]) -> None:
         column.store = STRUCT
         column.members = list(members.values())
         column.type = pa.struct([pa.field(name, each.type, each.is_nullable) for name, each in members.items()])

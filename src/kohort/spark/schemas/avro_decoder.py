@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
-from kohort.spark.schemas.avro_columns import BOOLEAN, LIST, NUMBER, STRUCT, TEXT, Column, ColumnSet
+from kohort.spark.schemas.avro_columns import BOOLEAN, LIST, NUMBER, STRUCT, TEXT, AvroColumn, ColumnSet
 from kohort.spark.schemas.avro_machine import (
     DATA,
     DATA_LENGTH,
@@ -27,7 +27,7 @@ from kohort.spark.schemas.avro_machine import (
     VALUES,
     decode_records,
 )
-from kohort.spark.schemas.avro_program import Program, compile_program
+from kohort.spark.schemas.avro_program import AvroProgram
 from kohort.spark.schemas.avro_schema import Avro, Enum
 
 np: Any = numpy
@@ -54,13 +54,13 @@ class AvroReader:
 
     def decoder(self, writer: Avro) -> AvroDecoder:
         """Return the decoder of a writer's schema. Raises Unreadable."""
-        return AvroDecoder(_deep(lambda: compile_program(writer, self.columns, self.schema)), self.columns)
+        return AvroDecoder(_deep(lambda: AvroProgram(writer, self.columns, self.schema)), self.columns)
 
 
 class AvroDecoder:
     """Decodes records of one writer's schema."""
 
-    def __init__(self, program: Program, columns: ColumnSet) -> None:
+    def __init__(self, program: AvroProgram, columns: ColumnSet) -> None:
         self._program = program
         self._columns = columns
         self._constants = np.frombuffer(program.constants + b"\0", np.uint8)
@@ -133,8 +133,8 @@ class _Buffers:
             self._allocate(column, DATA, room)
             mine[DATA_ROOM] = room
 
-    def array(self, column: Column, valid: Any = None) -> pa.Array:
-        """Return a column as an Arrow array; `valid` are the rows of the root that are sound."""
+    def array(self, column: AvroColumn, valid: Any = None) -> pa.Array:
+        """Return a column as an Arrow array; `valid` are the rows of the root without a fault."""
         mine, arrays = self._of(column), self._arrays[column.number]
         length = int(mine[LENGTH])
         if valid is not None:
@@ -165,10 +165,10 @@ class _Buffers:
             return pa.DictionaryArray.from_arrays(numbers, symbols).cast(pa.string())
         return pa.Array.from_buffers(column.type, length, [mask, values])
 
-    def _of(self, column: Column) -> Any:
+    def _of(self, column: AvroColumn) -> Any:
         return self.state[column.number * STATE_WIDTH : (column.number + 1) * STATE_WIDTH]
 
-    def _allocate(self, column: Column, which: int, size: int) -> None:
+    def _allocate(self, column: AvroColumn, which: int, size: int) -> None:
         new = np.empty(size, np.uint8)
         old = self._arrays[column.number].get(which)
         if old is not None:
@@ -177,7 +177,7 @@ class _Buffers:
         self._of(column)[which] = new.ctypes.data
 
 
-def _width(column: Column) -> int:
+def _width(column: AvroColumn) -> int:
     """Return the bytes of a value, or of an end."""
     return 1 if column.store == BOOLEAN else 4 if column.store in (TEXT, LIST) else column.width
 

@@ -2,8 +2,8 @@
 
 One loop over records and instructions. A record that breaks a rule is taken back and becomes a row of nulls with the
 number of its fault; nothing else of the batch is affected. Every read is compared with the end of its record, and a
-list is read only as far as the bytes that are left can hold its items, so that no count makes it allocate. When a
-buffer is full the loop takes back the record and returns, and goes on with a larger one.
+list is read only as far as the bytes that are left suffice for its items, so that no count makes it allocate. When a
+buffer is full the loop takes back the record and returns, and continues with a larger one.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ FAULTS: Final = {
     SYMBOL: "the reader's enum has no such symbol, and no default",
     DIGITS: "a decimal has more digits than its precision",
     TIME_RANGE: "a time is outside of the range of microseconds",
-    ITEMS: "a list claims more items than its bytes can hold",
+    ITEMS: "a list claims more items than its bytes suffice for",
     BOOL_RANGE: "a boolean is neither 0 nor 1",
     GIBIBYTES: "it has more than 2 GiB of lists",
 }
 UNREADABLE: Final = 64
-"""Faults from here on are `Program.failures`; a fault has eight bits, so that many of them share the last."""
+"""Faults from here on are `AvroProgram.failures`; a fault has eight bits, so that many of them share the last."""
 
 MOST_EMPTY_ITEMS: Final = 1 << 16
 """Items without bytes, such as null, that the lists of one record have at most."""
@@ -154,63 +154,62 @@ def _null_row(state: Any, columns: int) -> None:
 
 
 @compiled()
-def _list_items(source: Any, at: int, end: int, least: int, empty: int) -> tuple[int, int, int, int]:
-    """Read the head of a list's block; return its items, the position behind it, `empty` and a fault.
+def _list_items(source: Any, at: int, end: int, least: int, slots: Any) -> tuple[int, int, int]:
+    """Read the head of a list's block; return its items, the position behind it, and a fault.
 
-    `least` are the bytes of an item at least, `empty` the items without bytes so far.
+    `least` are the bytes of an item at least; the first of the slots counts the items without bytes.
     """
     number, at = varint(source, at, end)
     if at < 0:
-        return 0, at, empty, VARINT
+        return 0, at, VARINT
     if number < 0:
         size, at = varint(source, at, end)
         if at < 0:
-            return 0, at, empty, VARINT
+            return 0, at, VARINT
         if size < 0 or size > end - at:
-            return 0, at, empty, SIZE
+            return 0, at, SIZE
         number = -number
     if number < 0 or (least > 0 and number > (end - at) // least):
-        return 0, at, empty, ITEMS
+        return 0, at, ITEMS
     if least == 0:
-        if number > MOST_EMPTY_ITEMS or empty + number > MOST_EMPTY_ITEMS:
-            return 0, at, empty, ITEMS
-        empty += number
-    return number, at, empty, 0
+        if number > MOST_EMPTY_ITEMS or slots[0] + number > MOST_EMPTY_ITEMS:
+            return 0, at, ITEMS
+        slots[0] += number
+    return number, at, 0
 
 
 @compiled()
 def _flow(
-    code: Any, here: int, tables: Any, slots: Any, source: Any, at: int, end: int, number: int, empty: int
-) -> tuple[int, int, int, int]:
-    """Carry out an instruction that adds no value; return the next one's place, the position, `empty` and a fault.
+    code: Any, here: int, tables: Any, slots: Any, source: Any, at: int, end: int, number: int
+) -> tuple[int, int, int]:
+    """Carry out an instruction that adds no value; return the next one's place, the position and a fault.
 
     The place is inverted where a list has ended, whose end is then added to its column.
     """
     kind, first, second = code[here], code[here + 2], code[here + 3]
-    following = here // WIDTH + 1
+    following, fault = here // WIDTH + 1, 0
     if kind == UNION:
         if number < 0 or number >= second:
-            return following, at, empty, BRANCH
-        return tables[first + number], at, empty, 0
-    if kind == JUMP:
-        return first, at, empty, 0
-    if kind == SKIP_BYTES or kind == SKIP:
+            return following, at, BRANCH
+        following = tables[first + number]
+    elif kind == JUMP:
+        following = first
+    elif kind == SKIP_BYTES or kind == SKIP:
         size = first if kind == SKIP else number
         if size < 0 or size > end - at:
-            return following, at, empty, SIZE
-        return following, at + size, empty, 0
-    if kind == FAIL:
-        return following, at, empty, UNREADABLE + min(first, 255 - UNREADABLE)
-    if kind == NEXT:
+            return following, at, SIZE
+        at += size
+    elif kind == FAIL:
+        fault = UNREADABLE + min(first, 255 - UNREADABLE)
+    elif kind == NEXT:
         if slots[first] == 0:
-            items, at, empty, fault = _list_items(source, at, end, code[here + 4], empty)
+            slots[first], at, fault = _list_items(source, at, end, code[here + 4], slots)
             if fault != 0:
-                return following, at, empty, fault
-            if items == 0:
-                return ~second if code[here + 1] >= 0 else second, at, empty, 0
-            slots[first] = items
+                return following, at, fault
+            if slots[first] == 0:
+                return ~second if code[here + 1] >= 0 else second, at, 0
         slots[first] -= 1
-    return following, at, empty, 0
+    return following, at, fault
 
 
 @compiled()
@@ -317,7 +316,8 @@ def _decode_record(
     bytes, or for an item (-1); without a fault, a column of -1 means that the record is added.
     """
     source = bytes_at(source_at)
-    place, stop, empty = np.int64(0), tables[0], np.int64(0)
+    place, stop = np.int64(0), tables[0]
+    slots[0] = 0
     while place != stop:
         here, number, fault, more = place * WIDTH, np.int64(0), np.int64(0), np.int64(0)
         kind, column, first, second = code[here], code[here + 1], code[here + 2], code[here + 3]
@@ -326,7 +326,7 @@ def _decode_record(
             if at < 0:
                 return VARINT, place, -1, 0
         if kind <= UNION or kind >= NEXT:
-            following, at, empty, fault = _flow(code, here, tables, slots, source, at, end, number, empty)
+            following, at, fault = _flow(code, here, tables, slots, source, at, end, number)
             if fault != 0:
                 return fault, place, -1, 0
             place = following

@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 import struct
 from array import array
-from dataclasses import dataclass
 from typing import Any, Final
 
-from kohort.spark.schemas.avro_columns import TEXT, Column, ColumnSet, without_null
+from kohort.spark.schemas.avro_columns import TEXT, AvroColumn, ColumnSet, without_null
 from kohort.spark.schemas.avro_schema import (
     MISSING,
     Array,
@@ -22,7 +21,6 @@ from kohort.spark.schemas.avro_schema import (
     Enum,
     Fixed,
     Map,
-    Named,
     Primitive,
     Record,
     Union,
@@ -46,39 +44,47 @@ class Unreadable(ValueError):
         super().__init__(f"{path}: {why}")
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """Instructions, the numbers and bytes that they refer to, and the path of each for messages.
+_LEAST = {"null": 0, "float": 4, "double": 8}
+"""Bytes of a primitive value at least, where that is not one."""
 
-    The first number is that of the instructions. `lists` is how many lists and maps it has, `failures` are what `FAIL`
-    stands for.
+_COPIED = {
+    ("boolean", "boolean"): BOOL,
+    ("float", "float"): FOUR,
+    ("float", "double"): FLOAT_TO_DOUBLE,
+    ("double", "double"): EIGHT,
+}
+"""Instructions without arguments, by the writer's and the reader's type."""
+
+_SKIPPED = {
+    "int": (SKIP_LONG,),
+    "long": (SKIP_LONG,),
+    "bytes": (SKIP_BYTES,),
+    "string": (SKIP_BYTES,),
+    "boolean": (SKIP, -1, 1),
+    "float": (SKIP, -1, 4),
+    "double": (SKIP, -1, 8),
+}
+"""Instructions that pass over a value, by its type."""
+
+_WIDER = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+"""Types that take a writer's values too, the nearest first."""
+
+
+class AvroProgram:
+    """What reads a writer's values into a reader's columns. Raises Unreadable.
+
+    `code` are its instructions, `tables` and `constants` the numbers and bytes that they refer to, `paths` the place of
+    each in the value, for messages. The first number is how many instructions there are. `lists` is how many lists and
+    maps it has, `failures` are what `FAIL` stands for.
     """
 
-    code: array[int]
-    tables: array[int]
-    constants: bytes
-    lists: int
-    paths: tuple[str, ...]
-    failures: tuple[str, ...]
-
-
-def compile_program(writer: Avro, columns: ColumnSet, reader: Avro) -> Program:
-    """Return the program that reads a writer's values into columns. Raises Unreadable."""
-    compiler = _Compiler()
-    compiler.read(writer, reader, columns.root, "value")
-    compiler.tables[0] = compiler.here
-    return Program(
-        compiler.code,
-        compiler.tables,
-        bytes(compiler.constants),
-        compiler.lists,
-        tuple(compiler.paths),
-        tuple(compiler.failures),
-    )
-
-
-class _Compiler:
-    def __init__(self) -> None:
+    def __init__(self, writer: Avro, columns: ColumnSet, reader: Avro) -> None:
         self.code = array("q")
         self.tables = array("q", [0])
         self.constants = bytearray()
@@ -86,9 +92,12 @@ class _Compiler:
         self.paths: list[str] = []
         self.failures: list[str] = []
         self._least: dict[int, int] = {}
+        self.read(writer, reader, columns.root, "value")
+        self.tables[0] = self.here
 
     @property
     def here(self) -> int:
+        """The place of the next instruction."""
         return len(self.paths)
 
     def emit(self, kind: int, path: str, column: int = -1, *arguments: int) -> int:
@@ -100,18 +109,15 @@ class _Compiler:
         return self.here - 1
 
     def patch(self, place: int, argument: int, value: int) -> None:
+        """Change an argument of an instruction."""
         self.code[place * WIDTH + 2 + argument] = value
 
     def _least_bytes(self, kind: Avro) -> int:
         """Return how many bytes a value has at least."""
         if id(kind) not in self._least:
             match kind:
-                case Primitive("null"):
-                    least = 0
-                case Primitive("float"):
-                    least = 4
-                case Primitive("double"):
-                    least = 8
+                case Primitive(plain):
+                    least = _LEAST.get(plain, 1)
                 case Fixed(size=size):
                     least = size
                 case Record(_, _, fields):
@@ -123,7 +129,7 @@ class _Compiler:
 
     # Reading
 
-    def read(self, writer: Avro, reader: Avro, column: Column, path: str) -> None:
+    def read(self, writer: Avro, reader: Avro, column: AvroColumn, path: str) -> None:
         """Read a value of the writer's type into a column of the reader's. Raises Unreadable."""
         if isinstance(writer, Union):
             self._branches([lambda each=each: self.read(each, reader, column, path) for each in writer.branches], path)
@@ -177,7 +183,7 @@ class _Compiler:
         for place in ends:
             self.patch(place, 0, self.here)
 
-    def _member(self, writer: Avro, reader: Union, column: Column, path: str) -> None:
+    def _member(self, writer: Avro, reader: Union, column: AvroColumn, path: str) -> None:
         """Read into the member of a struct that stands for the reader's branch."""
         chosen = _branch(writer, reader)
         if chosen is None:
@@ -189,7 +195,7 @@ class _Compiler:
             else:
                 self.null(member, path)
 
-    def _record(self, writer: Record, reader: Record, column: Column, path: str) -> None:
+    def _record(self, writer: Record, reader: Record, column: AvroColumn, path: str) -> None:
         self.emit(MARK, path, column.number)
         theirs = {each.name: each for each in writer.fields}
         target = {}
@@ -210,23 +216,23 @@ class _Compiler:
             else:
                 self.skip(written.type, f"{path}.{written.name}")
 
-    def _list(self, column: Column | None, items: Avro, path: str, item: Any) -> None:
+    def _list(self, column: AvroColumn | None, items: Avro, path: str, item: Any) -> None:
         self.lists += 1
         number, child = (-1, -1) if column is None else (column.number, column.members[0].number)
-        place = self.emit(NEXT, path, number, self.lists - 1, 0, self._least_bytes(items), child)
+        place = self.emit(NEXT, path, number, self.lists, 0, self._least_bytes(items), child)
         item()
         self.emit(JUMP, path, -1, place)
         self.patch(place, 1, self.here)
 
-    def _leaf(self, writer: Avro, reader: Avro, column: Column, path: str) -> None:
+    def _leaf(self, writer: Avro, reader: Avro, column: AvroColumn, path: str) -> None:
         number = column.number
         refusal = Unreadable(path, f"the writer's {label(writer)} cannot be read as {label(reader)}")
         if getattr(reader, "logical", "") == "decimal":
             self._decimal(writer, reader, number, path, refusal)
             return
         match writer, reader:
-            case Primitive("boolean"), Primitive("boolean"):
-                self.emit(BOOL, path, number)
+            case Primitive(kind), Primitive(wanted) if (kind, wanted) in _COPIED:
+                self.emit(_COPIED[kind, wanted], path, number)
             case Primitive("int" | "long" as kind), Primitive("int" | "long" as wanted):
                 if kind == "long" and wanted == "int":
                     raise refusal
@@ -235,12 +241,6 @@ class _Compiler:
                 self._whole(writer, reader, column, path)
             case Primitive("int" | "long" as kind), Primitive("float" | "double" as wanted):
                 self.emit(TO_FLOAT if wanted == "float" else TO_DOUBLE, path, number, int(kind == "int"))
-            case Primitive("float"), Primitive("float"):
-                self.emit(FOUR, path, number)
-            case Primitive("float"), Primitive("double"):
-                self.emit(FLOAT_TO_DOUBLE, path, number)
-            case Primitive("double"), Primitive("double"):
-                self.emit(EIGHT, path, number)
             case Primitive("string" | "bytes"), Primitive("string" | "bytes" as wanted):
                 self.emit(BYTES, path, number, int(wanted == "string"))
             case Fixed(size=size), Fixed(size=wanted):
@@ -252,7 +252,7 @@ class _Compiler:
             case _:
                 raise refusal
 
-    def _whole(self, writer: Primitive, reader: Primitive, column: Column, path: str) -> None:
+    def _whole(self, writer: Primitive, reader: Primitive, column: AvroColumn, path: str) -> None:
         unit = writer.logical if writer.logical.endswith(("-millis", "-micros")) else reader.logical
         if "timestamp-" in reader.logical:
             self.emit(SCALED, path, column.number, 1000 if unit.endswith("millis") else 1)
@@ -285,12 +285,12 @@ class _Compiler:
 
     # Values that the writer does not have
 
-    def null(self, column: Column, path: str) -> None:
+    def null(self, column: AvroColumn, path: str) -> None:
         """Add null to a column, and to those inside it."""
         for each in column.beside():
             self.emit(NULL, path, each.number)
 
-    def default(self, value: Any, reader: Avro, column: Column, path: str) -> None:
+    def default(self, value: Any, reader: Avro, column: AvroColumn, path: str) -> None:
         """Add the default of a field, as its JSON gives it. Raises Unreadable."""
         wrong = Unreadable(path, f"its default {value!r} is no {label(reader)}")
         if isinstance(reader, Union):
@@ -320,7 +320,7 @@ class _Compiler:
                     raise wrong from None
                 self._constant(found, column, path)
 
-    def _default_of_union(self, value: Any, reader: Union, column: Column, path: str, wrong: Unreadable) -> None:
+    def _default_of_union(self, value: Any, reader: Union, column: AvroColumn, path: str, wrong: Unreadable) -> None:
         """Add the default of a union: the specification has it of the first branch, others of any."""
         kind, has_null = without_null(reader)
         if value is None:
@@ -346,7 +346,7 @@ class _Compiler:
                 return
         raise wrong
 
-    def _constant(self, found: bytes, column: Column, path: str) -> None:
+    def _constant(self, found: bytes, column: AvroColumn, path: str) -> None:
         if column.store == TEXT:
             self.emit(CONST_BYTES, path, column.number, len(self.constants), len(found))
             self.constants += found
@@ -361,16 +361,11 @@ class _Compiler:
         match writer:
             case Primitive("null"):
                 pass
-            case Primitive("int" | "long") | Enum():
+            case Primitive(kind):
+                instruction, *arguments = _SKIPPED[kind]
+                self.emit(instruction, path, *arguments)
+            case Enum():
                 self.emit(SKIP_LONG, path)
-            case Primitive("bytes" | "string"):
-                self.emit(SKIP_BYTES, path)
-            case Primitive("boolean"):
-                self.emit(SKIP, path, -1, 1)
-            case Primitive("float"):
-                self.emit(SKIP, path, -1, 4)
-            case Primitive("double"):
-                self.emit(SKIP, path, -1, 8)
             case Fixed(size=size):
                 self.emit(SKIP, path, -1, size)
             case Record(_, _, fields):
@@ -394,40 +389,24 @@ def _branch(writer: Avro, reader: Union) -> int | None:
     places = list(enumerate(reader.branches))
     if isinstance(writer, Record | Enum | Fixed):
         same = [(at, each) for at, each in places if isinstance(each, type(writer))]
-        for names in (_full_names, _short_names):
+        for is_short in (False, True):
             for at, each in same:
                 assert isinstance(each, Record | Enum | Fixed), "it is of the writer's kind"
-                if names(writer, aliases=False) & names(each, aliases=True):
+                if _names((writer.name,), is_short) & _names((each.name, *each.aliases), is_short):
                     return at
         return same[0][0] if len(same) == 1 else None
-    for at, branch in places:
-        if branch == writer:
-            return at
-    for at, branch in places:
-        if isinstance(writer, Primitive) and isinstance(branch, Primitive) and branch.kind == writer.kind:
-            return at
-        if isinstance(writer, Array | Map) and isinstance(branch, type(writer)):
-            return at
-    wider = {
-        "int": ("long", "float", "double"),
-        "long": ("float", "double"),
-        "float": ("double",),
-        "string": ("bytes",),
-        "bytes": ("string",),
-    }
-    for kind in wider.get(writer.kind, ()) if isinstance(writer, Primitive) else ():
-        for at, branch in places:
-            if isinstance(branch, Primitive) and branch.kind == kind:
-                return at
-    return None
+    if found := [at for at, each in places if each == writer]:
+        return found[0]
+    if isinstance(writer, Array | Map):
+        return next((at for at, each in places if isinstance(each, type(writer))), None)
+    assert isinstance(writer, Primitive), "a writer's union is read branch by branch"
+    kinds = (writer.kind, *_WIDER.get(writer.kind, ()))
+    plain = [(at, each.kind) for at, each in places if isinstance(each, Primitive)]
+    return next((at for kind in kinds for at, other in plain if other == kind), None)
 
 
-def _full_names(kind: Named, *, aliases: bool) -> set[str]:
-    return {kind.name, *(kind.aliases if aliases else ())}
-
-
-def _short_names(kind: Named, *, aliases: bool) -> set[str]:
-    return {name.rpartition(".")[2] for name in _full_names(kind, aliases=aliases)}
+def _names(names: tuple[str, ...], is_short: bool) -> set[str]:
+    return {name.rpartition(".")[2] if is_short else name for name in names}
 
 
 def _decimal_of(writer: Avro) -> tuple[str, int, int]:
@@ -440,7 +419,7 @@ def _halves(number: int) -> tuple[int, int]:
     return low, high
 
 
-def _constant(value: Any, reader: Avro, column: Column) -> bytes:
+def _constant(value: Any, reader: Avro, column: AvroColumn) -> bytes:
     """Return a default as its column stores it. Raises TypeError, ValueError, OverflowError, struct.error."""
     if isinstance(reader, Enum) and isinstance(value, str):
         return struct.pack("<i", reader.symbols.index(value))

@@ -41,7 +41,7 @@ class BadRecord:
 ERROR = pa.struct(
     [("reason", pa.string()), ("message", pa.string()), ("schema_id", pa.int32()), ("bytes", pa.binary())]
 )
-"""The column beside values; null where the value is sound. `bytes` are those of the bad record."""
+"""The column beside values; null where the value is valid. `bytes` are those of the bad record."""
 
 ERROR_COLUMN = "struct<reason: string, message: string, schema_id: int, bytes: binary>"
 

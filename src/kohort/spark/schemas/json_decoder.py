@@ -1,21 +1,22 @@
 """JSON values to an Arrow array: many at a time by Arrow's reader, and one by one where some of them are broken.
 
 Arrow's reader takes lines. Before it sees a value, the value is checked to be one object, so that no value can become
-two rows, or a part of another's.
+two rows, or a part of another's. In the columns for a JSON Schema objects are structs, or maps where they have no
+properties of their own.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import numpy
 import pyarrow as pa
 import pyarrow.json
 
 from kohort.client.decode.numba_bytes import bytes_at, compiled, is_utf8, numbers_at
-from kohort.spark.schemas.json_columns import has_map
 from kohort.spark.schemas.wire_format import spans
 
 np: Any = numpy
@@ -99,7 +100,7 @@ class JsonDecoder:
         self._options = pyarrow.json.ParseOptions(
             explicit_schema=pa.schema(list(self._read_as)), unexpected_field_behavior="ignore"
         )
-        self._has_map = has_map(kind)
+        self._has_map = _has_map(kind)
 
     def decode(self, values: pa.BinaryArray, rows: Any, skip: int) -> tuple[pa.Array, dict[int, str]]:
         """Return one value for each of the rows, and what is wrong by its place where it is none: null there."""
@@ -193,3 +194,90 @@ def _after_line(text: bytes, lines: int) -> int:
 def _sentence(error: Exception) -> str:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     return f"it does not parse: {text.removeprefix('JSON parse error: ')[:200]}"
+
+
+# Columns of a JSON Schema
+
+_PLAIN: Final = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
+_SCHEMA_DEPTH: Final = 64
+_ADVICE: Final = "give the columns as schema, such as schema='id bigint, tags array<string>'"
+
+
+def json_type(text: str, referenced: Mapping[str, str] | None = None) -> pa.StructType:
+    """Return the type of the objects that a JSON Schema describes; `referenced` are schemas by their names.
+
+    Raises ValueError for a schema that is none, or whose values have no common type.
+    """
+    documents = {"": _document(text)} | {name: _document(each) for name, each in (referenced or {}).items()}
+    found = _Types(documents).of(documents[""], "", "value", 0)
+    if not pa.types.is_struct(found):
+        raise ValueError(f"a JSON Schema describes {found}, and a record's value has to be an object with properties")
+    return found
+
+
+class _Types:
+    def __init__(self, documents: Mapping[str, Any]) -> None:
+        self._documents = documents
+
+    def of(self, schema: Any, document: str, path: str, depth: int) -> pa.DataType:
+        if depth > _SCHEMA_DEPTH:
+            raise ValueError(f"{path}: a JSON Schema contains itself, or has more than {_SCHEMA_DEPTH} levels")
+        if not isinstance(schema, dict):
+            raise ValueError(f"{path}: a JSON Schema has {json.dumps(schema)[:60]} there: {_ADVICE}")
+        if "$ref" in schema:
+            inner, document = self._referenced(str(schema["$ref"]), document, path)
+            return self.of(inner, document, path, depth + 1)
+        kinds = _kinds(schema)
+        for name in ("oneOf", "anyOf"):
+            branches = [each for each in schema.get(name, ()) if each != {"type": "null"}]
+            if len(branches) == 1 and not kinds:
+                return self.of(branches[0], document, path, depth + 1)
+        if len(kinds) == 1 and kinds[0] in _PLAIN:
+            return _PLAIN[kinds[0]]
+        if sorted(kinds) == ["integer", "number"]:
+            return pa.float64()
+        if kinds == ["array"]:
+            return pa.list_(self.of(schema.get("items"), document, f"{path}[]", depth + 1))
+        if kinds == ["object"] and isinstance(properties := schema.get("properties"), dict) and properties:
+            return pa.struct(
+                [(name, self.of(each, document, f"{path}.{name}", depth + 1)) for name, each in properties.items()]
+            )
+        if kinds == ["object"] and isinstance(values := schema.get("additionalProperties"), dict):
+            return pa.map_(pa.string(), self.of(values, document, f"{path}.value", depth + 1))
+        raise ValueError(f"{path}: a JSON Schema has {json.dumps(schema)[:60]} there, which has no one type: {_ADVICE}")
+
+    def _referenced(self, reference: str, document: str, path: str) -> tuple[Any, str]:
+        name, _, pointer = reference.partition("#")
+        name = name or document
+        if name not in self._documents:
+            raise ValueError(f"{path}: a JSON Schema refers to {reference}, which the registry does not have with it")
+        found = self._documents[name]
+        for part in pointer.split("/")[1:]:
+            step = part.replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, dict) or step not in found:
+                raise ValueError(f"{path}: a JSON Schema refers to {reference}, which is not there")
+            found = found[step]
+        return found, name
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    """Return whether a type is a map, or has one inside."""
+    parts: Iterable[pa.Field] = [kind.field(index) for index in range(kind.num_fields)]
+    return pa.types.is_map(kind) or any(_has_map(each.type) for each in parts)
+
+
+def _kinds(schema: Mapping[str, Any]) -> list[str]:
+    given = schema.get("type")
+    if given is None:
+        values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+        if values and all(isinstance(each, str) or each is None for each in values):
+            return ["string"]
+        return ["object"] if "properties" in schema else []
+    return [each for each in (given if isinstance(given, list) else [given]) if each != "null"]
+
+
+def _document(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no JSON Schema: it is not JSON ({error})") from None

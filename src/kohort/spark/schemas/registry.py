@@ -2,7 +2,7 @@
 
 The law: an id that every registry's node answers to be unknown is unknown; anything else that is not a schema is an
 outage or a refusal, and raises. Outages are tried again, on each node in turn, until `retry_ms` are over. Schemas never
-change under their id, so that they are kept; how many are kept is bounded.
+change under their id, so that they are cached, up to a bound.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Registry:
         self._unknown: dict[int, float] = {}
 
     def learn(self, schemas: Iterable[Registered]) -> None:
-        """Keep schemas that another process has looked up."""
+        """Cache schemas that another process has looked up."""
         with self._lock:
             for each in schemas:
                 self._schemas.setdefault(each.id, each)
@@ -193,7 +193,7 @@ class Registry:
                 raise unknown
             if self._clock() + wait_s > deadline:
                 raise RegistryUnavailable(
-                    f"the schema registry cannot be read: {'; '.join(reasons)}. No record was given up: when the"
+                    f"the schema registry cannot be read: {'; '.join(reasons)}. No record was dropped: when the"
                     " registry answers again, run the query again"
                 )
             self._wait(wait_s)

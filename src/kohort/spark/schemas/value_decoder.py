@@ -19,8 +19,7 @@ from kohort.spark.schemas.avro_decoder import AvroDecoder, AvroReader, Payloads
 from kohort.spark.schemas.avro_program import Unreadable
 from kohort.spark.schemas.avro_schema import parse_avro
 from kohort.spark.schemas.bad_record import BadRecord, Reason
-from kohort.spark.schemas.json_columns import json_type
-from kohort.spark.schemas.json_decoder import JsonDecoder
+from kohort.spark.schemas.json_decoder import JsonDecoder, json_type
 from kohort.spark.schemas.registry import Registered, RegistrySettings, SchemaUnknown, registry_of
 from kohort.spark.schemas.wire_format import HEADER, as_binary, present, schema_ids
 
@@ -32,7 +31,7 @@ COLUMNS: Final = "COLUMNS"
 """The kind of a reader's schema that is columns of Spark."""
 
 MOST_DECODERS = 256
-"""Writers' schemas whose programs a process keeps."""
+"""Writers' schemas whose programs a process caches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class RangeReader(DataSourceReader):  # type: ignore[misc]
+class BatchReader(DataSourceReader):  # type: ignore[misc]
     """Plans one task per piece of a range, and reads a piece in its task."""
 
     def __init__(self, options: SourceOptions) -> None:

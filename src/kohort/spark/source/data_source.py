@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kohort.spark.options.source_options import Kind, SourceOptions
-    from kohort.spark.source.batch_reader import RangeReader
+    from kohort.spark.source.batch_reader import BatchReader
     from kohort.spark.source.sink import StreamWriter, Writer
     from kohort.spark.source.stream_reader import StreamReader
 
@@ -46,11 +46,11 @@ class KohortSource(DataSource):  # type: ignore[misc]
         options = check(self.options)
         return spark_columns(options.read.include_headers) if options.values is None else _columns(options)
 
-    def reader(self, schema: StructType) -> RangeReader:
+    def reader(self, schema: StructType) -> BatchReader:
         """Return the batch reader."""
-        from kohort.spark.source.batch_reader import RangeReader
+        from kohort.spark.source.batch_reader import BatchReader
 
-        return RangeReader(self._parsed("batch", schema))
+        return BatchReader(self._parsed("batch", schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> Writer:
         """Return the writer of a batch query, which appends."""

@@ -87,11 +87,11 @@ def changed_columns(
             if not is_merging:
                 faults.append(f"it has no column {column} {kind}: leave it out, or add it with merge_schema=True")
             continue
-        held = here[column].type
-        union = _union(held, kind, is_merging=is_merging, is_widening=is_widening)
+        stored = here[column].type
+        union = _union(stored, kind, is_merging=is_merging, is_widening=is_widening)
         if union is None:
-            faults.append(f"its column {column} is {held}, the rows' is {kind}")
-        elif union != held:
+            faults.append(f"its column {column} is {stored}, the rows' is {kind}")
+        elif union != stored:
             changed.append(pa.field(column, union))
     faults += [
         f"the rows have no column {each.name}, which may not be null"
@@ -138,24 +138,24 @@ def _require_values(field: pa.Field, values: pa.Array, name: str) -> None:
         _require_values(field.type.value_field, values.flatten(), f"{name}.element")
 
 
-def _union(held: pa.DataType, kind: pa.DataType, *, is_merging: bool, is_widening: bool) -> pa.DataType | None:
-    """Return the type of a column that takes values of another type too: `held` where they fit, None for no type."""
+def _union(stored: pa.DataType, kind: pa.DataType, *, is_merging: bool, is_widening: bool) -> pa.DataType | None:
+    """Return the type of a column that takes values of another type too: `stored` where they fit, None for no type."""
 
-    def union(held: pa.DataType, kind: pa.DataType) -> pa.DataType | None:
-        return _union(held, kind, is_merging=is_merging, is_widening=is_widening)
+    def union(stored: pa.DataType, kind: pa.DataType) -> pa.DataType | None:
+        return _union(stored, kind, is_merging=is_merging, is_widening=is_widening)
 
-    mine, other = _plain(held), _plain(kind)
+    mine, other = _plain(stored), _plain(kind)
     if mine == other or _is_wider(mine, other):
-        return held
+        return stored
     if _is_wider(other, mine):
         return kind if is_widening else None
     if types.is_list(mine) and types.is_list(other):
         items = union(mine.value_type, other.value_type)
-        return held if items == mine.value_type else items and pa.list_(items)
+        return stored if items == mine.value_type else items and pa.list_(items)
     if types.is_map(mine) and types.is_map(other):
         keys, items = union(mine.key_type, other.key_type), union(mine.item_type, other.item_type)
         if (keys, items) == (mine.key_type, mine.item_type):
-            return held
+            return stored
         return pa.map_(keys, items) if keys and items else None
     if types.is_struct(mine) and types.is_struct(other):
         there = {each.name: each.type for each in other}
@@ -164,22 +164,22 @@ def _union(held: pa.DataType, kind: pa.DataType, *, is_merging: bool, is_widenin
         is_short = any(not each.nullable and each.name not in names for each in mine)
         if is_short or (there and not is_merging) or None in fields.values():
             return None
-        return held if fields == {each.name: each.type for each in mine} and not there else pa.struct(fields | there)
+        return stored if fields == {each.name: each.type for each in mine} and not there else pa.struct(fields | there)
     return None
 
 
-def _is_wider(held: pa.DataType, kind: pa.DataType) -> bool:
+def _is_wider(stored: pa.DataType, kind: pa.DataType) -> bool:
     """Whether each value of a type has its place in another, which is larger."""
-    if types.is_decimal(held) and types.is_decimal(kind):
-        return bool(kind.scale == held.scale and kind.precision <= held.precision)
+    if types.is_decimal(stored) and types.is_decimal(kind):
+        return bool(kind.scale == stored.scale and kind.precision <= stored.precision)
     for is_of_kind in (types.is_signed_integer, types.is_floating):
-        if is_of_kind(held) and is_of_kind(kind):
-            return bool(kind.bit_width <= held.bit_width)
+        if is_of_kind(stored) and is_of_kind(kind):
+            return bool(kind.bit_width <= stored.bit_width)
     return False
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return a type in the one form of those that hold the same values."""
+    """Return a type in the one form of those with the same values."""
     if types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
     if types.is_large_binary(kind) or types.is_binary_view(kind):

@@ -50,7 +50,7 @@ _UNDERSTOOD = {
 """Features of a table beside which files may be added; of the last three only where no column uses them."""
 
 _RULES = ("delta.invariants", "delta.generationExpression", "delta.identity.start")
-"""What a column's metadata say of rules that its values have to keep."""
+"""Keys of a column's metadata that are rules for its values."""
 
 _UNMERGED = (pa.types.is_decimal, pa.types.is_binary, pa.types.is_floating)
 """Types of partition columns whose values delta-rs does not read back as they were."""
@@ -110,7 +110,7 @@ class DeltaLakeTable(LakeTable):
             return done
 
     def vacuum(self, *, older_than_hours: int | None = None) -> list[str]:
-        """Remove files that are in no version that is kept, those of killed writers too, and return their paths.
+        """Remove files that are in no retained version, those of killed writers too, and return their paths.
 
         The table's `delta.deletedFileRetentionDuration` (a week) decides; `older_than_hours` may be less. A round takes
         less than that, or its files are removed before its commit.
@@ -124,7 +124,7 @@ class DeltaLakeTable(LakeTable):
     # The table as it is
 
     def _load(self) -> Any:
-        # The library does not notice another table in the place of this one, whose log goes on from another beginning.
+        # The library does not notice another table in the place of this one, whose log has another beginning.
         try:
             if self._table is not None and self._is_the_same():
                 self._table.update_incremental()
@@ -173,7 +173,7 @@ class DeltaLakeTable(LakeTable):
         unknown |= {name for field in self._table.schema().fields for name in _RULES if name in field.metadata}
         if unknown:
             raise TableBroken(
-                f"{self!r} uses {', '.join(sorted(unknown))}, which this writer does not keep: write to a table without"
+                f"{self!r} uses {', '.join(sorted(unknown))}, which this writer does not support: use another table"
             )
 
     # Offsets, and whether their rows are there
@@ -246,7 +246,7 @@ class DeltaLakeTable(LakeTable):
                 if not found.is_file:
                     raise TableBroken(
                         f"{self!r}: {found.path} was removed before its round was done, which took {seconds:.0f} s: let"
-                        " vacuum keep files for longer than a round takes"
+                        " vacuum retain files for longer than a round takes"
                     )
         return files
 

@@ -25,7 +25,7 @@ from kohort.spark.tables.arrow_columns import fitted, loosened
 from kohort.spark.tables.table import SchemaMismatch, TableBroken
 
 BUFFERED_BYTES = 64 << 20
-"""What one task holds in memory before it writes a row group."""
+"""Bytes that one task buffers before it writes a row group."""
 
 STATISTICS_COLUMNS = 32
 """How many columns have statistics, as with Delta's own writers."""
@@ -53,7 +53,7 @@ Floats = dict[tuple[str, ...], tuple[int, float | None, float | None]]
 
 @dataclass(frozen=True, slots=True)
 class DeltaFile:
-    """A file that was written: what its add action says."""
+    """A file that was written, with the fields of its add action."""
 
     path: str
     size: int
@@ -393,7 +393,7 @@ def _inner(values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _bound(value: Any, *, is_upper: bool) -> Any:
-    """Return a bound as JSON has it, None where it cannot say it."""
+    """Return a bound as JSON has it, None where JSON has no such value."""
     if isinstance(value, bool | int | Decimal):
         return value
     if isinstance(value, float):

@@ -1,7 +1,7 @@
-"""What the log of a Delta table says of our commits: whether their rows are still there.
+"""Our commits in the log of a Delta table: whether their rows are still there.
 
-A RESTORE to an older version takes rows away, and leaves the application transactions that say they are there.
-Transactions that expired (`delta.setTransactionRetentionDuration`) leave rows of which nothing says so. Commits are
+A RESTORE to an older version takes rows away, and leaves the application transactions of them.
+Transactions that expired (`delta.setTransactionRetentionDuration`) leave rows without any. Commits are
 read from the log itself: the library's `history` numbers them wrongly while others commit.
 """
 
@@ -140,7 +140,7 @@ def require_rows(
     asked: Iterable[TopicPartition],
     commits: Iterable[Commit],
 ) -> None:
-    """Compare the offsets that a table holds with its commits, the newest first.
+    """Compare the offsets that a table has with its commits, the newest first.
 
     Raises TableBroken where the rows of our last commit to a partition are gone, or its offset is.
     """

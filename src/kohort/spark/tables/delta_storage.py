@@ -81,7 +81,7 @@ class DeltaStorage:
 
     @contextmanager
     def failures(self) -> Iterator[None]:
-        """Turn what the storage raises into TableBroken, which names the table and says why."""
+        """Turn what the storage raises into TableBroken, which names the table and the cause."""
         try:
             yield
         except (DeltaError, OSError) as error:
@@ -261,7 +261,7 @@ def _commit_properties(transactions: Mapping[str, int], mark: str, **more: Any) 
 
 
 def keep_up(table: Handle) -> None:
-    """Join small files, and remove those that are in no version that is kept, and those of killed writers."""
+    """Join small files, and remove those that are in no retained version, and those of killed writers."""
     table.optimize.compact(writer_properties=deltalake.WriterProperties(compression="ZSTD"))
     table.vacuum(dry_run=False, enforce_retention_duration=False, full=True)
     table.update_incremental()

@@ -55,7 +55,7 @@ PAUSES_S = (0.2, 1.5)
 
 
 class TableBroken(Exception):
-    """A table cannot be read or written as it is; the text names the table, and says why and what to do."""
+    """A table cannot be read or written as it is; the text names the table, the cause and what to do."""
 
 
 class SchemaMismatch(TableBroken):
@@ -169,7 +169,7 @@ def are_taken(found: Mapping[TopicPartition, Position], steps: Mapping[TopicPart
 
 
 def reason_of(error: object) -> str:
-    """Return what an error of the library says first, and what the storage answered, in one line."""
+    """Return the first line of an error of the library, and what the storage answered, in one line."""
     first, *causes = (each.strip() for each in re.sub(r"\x1b\[\d+m", "", str(error)).split("↳"))
     fault = first.partition("\n")[0].removeprefix("Kernel error -> ")
     if place := re.findall(r"^(?:DETAIL|CONTEXT): +(.+)", first, re.MULTILINE):  # of PostgreSQL: the row and the column

@@ -35,7 +35,7 @@ class RoundTransactions:
         self._plan = plan
         self._identity = NO_PRODUCER_ID
         self._sequences: dict[int, int] = {}
-        """The next number of each partition under this identity; version 1 keeps it from commit to commit."""
+        """The next number of each partition under this identity; version 1 carries it from commit to commit."""
 
     @classmethod
     async def start(
@@ -72,7 +72,7 @@ class RoundTransactions:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return a group's commits, when no transaction that writes them is open.
 
-        Raises `UnknownTopic` for partitions that are not of this cluster, which keeps no offsets of them; `KafkaError`.
+        Raises `UnknownTopic` for partitions that are not of this cluster, which has no offsets of them; `KafkaError`.
         """
         for topic in sorted({each.topic for each in partitions}):
             await self._cluster.topic(topic)

@@ -1,21 +1,24 @@
 """A task's part of a round: it writes its partitions in the driver's transaction, and reports what was acknowledged.
 
 It neither begins nor ends anything. An attempt after the first writes nothing: the first may have written already.
+Before, other tasks choose the partition of each row, so that Spark can give each partition one task.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from kohort.client.producer.accumulator import ProducerId, record_size
+from kohort.client.producer.partitioner import partition_for_key
 from kohort.client.producer.producer_config import ProducerConfig
 from kohort.client.producer.sender import BatchSender
 from kohort.model.errors import ErrorCode, KafkaError
@@ -26,6 +29,63 @@ from kohort.spark.rows.read_settings import security
 from kohort.spark.rows.row_encoder import RowEncoder
 from kohort.spark.topics.write_plan import TaskReport, WritePlan
 from kohort.wire.record_batches import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+RECORD_COLUMNS = "key binary, value binary, headers array<struct<key: string, value: binary>>, target int"
+"""The columns of a row whose partition is chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPartitions:
+    """Adds the column `target`: the row's own partition, else that of its key as in Java, else one after another."""
+
+    partitions: int
+    first: int
+    """Where rows without a key begin."""
+    partitioner: Callable[[bytes, int], int]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return a task's rows with their partitions. Raises ValueError for a partition that does not exist."""
+        turns, first = count(self.first), self.first
+        for batch in batches:
+            keys, given = batch["key"], batch["partition"]
+            if self.partitioner is partition_for_key:
+                targets = RowEncoder(keys, batch["value"], 0).targets(self.partitions, first, given, turn_bytes=1)
+                first += batch.num_rows
+            else:
+                own = zip(keys.to_pylist(), given.to_pylist(), strict=True)
+                targets = [self._target(key, partition, turns) for key, partition in own]
+            columns = [keys, batch["value"], batch["headers"], pa.array(targets, pa.int32())]
+            yield pa.RecordBatch.from_arrays(columns, ["key", "value", "headers", "target"])
+
+    def _target(self, key: bytes | None, own: int | None, turns: Iterator[int]) -> int:
+        if own is not None:
+            if not 0 <= own < self.partitions:
+                raise ValueError(f"a row's partition is {own}: the topic has partitions 0 to {self.partitions - 1}")
+            return own
+        if key is not None:
+            return self.partitioner(key, self.partitions)
+        return next(turns) % self.partitions
+
+
+def record_rows(frame: DataFrame, columns: tuple[str, ...]) -> DataFrame:
+    """Return the columns of a record for `TargetPartitions`, of which a frame has `columns`."""
+    absent = {
+        "key": "CAST(NULL AS binary) AS key",
+        "headers": "CAST(NULL AS array<struct<key: string, value: binary>>) AS headers",
+        "partition": "CAST(NULL AS int) AS partition",
+    }
+    chosen = [f"CAST({name} AS binary) AS {name}" if name in ("key", "value") else name for name in columns]
+    return frame.selectExpr(*chosen, *(text for name, text in absent.items() if name not in columns))
+
+
+def by_target(rows: DataFrame, targets: TargetPartitions, tasks: int) -> DataFrame:
+    """Return records with their `target`, all those of one partition in one of `tasks` tasks."""
+    from pyspark.sql import functions
+
+    return rows.mapInArrow(targets, RECORD_COLUMNS).repartitionById(tasks, functions.col("target") % tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +149,7 @@ class SharedTransaction:
         return self._sequences.get(partition.partition, 0)
 
     def fail_batch(self, error: KafkaError) -> None:
-        """Keep the first error."""
+        """Record the first error."""
         self.refusal = self.refusal or error
 
 

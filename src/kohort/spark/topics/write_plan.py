@@ -27,7 +27,7 @@ _REPEATED = frozenset(
         ErrorCode.UNKNOWN_PRODUCER_ID,
     }
 )
-"""Codes with which a broker refuses a second writer of a partition, or a transaction that it cannot go on with."""
+"""Codes with which a broker refuses a second writer of a partition, or a transaction that it cannot continue."""
 
 
 class SecondAttempt(Exception):

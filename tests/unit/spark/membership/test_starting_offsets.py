@@ -55,9 +55,7 @@ def test_the_group_follows_the_store_and_its_commits_bear_the_mark_of_a_job() ->
 
 def test_an_offset_beyond_the_end_of_its_topic_is_refused_with_what_to_do() -> None:
     require_in_log(Table(), "g", {A: Position(7), B: Position(4)}, {A: 7}, {})
-    with pytest.raises(
-        TableBroken, match=r"Table\(\) holds offset 7 of flights-0 for group g, and the topic ends at 6"
-    ):
+    with pytest.raises(TableBroken, match=r"Table\(\) has offset 7 of flights-0 for group g, and the topic ends at 6"):
         require_in_log(Table(), "g", {A: Position(7)}, {A: 6, B: 9}, {})
 
 

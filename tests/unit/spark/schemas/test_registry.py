@@ -80,7 +80,7 @@ def test_an_outage_is_waited_for(served: SchemaRegistry) -> None:
 
 def test_an_outage_that_lasts_is_no_unknown_schema(served: SchemaRegistry) -> None:
     served.failing = 500
-    with pytest.raises(RegistryUnavailable, match=r"cannot be read: .* answered 500 .* No record was given up"):
+    with pytest.raises(RegistryUnavailable, match=r"cannot be read: .* answered 500 .* No record was dropped"):
         client(url=served.url).schema(1)
 
 

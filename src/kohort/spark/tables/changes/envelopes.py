@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ENVELOPES = ("debezium", "plain")
 
 _TRUNCATED = (
-    "op t: the source table was truncated, which no change of a row says. Delete its rows from the table, and set the"
-    " offsets behind this record (set_offsets)"
+    "op t: the source table was truncated, which no change of a row expresses. Delete its rows from the table, and set"
+    " the offsets behind this record (set_offsets)"
 )
 _CORRUPT = "_corrupt_record"
 

@@ -38,7 +38,7 @@ _NUMBER = "__number"
 
 
 class BadChange(ValueError):
-    """A record cannot change the table; the text names its place and says why."""
+    """A record cannot change the table; the text names its place and the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Change:
         place = () if self.order else _place(names) or PLACE
         if missing := [each for each in (*self.keys, *self.order, *place) if each not in names]:
             raise ValueError(
-                f"rows have no column {', '.join(missing)}: keep those of merge_on and order, and where there is no"
+                f"rows have no column {', '.join(missing)}: it needs those of merge_on and order, and where there is no"
                 " order topic, partition and offset (as __topic, __partition, __offset they are not stored)"
             )
         for each in rows:
