@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
-from kohort.cli.terminal.options import add_cluster, add_json, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, verb
 from kohort.model.acl import (
     CLUSTER_NAME,
     WILDCARD,
@@ -48,23 +48,23 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     adding = verb(inner, "add", "add rules", run=run_add, examples=example)
     example = "kohort acls remove --principal User:ann --topic orders\nkohort acls remove --group billing --dry-run"
     removing = verb(inner, "remove", "remove the rules that match all options", run=run_remove, examples=example)
-    removing.add_argument("--dry-run", action="store_true", help="print the rules, and remove none")
+    add_option(removing, "--dry-run", "print the rules, and remove none")
     permission = adding.add_mutually_exclusive_group(required=True)
-    permission.add_argument("--allow", metavar="TYPE:NAME", type=principal, help="the principal that may")
-    permission.add_argument("--deny", metavar="TYPE:NAME", type=principal, help="the principal that may not")
+    add_option(permission, "--allow TYPE:NAME", "the principal that may", principal)
+    add_option(permission, "--deny TYPE:NAME", "the principal that may not", principal)
     text = "what it may do, several with commas: " + ", ".join(each.name.lower() for each in _OPERATIONS)
-    adding.add_argument("--operation", metavar="NAME", type=operations, required=True, help=text)
-    adding.add_argument("--host", metavar="ADDRESS", default=WILDCARD, help="from this address only (default: any)")
+    add_option(adding, "--operation NAME", text, operations, required=True)
+    add_option(adding, "--host ADDRESS", "from this address only (default: any)", default=WILDCARD)
     for each in (listing, removing):
-        each.add_argument("--principal", metavar="TYPE:NAME", type=principal, help="rules of this principal")
-        each.add_argument("--operation", metavar="NAME", type=operations, help="rules of these operations")
-        each.add_argument("--host", metavar="ADDRESS", help="rules of this address; '*' for those of any")
-        each.add_argument("--match", action="store_true", help="all rules that apply to the named resource")
+        add_option(each, "--principal TYPE:NAME", "rules of this principal", principal)
+        add_option(each, "--operation NAME", "rules of these operations", operations)
+        add_option(each, "--host ADDRESS", "rules of this address; '*' for those of any")
+        add_option(each, "--match", "all rules that apply to the named resource")
     for each in (listing, adding, removing):
         for name in _RESOURCES:
             each.add_argument(f"--{name.replace('_', '-')}", metavar="NAME", help=f"a {name.replace('_', ' ')}")
-        each.add_argument("--cluster", action="store_true", help="the cluster itself")
-        each.add_argument("--prefixed", action="store_true", help="the name is the beginning of names")
+        add_option(each, "--cluster", "the cluster itself")
+        add_option(each, "--prefixed", "the name is the beginning of names")
         add_json(each)
         add_cluster(each)
 

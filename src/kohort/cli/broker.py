@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli.terminal.options import add_json, number, setting, verb
+from kohort.cli.terminal.options import add_json, add_option, number, setting, verb
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -29,39 +29,33 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     """Add `broker` to the command line."""
     summary = "run a broker on one data directory until SIGTERM or SIGINT"
     parser = verb(verbs, "broker", summary, run=run, examples=_EXAMPLES)
-    add = parser.add_argument
-    add("--data", metavar="DIR", required=True, help="the data directory; made where there is none")
-    add("--host", metavar="HOST", help="the address to listen on (default: that of listeners)")
-    add(
-        "--port",
-        metavar="PORT",
-        type=number(0, "a port", 65535),
-        help="the port, 0 for any (default: that of listeners)",
-    )
-    add("--advertised", metavar="HOST:PORT", help="where clients shall connect to")
-    add(
-        "--set",
-        metavar="NAME=VALUE",
+    add_option(parser, "--data DIR", "the data directory; made where there is none", required=True)
+    add_option(parser, "--host HOST", "the address to listen on (default: that of listeners)")
+    add_option(parser, "--port PORT", "the port, 0 for any (default: that of listeners)", number(0, "a port", 65535))
+    add_option(parser, "--advertised HOST:PORT", "where clients shall connect to")
+    add_option(
+        parser,
+        "--set NAME=VALUE",
+        "one setting; ${env:VARIABLE} in it, as in a file, is that environment variable",
+        setting,
         action="append",
         default=[],
-        type=setting,
-        help="one setting; ${env:VARIABLE} in it, as in a file, is that environment variable",
     )
-    add("--config", metavar="FILE", type=Path, help="settings from a .properties or .toml file")
-    add(
-        "--compatible",
-        metavar="VERSION",
-        help="behave as this version of Apache Kafka: kafka-4.3 switches off what improves on it",
+    add_option(parser, "--config FILE", "settings from a .properties or .toml file", Path)
+    add_option(
+        parser,
+        "--compatible VERSION",
+        "behave as this version of Apache Kafka: kafka-4.3 switches off what improves on it",
     )
-    add(
-        "--assignor",
-        metavar="MODULE:FUNCTION",
+    add_option(
+        parser,
+        "--assignor MODULE:FUNCTION",
+        "a server-side assignor of your own, looked for in this folder too",
         action="append",
         default=[],
-        help="a server-side assignor of your own, looked for in this folder too",
     )
     add_json(parser, "the address as a JSON object once clients can connect")
-    add("--quiet", action="store_true", help="log errors only")
+    add_option(parser, "--quiet", "log errors only")
 
 
 def run(args: argparse.Namespace) -> int:

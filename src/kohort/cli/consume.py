@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import admin_of, ends_of, require_partitions, require_topics, run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
-from kohort.cli.terminal.options import add_cluster, moment_ms, number, verb
+from kohort.cli.terminal.options import add_cluster, add_option, moment_ms, number, verb
 from kohort.cli.terminal.record_lines import as_format, as_json, as_value
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import CorruptBatch
@@ -44,34 +44,28 @@ kohort consume flights --timestamp 2026-01-31T12:00:00Z --json
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `consume` to the command line."""
     parser = verb(verbs, "consume", "write the records of topics to stdout", run=run, examples=EXAMPLES)
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "topics", metavar="TOPIC", nargs="+", help="a name, or '^…': an expression that whole names match, now or later"
     )
-    add("--group", metavar="GROUP", help="join this group and commit what was written")
-    add("--from-beginning", action="store_true", help="start at the first record where nothing is committed")
-    add("--partition", metavar="P[,P]", type=partitions, help="only these partitions of each topic (without --group)")
+    add_option(parser, "--group GROUP", "join this group and commit what was written")
+    add_option(parser, "--from-beginning", "start at the first record where nothing is committed")
+    add_option(parser, "--partition P[,P]", "only these partitions of each topic (without --group)", partitions)
     start = parser.add_mutually_exclusive_group()
-    start.add_argument(
-        "--offset",
-        metavar="N",
-        type=offset,
-        help="start there in each partition: earliest, latest, an offset, or -N for the last N (without --group)",
+    add_option(
+        start,
+        "--offset N",
+        "start there in each partition: earliest, latest, an offset, or -N for the last N (without --group)",
+        offset,
     )
-    start.add_argument(
-        "--timestamp",
-        metavar="ISO",
-        type=moment_ms,
-        help="start at the first record of this time or later (without --group)",
-    )
-    add("--max", metavar="N", type=number(1, "a number of records"), help="end after N records")
-    add("--timeout-ms", metavar="MS", type=number(1, "a time in ms"), help="end when no record has arrived for so long")
+    add_option(start, "--timestamp ISO", "start at the first record of this time or later (without --group)", moment_ms)
+    add_option(parser, "--max N", "end after N records", number(1, "a number of records"))
+    add_option(parser, "--timeout-ms MS", "end when no record has arrived for so long", number(1, "a time in ms"))
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON object a line instead of the value")
-    form.add_argument(
-        "--format",
-        metavar="TEXT",
-        help="such as '{time} {key}={value}'; fields: topic partition offset timestamp time key value headers",
+    add_option(form, "--json", "one JSON object a line instead of the value")
+    add_option(
+        form,
+        "--format TEXT",
+        "such as '{time} {key}={value}'; fields: topic partition offset timestamp time key value headers",
     )
     add_cluster(parser)
 

@@ -27,7 +27,7 @@ from kohort.cli.group_state.group_events import (
 )
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown_group
-from kohort.cli.terminal.options import add_cluster, add_json, moment_ms, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, moment_ms, number, verb
 from kohort.cli.terminal.output import counted
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain import JOIN_REFUSED, Explanation
@@ -56,27 +56,24 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     """Add `explain` to the command line."""
     summary = "show why a group rebalanced, which member it waited for, and what it cost"
     parser = verb(verbs, "explain", summary, run=run, examples=EXAMPLES)
-    add = parser.add_argument
-    add("group", metavar="GROUP")
-    add(
-        "--last",
-        metavar="N",
-        type=number(0, "a number of rebalances"),
-        help=f"only the last N rebalances (default: {LAST}, or all with --since)",
+    parser.add_argument("group", metavar="GROUP")
+    add_option(
+        parser,
+        "--last N",
+        f"only the last N rebalances (default: {LAST}, or all with --since)",
+        number(0, "a number of rebalances"),
     )
-    add(
-        "--since",
-        metavar="WHEN",
-        type=since_ms,
-        help="only rebalances that ended after WHEN: an ISO 8601 time, or how long ago, such as 90s, 30m, 2h, 1d",
+    add_option(
+        parser,
+        "--since WHEN",
+        "only rebalances that ended after WHEN: an ISO 8601 time, or how long ago, such as 90s, 30m, 2h, 1d",
+        since_ms,
     )
-    add("--verbose", action="store_true", help="print every event of each rebalance as well")
-    add("--follow", action="store_true", help="continue, and print each rebalance when it is over")
+    add_option(parser, "--verbose", "print every event of each rebalance as well")
+    add_option(parser, "--follow", "continue, and print each rebalance when it is over")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--data-dir", metavar="DIR", type=Path, help="read a broker's data directory instead of a cluster"
-    )
-    where.add_argument("--events", metavar="FILE", type=Path, help=f"read lines of JSON, as in {EVENT_TOPIC}")
+    add_option(where, "--data-dir DIR", "read a broker's data directory instead of a cluster", Path)
+    add_option(where, "--events FILE", f"read lines of JSON, as in {EVENT_TOPIC}", Path)
     add_json(parser, "one JSON document; with --follow one for each rebalance, a line each")
     add_cluster(parser)
 

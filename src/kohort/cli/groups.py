@@ -20,6 +20,7 @@ from kohort.cli.terminal.options import (
     Named,
     add_cluster,
     add_json,
+    add_option,
     moment_ms,
     number,
     topic_or_partitions,
@@ -49,14 +50,14 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     inner = parser.add_subparsers(metavar="VERB", required=True)
     example = "kohort groups list --type consumer\nkohort groups list --state stable --json"
     listing = verb(inner, "list", "list groups", run=with_admin(show_groups), examples=example)
-    listing.add_argument("--type", metavar="TYPE", action="append", default=[], help="classic, consumer, …; may repeat")
-    listing.add_argument("--state", metavar="STATE", action="append", default=[], help="stable, empty, …; may repeat")
+    add_option(listing, "--type TYPE", "classic, consumer, …; may repeat", action="append", default=[])
+    add_option(listing, "--state STATE", "stable, empty, …; may repeat", action="append", default=[])
     example = "kohort groups describe readers\nkohort groups describe readers --members"
     describing = verb(
         inner, "describe", "show a group's offsets and members", run=with_admin(describe), examples=example
     )
-    describing.add_argument("--offsets", action="store_true", help="committed offsets and lag (the default)")
-    describing.add_argument("--members", action="store_true", help="members and what they are assigned")
+    add_option(describing, "--offsets", "committed offsets and lag (the default)")
+    add_option(describing, "--members", "members and what they are assigned")
     example = "kohort groups delete readers"
     delete = verb(inner, "delete", "delete a group and its offsets", run=with_admin(delete_group), examples=example)
     resetting = verb(
@@ -78,10 +79,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def add_reset_options(parser: argparse.ArgumentParser) -> None:
     """Add what reset-offsets aims at, and whether it writes."""
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument(
-        "--topic", metavar="TOPIC[:P,P]", type=topic_or_partitions, action="append", help="which partitions; may repeat"
-    )
-    which.add_argument("--all-topics", action="store_true", help="every partition that has a committed offset")
+    add_option(which, "--topic TOPIC[:P,P]", "which partitions; may repeat", topic_or_partitions, action="append")
+    add_option(which, "--all-topics", "every partition that has a committed offset")
     aim = parser.add_mutually_exclusive_group(required=True)
     add = aim.add_argument
     add("--to-earliest", dest="aim", action="store_const", const=(ResetTo.EARLIEST, 0))
@@ -90,8 +89,8 @@ def add_reset_options(parser: argparse.ArgumentParser) -> None:
     add("--to-datetime", dest="aim", metavar="ISO", type=lambda text: (ResetTo.TIME, moment_ms(text)))
     add("--shift-by", dest="aim", metavar="N", type=lambda text: (ResetTo.SHIFT, number(-1 << 63, "a distance")(text)))
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--dry-run", action="store_true", help="only show what would be written (the default)")
-    what.add_argument("--execute", action="store_true", help="write the offsets")
+    add_option(what, "--dry-run", "only show what would be written (the default)")
+    add_option(what, "--execute", "write the offsets")
 
 
 async def show_groups(args: argparse.Namespace, admin: Admin) -> None:

@@ -16,7 +16,7 @@ from kohort.cli.cluster import with_admin
 from kohort.cli.migrate_watch import watch as watch_migration
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED
-from kohort.cli.terminal.options import add_cluster, add_json, duration_ms, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, duration_ms, number, verb
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain_text import Names, refusal
 from kohort.group.explain.rebalance_report import GroupReport
@@ -52,41 +52,35 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     inner = parser.add_subparsers(metavar="VERB", required=True)
     summary = "list the restarts that take a group to another protocol, and their cost, or why it is not safe"
     plan = verb(inner, "plan", summary, run=with_admin(show_plan), examples=PLAN_EXAMPLES)
-    plan.add_argument(
-        "--assignor", metavar="NAME", help="the assignor to go to: server-side for consumer, else client-side"
-    )
-    plan.add_argument(
-        "--bounce", metavar="TIME", type=duration_ms, default=10_000, help="how long a restart takes (default: 10s)"
-    )
-    plan.add_argument(
-        "--callback",
-        metavar="TIME",
-        type=duration_ms,
+    add_option(plan, "--assignor NAME", "the assignor to go to: server-side for consumer, else client-side")
+    add_option(plan, "--bounce TIME", "how long a restart takes (default: 10s)", duration_ms, default=10_000)
+    add_option(
+        plan,
+        "--callback TIME",
+        "how long each callback of a member's listener runs (default: 0s)",
+        duration_ms,
         default=0,
-        help="how long each callback of a member's listener runs (default: 0s)",
     )
     summary = "follow the restarts of a group until every member has migrated"
     watch = verb(inner, "watch", summary, run=with_admin(watch_migration), examples=WATCH_EXAMPLES)
-    watch.add_argument(
-        "--members",
-        metavar="N",
-        type=number(1, "a number of members"),
-        help="how many members there are to be in the end (default: as many as there were at most)",
+    add_option(
+        watch,
+        "--members N",
+        "how many members there are to be in the end (default: as many as there were at most)",
+        number(1, "a number of members"),
     )
-    watch.add_argument(
-        "--interval", metavar="TIME", type=duration_ms, default=500, help="how often to look (default: 500ms)"
-    )
+    add_option(watch, "--interval TIME", "how often to look (default: 500ms)", duration_ms, default=500)
     for each, is_required in ((plan, True), (watch, False)):
         each.add_argument("group", metavar="GROUP")
-        each.add_argument(
-            "--to",
+        add_option(
+            each,
+            "--to PROTOCOL",
+            "consumer, classic, or cooperative (classic, with a cooperative assignor)"
+            + ("" if is_required else " (default: consumer)"),
+            goal,
             dest="goal",
-            metavar="PROTOCOL",
-            type=goal,
             required=is_required,
             default=Goal.CONSUMER,
-            help="consumer, classic, or cooperative (classic, with a cooperative assignor)"
-            + ("" if is_required else " (default: consumer)"),
         )
     add_json(plan)
     add_json(watch, "a JSON object for each change, a line each")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import admin_of, require_partitions, require_topics, run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
-from kohort.cli.terminal.options import add_cluster, number, verb
+from kohort.cli.terminal.options import add_cluster, add_option, number, verb
 from kohort.cli.terminal.record_lines import (
     NotARecord,
     Outgoing,
@@ -50,33 +50,30 @@ kohort consume flights --from-beginning --timeout-ms 1000 --json | kohort produc
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `produce` to the command line."""
     parser = verb(verbs, "produce", "send the lines of stdin to a topic", run=run, examples=EXAMPLES)
-    add = parser.add_argument
-    add("topic", metavar="TOPIC")
-    add("--key", metavar="TEXT", help="the key of each record whose line has none")
-    add(
-        "--header",
+    parser.add_argument("topic", metavar="TOPIC")
+    add_option(parser, "--key TEXT", "the key of each record whose line has none")
+    add_option(
+        parser,
+        "--header NAME=VALUE",
+        "a header of each record whose line has none; may repeat",
+        header,
         dest="headers",
-        metavar="NAME=VALUE",
-        type=header,
         action="append",
         default=[],
-        help="a header of each record whose line has none; may repeat",
     )
-    add(
-        "--partition",
-        metavar="P",
-        type=number(0, "a partition"),
-        help="where each record goes whose line names no partition (default: by its key)",
+    add_option(
+        parser,
+        "--partition P",
+        "where each record goes whose line names no partition (default: by its key)",
+        number(0, "a partition"),
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--key-separator", metavar="TEXT", help="a line is KEY, this text, VALUE (default: all is value)")
-    form.add_argument(
-        "--json",
-        action="store_true",
-        help="a line is a JSON object with key, value, headers, partition and timestamp (ms), each optional",
+    add_option(form, "--key-separator TEXT", "a line is KEY, this text, VALUE (default: all is value)")
+    add_option(
+        form, "--json", "a line is a JSON object with key, value, headers, partition and timestamp (ms), each optional"
     )
-    add("--acks", choices=["all", "1", "0"], default="all", help="what to wait for (default: all)")
-    add("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="none")
+    add_option(parser, "--acks", "what to wait for (default: all)", choices=["all", "1", "0"], default="all")
+    parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="none")
     add_cluster(parser)
 
 

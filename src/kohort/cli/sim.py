@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandFailed
-from kohort.cli.terminal.options import add_json, amount, number, verb
+from kohort.cli.terminal.options import add_json, add_option, amount, number, verb
 
 if TYPE_CHECKING:
     from kohort.sim.scenario.world_plan import Broken, Outcome, Plan
@@ -43,42 +43,41 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     summary = "run brokers and members in simulated worlds full of faults, and check every invariant"
     parser = verb(verbs, "sim", summary, run=run, examples=EXAMPLES)
     many = parser.add_mutually_exclusive_group(required=True)
-    many.add_argument("--seed", metavar="N", type=number(0, "a seed"), help="the world of one seed")
-    many.add_argument("--seeds", metavar="COUNT", type=number(1, "a number of seeds"), help="so many worlds")
-    many.add_argument(
-        "--rolling-restart",
-        metavar="MEMBERS",
-        type=number(1, "a number of members"),
-        help="restart so many members of groups of each protocol one after the other, and kill a gateway",
+    add_option(many, "--seed N", "the world of one seed", number(0, "a seed"))
+    add_option(many, "--seeds COUNT", "so many worlds", number(1, "a number of seeds"))
+    add_option(
+        many,
+        "--rolling-restart MEMBERS",
+        "restart so many members of groups of each protocol one after the other, and kill a gateway",
+        number(1, "a number of members"),
     )
     one = parser.add_argument_group("one seed")
-    add = one.add_argument
-    add("--log", choices=("short", "full", "none"), default="short", help="how much of what happens is printed (short)")
-    add("--picture", metavar="FILE", type=Path, help="draw the owners of partitions over time, as SVG")
-    add("--plan", action="store_true", help="print what the seed decides, and run nothing")
-    add("--only", metavar="STEPS", type=steps, help="leave out all steps but these, such as 3,7,9 or none")
-    add("--until", metavar="SECONDS", type=seconds_us, help="end the faults then")
-    parser.add_argument(
-        "--gateways",
-        metavar="N",
-        type=number(0, "a number of gateways"),
-        default=0,
-        help="put so many gateways, which may be killed, between the members and the brokers (0)",
+    add_option(
+        one, "--log", "how much of what happens is printed (short)", choices=("short", "full", "none"), default="short"
     )
-    parser.add_argument(
-        "--producers",
-        metavar="N",
-        type=number(0, "a number of producers"),
+    add_option(one, "--picture FILE", "draw the owners of partitions over time, as SVG", Path)
+    add_option(one, "--plan", "print what the seed decides, and run nothing")
+    add_option(one, "--only STEPS", "leave out all steps but these, such as 3,7,9 or none", steps)
+    add_option(one, "--until SECONDS", "end the faults then", seconds_us)
+    add_option(
+        parser,
+        "--gateways N",
+        "put so many gateways, which may be killed, between the members and the brokers (0)",
+        number(0, "a number of gateways"),
         default=0,
-        help="add so many transactional producers, and a reader of what they commit (0)",
+    )
+    add_option(
+        parser,
+        "--producers N",
+        "add so many transactional producers, and a reader of what they commit (0)",
+        number(0, "a number of producers"),
+        default=0,
     )
     batch = parser.add_argument_group("many seeds")
-    batch.add_argument("--from", dest="first", metavar="N", type=number(0, "a seed"), default=0, help="the first (0)")
-    batch.add_argument(
-        "--jobs", metavar="N", type=number(1, "a number of processes"), help="processes (as many as there are cores)"
-    )
-    batch.add_argument("--spark", metavar="MASTER", help="spread the seeds over a Spark cluster, such as local[2]")
-    parser.add_argument("--no-shrink", action="store_true", help="do not make failures smaller")
+    add_option(batch, "--from N", "the first (0)", number(0, "a seed"), dest="first", default=0)
+    add_option(batch, "--jobs N", "processes (as many as there are cores)", number(1, "a number of processes"))
+    add_option(batch, "--spark MASTER", "spread the seeds over a Spark cluster, such as local[2]")
+    add_option(parser, "--no-shrink", "do not make failures smaller")
     add_json(parser)
 
 

@@ -9,7 +9,7 @@ from kohort.cli.cluster import ends_of, require_topics, with_admin
 from kohort.cli.group_state.group_events import EVENT_TOPIC
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
-from kohort.cli.terminal.options import add_cluster, add_json, number, setting, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, setting, verb
 from kohort.model.ids import TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
@@ -22,40 +22,34 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     inner = parser.add_subparsers(metavar="VERB", required=True)
     example = "kohort topics create flights --partitions 12 --config retention.ms=86400000"
     create = verb(inner, "create", "create a topic", run=with_admin(create_topic), examples=example)
-    create.add_argument(
-        "--partitions",
-        metavar="N",
-        type=number(1, "a number of partitions"),
-        help="how many partitions (default: the broker's num.partitions)",
+    add_option(
+        create,
+        "--partitions N",
+        "how many partitions (default: the broker's num.partitions)",
+        number(1, "a number of partitions"),
     )
-    create.add_argument(
-        "--replication-factor",
-        metavar="N",
-        type=number(1, "a number of replicas", 2**15 - 1),
+    add_option(
+        create,
+        "--replication-factor N",
+        "how many replicas of each partition (default: the broker's default.replication.factor)",
+        number(1, "a number of replicas", 2**15 - 1),
         default=-1,
-        help="how many replicas of each partition (default: the broker's default.replication.factor)",
     )
     listing = verb(inner, "list", "list topics", run=with_admin(show_topics), examples="kohort topics list --json")
-    listing.add_argument("--internal", action="store_true", help="also the internal topics of brokers")
+    add_option(listing, "--internal", "also the internal topics of brokers")
     example = "kohort topics describe flights"
     describing = verb(inner, "describe", "show a topic's partitions", run=with_admin(describe), examples=example)
     summary = "add partitions to a topic, and change its settings"
     example = "kohort topics alter flights --partitions 24\nkohort topics alter flights --config retention.ms=3600000"
     example += "\nkohort topics alter flights --reset retention.ms"
     alter = verb(inner, "alter", summary, run=run_alter, examples=example)
-    alter.add_argument(
-        "--partitions", metavar="N", type=number(1, "a number of partitions"), help="how many there shall be in all"
-    )
-    alter.add_argument(
-        "--reset", metavar="NAME", action="append", default=[], help="go back to the broker's default; may repeat"
-    )
+    add_option(alter, "--partitions N", "how many there shall be in all", number(1, "a number of partitions"))
+    add_option(alter, "--reset NAME", "go back to the broker's default; may repeat", action="append", default=[])
     example = "kohort topics delete flights"
     delete = verb(inner, "delete", "delete a topic and its records", run=with_admin(delete_topic), examples=example)
-    delete.add_argument("--force", action="store_true", help="also an internal topic of brokers")
+    add_option(delete, "--force", "also an internal topic of brokers")
     for each in (create, alter):
-        each.add_argument(
-            "--config", metavar="NAME=VALUE", type=setting, action="append", default=[], help="set this; may repeat"
-        )
+        add_option(each, "--config NAME=VALUE", "set this; may repeat", setting, action="append", default=[])
     for each in (create, describing, alter, delete):
         each.add_argument("name", metavar="NAME")
     for each in (create, listing, describing, alter, delete):

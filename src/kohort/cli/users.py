@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, reason_of, unknown
-from kohort.cli.terminal.options import add_cluster, add_json, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, verb
 from kohort.wire.scram import DEFAULT_MECHANISM, ITERATIONS, MIN_ITERATIONS, NUMBERS
 
 if TYPE_CHECKING:
@@ -32,26 +32,24 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     example += "\nopenssl rand -base64 24 | tee ann.password | kohort users set ann --mechanism SCRAM-SHA-256"
     setting = verb(inner, "set", "add a user, or change its password", run=run_set, examples=example)
     setting.add_argument("user", metavar="USER")
-    setting.add_argument(
-        "--password-file",
-        metavar="FILE",
-        type=Path,
-        help="whose first line is the password (default: stdin, or a question on a terminal)",
+    add_option(
+        setting,
+        "--password-file FILE",
+        "whose first line is the password (default: stdin, or a question on a terminal)",
+        Path,
     )
-    setting.add_argument(
-        "--mechanism", choices=NUMBERS, default=DEFAULT_MECHANISM, help=f"default: {DEFAULT_MECHANISM}"
-    )
-    setting.add_argument(
-        "--iterations",
-        metavar="COUNT",
-        type=number(MIN_ITERATIONS, "a number of iterations"),
+    add_option(setting, "--mechanism", f"default: {DEFAULT_MECHANISM}", choices=NUMBERS, default=DEFAULT_MECHANISM)
+    add_option(
+        setting,
+        "--iterations COUNT",
+        f"how often the password is hashed (default: {ITERATIONS})",
+        number(MIN_ITERATIONS, "a number of iterations"),
         default=ITERATIONS,
-        help=f"how often the password is hashed (default: {ITERATIONS})",
     )
     example = "kohort users remove ann\nkohort users remove ann --mechanism SCRAM-SHA-256"
     removing = verb(inner, "remove", "remove a user's passwords", run=with_admin(remove), examples=example)
     removing.add_argument("user", metavar="USER")
-    removing.add_argument("--mechanism", choices=NUMBERS, help="this one alone (default: all)")
+    add_option(removing, "--mechanism", "this one alone (default: all)", choices=NUMBERS)
     for each in (listing, setting, removing):
         add_json(each)
         add_cluster(each)

@@ -28,7 +28,7 @@ from kohort.cli.fleet.fleet_session import (
 )
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
-from kohort.cli.terminal.options import CONFIG_VARIABLE, add_json, number, setting, verb
+from kohort.cli.terminal.options import CONFIG_VARIABLE, add_json, add_option, number, setting, verb
 from kohort.cli.terminal.record_lines import iso_time
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     summary = "write a report of the tables as one self-contained HTML page, or as JSON"
     report = verb(inner, "report", summary, run=run_report, examples=REPORT)
     _add_tables(report)
-    report.add_argument("--out", metavar="FILE", type=page_or_json, help="default: fleet.html; or a .json file")
+    add_option(report, "--out FILE", "default: fleet.html; or a .json file", page_or_json)
     _add_open(report)
     add_json(report, "the report as one JSON document and write no page, unless --out names one")
     _register_findings(inner)
@@ -83,8 +83,8 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     add_json(tables)
     summary = "read the log of a recorded fleet, find what is wrong with it, and write the report: all in one"
     demo = verb(inner, "demo", summary, run=run_demo, examples=DEMO)
-    demo.add_argument("--out", metavar="DIR", type=Path, default=Path("build/fleet"), help="default: build/fleet")
-    demo.add_argument("--tables", metavar="WHERE", help="a new place for the tables (default: tables in --out)")
+    add_option(demo, "--out DIR", "default: build/fleet", Path, default=Path("build/fleet"))
+    add_option(demo, "--tables WHERE", "a new place for the tables (default: tables in --out)")
     _add_storage(demo)
     _add_open(demo)
     _add_spark(demo)
@@ -104,13 +104,13 @@ def _register_run(inner: argparse._SubParsersAction[ArgumentParser]) -> None:
         "source of its groups (default: the cluster's id, or the file's name)",
     )
     # Not add_cluster: a cluster is one of the inputs here, and there may be several.
-    parser.add_argument(
-        "--command-config",
+    add_option(
+        parser,
+        "--command-config FILE",
+        f"how clusters let one in, with Kafka's names (default: ${CONFIG_VARIABLE})",
         dest="properties",
-        metavar="FILE",
-        help=f"how clusters let one in, with Kafka's names (default: ${CONFIG_VARIABLE})",
     )
-    parser.add_argument("--report", metavar="FILE", type=page_or_json, help="write the report too, .html or .json")
+    add_option(parser, "--report FILE", "write the report too, .html or .json", page_or_json)
     _add_open(parser, " (with --report)")
     _add_spark(parser)
     add_json(parser)
@@ -120,41 +120,39 @@ def _register_findings(inner: argparse._SubParsersAction[ArgumentParser]) -> Non
     summary = "print the findings, the worst first"
     parser = verb(inner, "findings", summary, run=run_findings, examples=FINDINGS)
     _add_tables(parser)
-    parser.add_argument("--severity", choices=WORST_FIRST, help="only this, or worse")
-    parser.add_argument("--finding", metavar="NAME", help="only the findings of this rule")
-    parser.add_argument("--group", metavar="GROUP", help="only of this group")
-    parser.add_argument("--evidence", action="store_true", help="with the records that prove it")
-    parser.add_argument("--max", metavar="N", type=number(1, "a number of findings"), help="only the first N")
+    add_option(parser, "--severity", "only this, or worse", choices=WORST_FIRST)
+    add_option(parser, "--finding NAME", "only the findings of this rule")
+    add_option(parser, "--group GROUP", "only of this group")
+    add_option(parser, "--evidence", "with the records that prove it")
+    add_option(parser, "--max N", "only the first N", number(1, "a number of findings"))
     add_json(parser, "an array of findings with their evidence")
 
 
 def _add_tables(parser: ArgumentParser, *, has_runs: bool = True) -> None:
     where = "where the tables of the fleet are: a directory, or a URL such as s3://bucket/prefix"
-    parser.add_argument("--tables", metavar="WHERE", required=True, help=where)
+    add_option(parser, "--tables WHERE", where, required=True)
     _add_storage(parser)
     if has_runs:
         of_run = "the tables as this run left them (default: the last one)"
-        parser.add_argument("--run", dest="of_run", metavar="N", type=number(1, "the number of a run"), help=of_run)
+        add_option(parser, "--run N", of_run, number(1, "the number of a run"), dest="of_run")
 
 
 def _add_storage(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--storage-config",
-        metavar="FILE",
-        help="properties with the options of an object store, such as AWS_ENDPOINT_URL (default: the environment)",
+    add_option(
+        parser,
+        "--storage-config FILE",
+        "properties with the options of an object store, such as AWS_ENDPOINT_URL (default: the environment)",
     )
 
 
 def _add_open(parser: ArgumentParser, when: str = "") -> None:
-    parser.add_argument("--open", action="store_true", help=f"show the page in a browser{when}")
+    add_option(parser, "--open", f"show the page in a browser{when}")
 
 
 def _add_spark(parser: ArgumentParser) -> None:
     where = "of Spark, whose executors do the work (default: processes of this machine)"
-    parser.add_argument("--master", metavar="MASTER", help=where)
-    parser.add_argument(
-        "--conf", metavar="NAME=VALUE", type=setting, action="append", default=[], help="a setting of Spark; may repeat"
-    )
+    add_option(parser, "--master MASTER", where)
+    add_option(parser, "--conf NAME=VALUE", "a setting of Spark; may repeat", setting, action="append", default=[])
 
 
 def page_or_json(text: str) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import CommandFailed
-from kohort.cli.terminal.options import add_cluster, add_json, bootstrap, duration_ms, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, bootstrap, duration_ms, number, verb
 
 if TYPE_CHECKING:
     from kohort.gateway.measure import MeasurePlan
@@ -28,28 +28,12 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     summary = "join and leave a throwaway group directly and through a gateway, and print both"
     parser = verb(verbs, "measure", summary, run=run, examples=_EXAMPLES)
     add_cluster(parser, "--bootstrap-servers")
-    parser.add_argument(
-        "--gateway", metavar="HOST:PORT", type=bootstrap, required=True, help="a port of the gateway, as clients use it"
-    )
-    parser.add_argument(
-        "--members",
-        metavar="COUNT",
-        type=number(1, "a number of members"),
-        default=3,
-        help="in each group (default: 3)",
-    )
-    parser.add_argument(
-        "--runs", metavar="COUNT", type=number(1, "a number of runs"), default=3, help="joins and leaves (default: 3)"
-    )
-    parser.add_argument(
-        "--settle", metavar="TIME", type=duration_ms, default=8_000, help="the pause before each (default: 8s)"
-    )
-    parser.add_argument(
-        "--protocol", choices=KINDS, action="append", help="measure only this kind of group; may be repeated"
-    )
-    parser.add_argument(
-        "--group-prefix", metavar="TEXT", help="how the groups' names begin (default: kohort-measure); policies see it"
-    )
+    add_option(parser, "--gateway HOST:PORT", "a port of the gateway, as clients use it", bootstrap, required=True)
+    add_option(parser, "--members COUNT", "in each group (default: 3)", number(1, "a number of members"), default=3)
+    add_option(parser, "--runs COUNT", "joins and leaves (default: 3)", number(1, "a number of runs"), default=3)
+    add_option(parser, "--settle TIME", "the pause before each (default: 8s)", duration_ms, default=8_000)
+    add_option(parser, "--protocol", "measure only this kind of group; may be repeated", choices=KINDS, action="append")
+    add_option(parser, "--group-prefix TEXT", "how the groups' names begin (default: kohort-measure); policies see it")
     add_json(parser, "the figures as one JSON document")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import CommandFailed
-from kohort.cli.terminal.options import add_cluster, add_json, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, verb
 
 if TYPE_CHECKING:
     from kohort.client import Admin
@@ -29,25 +29,23 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     summary = "look at a cluster, and write the steps that bring it to a gateway, and the way back"
     parser = verb(verbs, "plan", summary, run=with_admin(show_plan), examples=_EXAMPLES)
     add_cluster(parser, "--bootstrap-servers")
-    parser.add_argument(
-        "--mode", choices=("listener", "coordinators", "rewrite"), default="listener", help="(default: listener)"
+    add_option(
+        parser, "--mode", "(default: listener)", choices=("listener", "coordinators", "rewrite"), default="listener"
     )
-    parser.add_argument(
-        "--advertised",
-        metavar="HOST[:PORT]",
+    add_option(
+        parser,
+        "--advertised HOST[:PORT]",
+        "the gateway's name, as clients know it; a port is that of --first-port",
         required=True,
-        help="the gateway's name, as clients know it; a port is that of --first-port",
     )
-    parser.add_argument(
-        "--first-port",
-        metavar="PORT",
-        type=number(1, "a port"),
+    add_option(
+        parser,
+        "--first-port PORT",
+        "the gateway's port for the first node, or in mode rewrite for clients to begin at (default: 9191)",
+        number(1, "a port"),
         default=9191,
-        help="the gateway's port for the first node, or in mode rewrite for clients to begin at (default: 9191)",
     )
-    parser.add_argument(
-        "--coordinators", metavar="NODES", type=_node_ids, default=(), help="the brokers for __consumer_offsets alone"
-    )
+    add_option(parser, "--coordinators NODES", "the brokers for __consumer_offsets alone", _node_ids, default=())
     add_json(parser, "the plan as one JSON document")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.gateway import gateway_measure, gateway_plan
-from kohort.cli.terminal.options import add_cluster, add_json, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, verb
 
 if TYPE_CHECKING:
     from kohort.gateway.gateway_settings import GatewaySettings
@@ -43,59 +43,42 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     summary = "run a proxy for groups in front of a Kafka cluster until SIGTERM or SIGINT"
     parser = verb(verbs, "gateway", summary, run=run, examples=_EXAMPLES)
     add_cluster(parser, "--bootstrap-servers")
-    parser.add_argument("--config", metavar="FILE", type=Path, help="settings from a .toml file; options go before it")
+    add_option(parser, "--config FILE", "settings from a .toml file; options go before it", Path)
     add_mode(parser)
-    parser.add_argument("--listen-host", metavar="HOST", help="the address to listen on (default: all of this machine)")
-    parser.add_argument(
-        "--node-ports",
-        metavar="NODE=PORT",
-        action="append",
-        type=_node_port,
-        help="rewrite: the port of one node; may be repeated",
+    add_option(parser, "--listen-host HOST", "the address to listen on (default: all of this machine)")
+    add_option(
+        parser, "--node-ports NODE=PORT", "rewrite: the port of one node; may be repeated", _node_port, action="append"
     )
-    parser.add_argument(
-        "--node-names",
-        metavar="PATTERN",
-        help="rewrite, with TLS: a host name for each node in place of a port: broker-$(nodeId).kafka.example.com",
+    add_option(
+        parser,
+        "--node-names PATTERN",
+        "rewrite, with TLS: a host name for each node in place of a port: broker-$(nodeId).kafka.example.com",
     )
     _add_policies(parser)
-    parser.add_argument(
-        "--assignors",
-        metavar="GROUPS=ASSIGNOR",
-        action="append",
-        type=_assignor,
-        help="classic groups: replace the leader's assignment by this assignor's, such as"
+    add_option(
+        parser,
+        "--assignors GROUPS=ASSIGNOR",
+        "classic groups: replace the leader's assignment by this assignor's, such as"
         " 'billing-*=mypackage:by_lag'; may be repeated",
+        _assignor,
+        action="append",
     )
-    parser.add_argument("--events", metavar="WHERE", help="keep events of groups: none, topic, or a file's path")
-    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve Prometheus' metrics here, at /metrics")
-    parser.add_argument("--listener-tls-certificate", metavar="FILE", help="TLS for clients: the certificate (PEM)")
-    parser.add_argument("--listener-tls-key", metavar="FILE", help="its key, where it is not in the same file")
-    parser.add_argument(
-        "--listener-tls-client-authority", metavar="FILE", help="demand certificates of clients, signed by this one"
-    )
-    parser.add_argument(
-        "--broker-tls-authority", metavar="FILE", help="TLS to brokers: the authority that signs theirs (PEM)"
-    )
-    parser.add_argument(
-        "--instances", metavar="HOST:PORT", action="append", help="another instance of this gateway; may be repeated"
-    )
-    parser.add_argument("--instances-listen", metavar="HOST:PORT", help="where other instances reach this one")
-    parser.add_argument("--instances-secret-file", metavar="FILE", help="the secret that all instances share")
-    parser.add_argument(
-        "--share-ports", action="store_true", help="let other instances on this machine listen on the same ports"
-    )
-    parser.add_argument(
-        "--max-connections", metavar="COUNT", type=number(1, "a number of connections"), help="of clients, at most"
-    )
-    parser.add_argument(
-        "--drain-ms",
-        metavar="MS",
-        type=number(0, "a time in milliseconds"),
-        help="how long an end may take (default: 30000)",
+    add_option(parser, "--events WHERE", "keep events of groups: none, topic, or a file's path")
+    add_option(parser, "--metrics HOST:PORT", "serve Prometheus' metrics here, at /metrics")
+    add_option(parser, "--listener-tls-certificate FILE", "TLS for clients: the certificate (PEM)")
+    add_option(parser, "--listener-tls-key FILE", "its key, where it is not in the same file")
+    add_option(parser, "--listener-tls-client-authority FILE", "demand certificates of clients, signed by this one")
+    add_option(parser, "--broker-tls-authority FILE", "TLS to brokers: the authority that signs theirs (PEM)")
+    add_option(parser, "--instances HOST:PORT", "another instance of this gateway; may be repeated", action="append")
+    add_option(parser, "--instances-listen HOST:PORT", "where other instances reach this one")
+    add_option(parser, "--instances-secret-file FILE", "the secret that all instances share")
+    add_option(parser, "--share-ports", "let other instances on this machine listen on the same ports")
+    add_option(parser, "--max-connections COUNT", "of clients, at most", number(1, "a number of connections"))
+    add_option(
+        parser, "--drain-ms MS", "how long an end may take (default: 30000)", number(0, "a time in milliseconds")
     )
     add_json(parser, "the ports as a JSON object once clients can connect, and log lines as JSON")
-    parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
+    add_option(parser, "--quiet", "log warnings and errors only")
     inner = parser.add_subparsers(metavar="VERB", title="before one decides")
     gateway_plan.register(inner)
     gateway_measure.register(inner)
@@ -134,13 +117,13 @@ def _assignor(text: str) -> tuple[str, str]:
 
 def add_mode(parser: argparse.ArgumentParser) -> None:
     """Add the options of how clients reach the gateway."""
-    parser.add_argument("--mode", choices=MODES, help="how clients come to the gateway")
-    parser.add_argument(
-        "--advertised",
-        metavar="HOST[:PORT]",
-        action="append",
-        help="the gateway's name in the brokers' advertised.listeners, may be repeated; with --mode rewrite"
+    add_option(parser, "--mode", "how clients come to the gateway", choices=MODES)
+    add_option(
+        parser,
+        "--advertised HOST[:PORT]",
+        "the gateway's name in the brokers' advertised.listeners, may be repeated; with --mode rewrite"
         " HOST:PORT for clients to begin at: node n has PORT + 1 + n",
+        action="append",
     )
 
 

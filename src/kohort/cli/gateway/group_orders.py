@@ -14,7 +14,7 @@ from kohort.cli.cluster import require_group, with_admin
 from kohort.cli.group_state.group_events import now_ms
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
-from kohort.cli.terminal.options import add_cluster, add_json, duration_ms, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, duration_ms, verb
 from kohort.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -58,14 +58,12 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     for each in (draining, undraining, rebalancing):
         each.add_argument("group", metavar="GROUP")
     draining.add_argument("name", metavar="MEMBER|HOST", help="a member id, a group.instance.id, or a host's address")
-    draining.add_argument("--force", action="store_true", help="also all members of the group")
+    add_option(draining, "--force", "also all members of the group")
     undraining.add_argument("name", metavar="MEMBER|HOST", nargs="?", help="as it was drained")
-    undraining.add_argument("--all", action="store_true", help="everything that is drained in the group")
+    add_option(undraining, "--all", "everything that is drained in the group")
     for each in (draining, undraining, rebalancing):
-        each.add_argument("--reason", metavar="TEXT", default="", help="why, for `kohort explain`")
-        each.add_argument(
-            "--timeout", metavar="TIME", type=duration_ms, default=TIMEOUT_MS, help="how long to wait (default: 30s)"
-        )
+        add_option(each, "--reason TEXT", "why, for `kohort explain`", default="")
+        add_option(each, "--timeout TIME", "how long to wait (default: 30s)", duration_ms, default=TIMEOUT_MS)
         add_json(each)
         add_cluster(each)
 

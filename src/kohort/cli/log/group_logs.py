@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of
-from kohort.cli.terminal.options import add_json, verb
+from kohort.cli.terminal.options import add_json, add_option, verb
 from kohort.cli.terminal.record_lines import iso_time
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ def register(inner: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     """Add the two verbs to those of `kohort log`."""
     summary = "check whether Apache Kafka can load a log of groups (__consumer_offsets), and where it would fail"
     check = verb(inner, "check", summary, run=run_check, examples=EXAMPLES)
-    check.add_argument("--kafka", metavar="VERSION", type=version, help="only what this version fails to load")
+    add_option(check, "--kafka VERSION", "only what this version fails to load", version)
     add_json(check)
     summary = "print the records of a log of groups as lines of JSON, key and value as hex, for `kohort fleet`"
     export = verb(inner, "export", summary, run=run_export, examples=EXPORT_EXAMPLES)
-    export.add_argument("--json", action="store_true", help="lines of JSON, which is what it prints anyway")
+    add_option(export, "--json", "lines of JSON, which is what it prints anyway")
     for each in (check, export):
         each.add_argument(
             "paths", metavar="PATH", nargs="+", type=Path, help="a data directory, a partition's, a segment"

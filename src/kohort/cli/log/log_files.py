@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kohort.cli.log import group_logs
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of
-from kohort.cli.terminal.options import add_json, verb
+from kohort.cli.terminal.options import add_json, add_option, verb
 
 if TYPE_CHECKING:
     from kohort.broker.os_disk import OsDisk
@@ -41,7 +41,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     verify = verb(inner, "verify", summary, run=run_verify, examples=VERIFY_EXAMPLES)
     summary = "take damaged pieces out of the files of a stopped broker, and make anew what follows from the rest"
     repair = verb(inner, "repair", summary, run=run_repair, examples=REPAIR_EXAMPLES)
-    repair.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
+    add_option(repair, "--dry-run", "print what would be done, and change nothing")
     for each in (verify, repair):
         each.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a data directory, or a partition's")
         add_json(each)

@@ -59,6 +59,17 @@ Named = tuple[str, frozenset[int] | None]
 """What an option names: a topic, and some of its partitions or None for all."""
 
 
+def add_option(
+    parser: argparse._ActionsContainer, usage: str, text: str, kind: Callable[[str], object] | None = None, **more: Any
+) -> None:
+    """Add an option as its help shows it, such as "--max N" with the type of its values; without a value, a flag."""
+    name, _, metavar = usage.partition(" ")
+    if not metavar and not more:
+        more["action"] = "store_true"
+    given = {"metavar": metavar or None, "type": kind}
+    parser.add_argument(name, help=text, **more, **{each: value for each, value in given.items() if value is not None})
+
+
 def add_cluster(parser: ArgumentParser, *more_names: str) -> None:
     """Add --bootstrap-server, under `more_names` too, and --command-config; defaults come from the environment."""
     parser.add_argument(
@@ -68,10 +79,10 @@ def add_cluster(parser: ArgumentParser, *more_names: str) -> None:
         type=bootstrap,
         help=f"a broker, or several with commas (default: the file's, ${BOOTSTRAP_VARIABLE}, {DEFAULT_BOOTSTRAP})",
     )
-    parser.add_argument(
-        "--command-config",
-        metavar="FILE",
-        help=f"properties with bootstrap.servers, security.protocol, sasl.*, ssl.* (default: ${CONFIG_VARIABLE})",
+    add_option(
+        parser,
+        "--command-config FILE",
+        f"properties with bootstrap.servers, security.protocol, sasl.*, ssl.* (default: ${CONFIG_VARIABLE})",
     )
 
 
@@ -108,7 +119,7 @@ def _sentence(error: ValueError | OSError) -> str:
 
 def add_json(parser: ArgumentParser, what: str = "one JSON document instead of a table") -> None:
     """Add --json."""
-    parser.add_argument("--json", action="store_true", help=f"print {what}")
+    add_option(parser, "--json", f"print {what}")
 
 
 def verb(

@@ -15,7 +15,7 @@ from kohort.cli.cluster import with_admin
 from kohort.cli.migrate import goal
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
-from kohort.cli.terminal.options import add_cluster, add_json, amount, duration_ms, number, setting, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, amount, duration_ms, number, setting, verb
 from kohort.group.migration.migration_plan import Goal, LiveGroup
 
 if TYPE_CHECKING:
@@ -43,36 +43,37 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = verb(verbs, "what-if", summary, run=run, examples=EXAMPLES)
     parser.add_argument("group", metavar="GROUP")
     change = parser.add_argument_group("the change (options add up; restarts come last)")
-    add = change.add_argument
-    add("--add", metavar="N", type=number(1, "a number of members"), default=0, help="N members join")
-    add("--kill", metavar="MEMBER", action="append", default=[], help="a member dies without a word; may repeat")
-    add("--stop", metavar="MEMBER", action="append", default=[], help="a member leaves; may repeat")
-    add(
-        "--partitions",
-        metavar="TOPIC=N",
-        type=topic_size,
+    add_option(change, "--add N", "N members join", number(1, "a number of members"), default=0)
+    add_option(change, "--kill MEMBER", "a member dies without a word; may repeat", action="append", default=[])
+    add_option(change, "--stop MEMBER", "a member leaves; may repeat", action="append", default=[])
+    add_option(
+        change,
+        "--partitions TOPIC=N",
+        "a topic grows to N partitions; may repeat",
+        topic_size,
         action="append",
         default=[],
-        help="a topic grows to N partitions; may repeat",
     )
-    add("--bounce", choices=("rolling", "all"), help="restart every member: one after another, or all at once")
-    add(
-        "--protocol",
+    add_option(
+        change, "--bounce", "restart every member: one after another, or all at once", choices=("rolling", "all")
+    )
+    add_option(
+        change,
+        "--protocol PROTOCOL",
+        "restart every member with the protocol consumer, classic, or cooperative",
+        goal,
         dest="goal",
-        metavar="PROTOCOL",
-        type=goal,
-        help="restart every member with the protocol consumer, classic, or cooperative",
     )
-    add("--assignor", metavar="NAME", help="restart every member so that the group's assignor is NAME")
-    add(
+    add_option(change, "--assignor NAME", "restart every member so that the group's assignor is NAME")
+    add_option(
+        change,
         "--compare",
-        action="store_true",
-        help="the same in the eager, the cooperative and the consumer protocol, and with static members, side by side "
+        "the same in the eager, the cooperative and the consumer protocol, and with static members, side by side "
         "(without another option: a rolling restart)",
     )
     add_times(parser)
-    parser.add_argument("--data-dir", metavar="DIR", type=Path, help="read a broker's data directory, not a cluster")
-    parser.add_argument("--plot", metavar="FILE", type=plot_file, help="draw the unread partitions over time, as .svg")
+    add_option(parser, "--data-dir DIR", "read a broker's data directory, not a cluster", Path)
+    add_option(parser, "--plot FILE", "draw the unread partitions over time, as .svg", plot_file)
     add_json(parser)
     add_cluster(parser)
 
@@ -80,22 +81,21 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def add_times(parser: argparse.ArgumentParser) -> None:
     """Add how long things take."""
     times = parser.add_argument_group("how long things take (default: measured where that is possible)")
-    add = times.add_argument
-    add(
-        "--callback-ms",
-        metavar="MS[,MS]",
-        type=callback_ms,
-        help="how long on_partitions_revoked and on_partitions_assigned run (default: measured, from its events)",
+    add_option(
+        times,
+        "--callback-ms MS[,MS]",
+        "how long on_partitions_revoked and on_partitions_assigned run (default: measured, from its events)",
+        callback_ms,
     )
-    add(
-        "--poll-ms",
-        metavar="MS",
-        type=milliseconds,
-        default=0.0,
-        help="how long an application is away between two polls, for clients whose callbacks wait for a poll, as "
+    add_option(
+        times,
+        "--poll-ms MS",
+        "how long an application is away between two polls, for clients whose callbacks wait for a poll, as "
         "Java's do (default: 0)",
+        milliseconds,
+        default=0.0,
     )
-    add("--network-ms", metavar="MS", type=milliseconds, help="how long a message is on its way (default: measured)")
+    add_option(times, "--network-ms MS", "how long a message is on its way (default: measured)", milliseconds)
     add_time = partial(times.add_argument, metavar="TIME", type=duration_ms)
     away = "from the end of a restarted process to the start of the next (default: 10s)"
     add_time("--away", dest="away_ms", default=10_000, help=away)
@@ -107,11 +107,11 @@ def add_times(parser: argparse.ArgumentParser) -> None:
     add_time("--heartbeat", dest="heartbeat_ms", help=heartbeat)
     age = "classic members' metadata.max.age.ms, after which they see that a topic has grown (default: 300s)"
     add_time("--metadata-age", dest="metadata_ms", default=METADATA_MS, help=age)
-    add(
-        "--produce-rate",
-        metavar="N",
-        type=amount("number of records per second such as 5000", below=1e12),
-        help="records per second, all partitions together (default: measured for a second and a half)",
+    add_option(
+        times,
+        "--produce-rate N",
+        "records per second, all partitions together (default: measured for a second and a half)",
+        amount("number of records per second such as 5000", below=1e12),
     )
 
 
