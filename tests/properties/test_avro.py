@@ -19,7 +19,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from kohort.spark.schemas.avro_decoder import AvroReader, Payloads
+from kohort.spark.schemas.avro_decoder import AvroReader
 from kohort.spark.schemas.avro_schema import parse_avro
 
 PLAIN: dict[str, st.SearchStrategy[Any]] = {
@@ -85,7 +85,7 @@ def decode(schema: Any, contents: list[bytes]) -> tuple[pa.Array, dict[int, str]
     found, wrong = (
         AvroReader(parsed)
         .decoder(parsed)
-        .decode(Payloads(pa.array(contents, pa.binary()), np.arange(len(contents)), 0))
+        .decode(pa.array(contents, pa.binary()), np.arange(len(contents)), 0)
     )
     found.validate(full=True)
     return found, wrong

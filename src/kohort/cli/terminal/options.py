@@ -64,10 +64,10 @@ def add_option(
 ) -> None:
     """Add an option as its help shows it, such as "--max N" with the type of its values; without a value, a flag."""
     name, _, metavar = usage.partition(" ")
-    if not metavar and not more:
-        more["action"] = "store_true"
-    given = {"metavar": metavar or None, "type": kind}
-    parser.add_argument(name, help=text, **more, **{each: value for each, value in given.items() if value is not None})
+    if metavar or more:
+        parser.add_argument(name, metavar=metavar or None, type=kind, help=text, **more)
+    else:
+        parser.add_argument(name, action="store_true", help=text)
 
 
 def add_cluster(parser: ArgumentParser, *more_names: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Callable
-from pkgutil import get_data
 from typing import Any, TypeVar
 
 import numba
@@ -20,9 +19,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 np: Any = numpy
 _63_BITS = (1 << 63) - 1
-
-
-_SOURCE = get_data(__package__, "numba_bytes.py")
 
 
 def compiled(inline: str = "never") -> Callable[[_Function], _Function]:
@@ -45,10 +41,13 @@ def compiled(inline: str = "never") -> Callable[[_Function], _Function]:
 
 
 def _stamp(function: Callable[..., Any], own: object) -> bytes:
-    """Return a digest of the stamp of a function's module, and of the constants and compiled functions that it uses."""
-    used = [function.__globals__.get(name) for name in function.__code__.co_names]
+    """Return a digest of the stamp of a function's module, and of the constants and compiled functions that it uses.
+
+    Pointers have no stamp: here that of `varint` stands for them, which is in their module.
+    """
+    used = [globals().get("varint"), *map(function.__globals__.get, function.__code__.co_names)]
     parts = [each if isinstance(each, int | tuple | np.ndarray) else getattr(each, "stamp", None) for each in used]
-    return hashlib.sha256(pickle.dumps((_SOURCE, own, parts))).digest()
+    return hashlib.sha256(pickle.dumps((own, parts))).digest()
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]

@@ -216,7 +216,9 @@ class SourceOptions:
 
     def with_decoding(self) -> SourceOptions:
         """Return these options with the reader's schema. Raises ValueError, SchemaUnknown, RegistryUnavailable."""
-        return self if self.values is None else replace(self, read=self.values.resolved(self.read))
+        if self.values is None:
+            return self
+        return replace(self, read=replace(self.read, decoding=self.values.decoding()))
 
     def _checked(self) -> SourceOptions:
         choice = self.starting

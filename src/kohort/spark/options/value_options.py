@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kohort.model.setting import STRING, setting
 from kohort.spark.options.option_values import Given
-from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.schemas.registry import PREFIX
 
 if TYPE_CHECKING:
@@ -65,10 +64,6 @@ class ValueOptions:
             schema=self.schema,
             value_format=self.value_format,
         )
-
-    def resolved(self, read: ReadSettings) -> ReadSettings:
-        """Return settings that decode values. Raises ValueError, SchemaUnknown, RegistryUnavailable."""
-        return replace(read, decoding=self.decoding())
 
 
 def default_subject(topics: tuple[str, ...]) -> str | None:

@@ -138,12 +138,12 @@ def ranges_from_json(text: str) -> list[OffsetRange]:
         ]
     except (TypeError, ValueError):
         found = None
-    if found is None or any(not _sound(each) for each in found):
+    if found is None or any(not _is_valid(each) for each in found):
         raise ValueError('ranges are a JSON list of [topic, partition, start, stop], such as [["flights", 0, 0, 500]]')
     return found
 
 
-def _sound(each: OffsetRange) -> bool:
+def _is_valid(each: OffsetRange) -> bool:
     numbers = (each.partition.partition, each.start, each.stop)
     return (
         isinstance(each.partition.topic, str)

@@ -39,7 +39,8 @@ class AvroColumn:
     """One column, and the columns inside it.
 
     `number` is its place in the decoder's tables, `parent` that of the nearest list around it, or -1. `members` are the
-    fields of a struct; a list has one, a map two, key and value. `avro` is what is read, without null.
+    fields of a struct; a list has one, a map two, key and value. `avro` is what is read, without null. `width` are the
+    bytes of a value, or of an end.
     """
 
     number: int
@@ -85,22 +86,22 @@ class ColumnSet:
                 }
                 self._struct(found, members)
             case Array(items):
-                found.store = LIST
+                found.store, found.width = LIST, 4
                 item = self._add(items, found.number, f"{path}[]")
                 found.members = [item]
                 found.type = pa.list_(pa.field("element", item.type, item.is_nullable))
             case Map(values):
-                found.store = LIST
+                found.store, found.width = LIST, 4
                 key = self._add(Primitive("string"), found.number, f"{path}.key")
                 value = self._add(values, found.number, f"{path}.value")
                 found.members = [key, value]
                 found.type = pa.map_(key.type, pa.field("value", value.type, value.is_nullable))
             case _:
                 found.type, found.store = _leaf(kind, path)
-                if isinstance(kind, Enum):  # the numbers of its symbols, until the column is complete
+                if found.store == TEXT or isinstance(kind, Enum):  # numbers of symbols, until the column is complete
                     found.width = 4
-                elif found.store == NUMBER:
-                    found.width = found.type.bit_width // 8
+                else:
+                    found.width = 1 if found.store == BOOLEAN else found.type.bit_width // 8
         return found
 
     @staticmethod

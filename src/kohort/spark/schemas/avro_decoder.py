@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -35,15 +34,6 @@ np: Any = numpy
 _LEAST_ROOM = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Payloads:
-    """The bytes of records: a binary Arrow array, which rows of it, and how many bytes come before each value."""
-
-    values: pa.BinaryArray
-    rows: Any
-    skip: int
-
-
 class AvroReader:
     """A reader's schema, and the decoders for it. Raises ValueError for a schema that no column can have."""
 
@@ -65,21 +55,23 @@ class AvroDecoder:
         self._columns = columns
         self._constants = np.frombuffer(program.constants + b"\0", np.uint8)
 
-    def decode(self, payloads: Payloads) -> tuple[pa.Array, dict[int, str]]:
-        """Return one value for each row, and what is wrong by its place where a row is none: null there."""
-        count = len(payloads.rows)
-        rows = np.ascontiguousarray(payloads.rows, np.int64)
-        _, ends, content = payloads.values.buffers()
-        source, starts = content.address if content is not None else 0, ends.address + 4 * payloads.values.offset
+    def decode(self, values: pa.BinaryArray, rows: Any, skip: int) -> tuple[pa.Array, dict[int, str]]:
+        """Return one value for each of the rows, and what is wrong by its place where it is none: null there.
+
+        `skip` is how many bytes come before each value.
+        """
+        count, rows = len(rows), np.ascontiguousarray(rows, np.int64)
+        _, ends, content = values.buffers()
+        source, starts = content.address if content is not None else 0, ends.address + 4 * values.offset
         faults, places = np.zeros(count + 1, np.uint8), np.zeros(count + 1, np.int32)
         slots = np.zeros(self._program.lists + 1, np.int64)
-        buffers = _Buffers(self._columns, count, _size(payloads.values) + _LEAST_ROOM)
+        buffers = _Buffers(self._columns, count, _size(values) + _LEAST_ROOM)
         code, tables = self._program.code.buffer_info()[0], self._program.tables.buffer_info()[0]
         batch = np.array(
             [
                 *(code, tables, self._constants.ctypes.data, buffers.state.ctypes.data, slots.ctypes.data),
                 *(source, starts, rows.ctypes.data, faults.ctypes.data, places.ctypes.data),
-                *(len(self._columns.all), len(slots), payloads.skip, count),
+                *(len(self._columns.all), len(slots), skip, count),
             ],
             np.int64,
         )
@@ -108,30 +100,20 @@ class _Buffers:
         self.state = np.zeros(len(columns.all) * STATE_WIDTH, np.int64)
         for column in columns.all:
             mine = self._of(column)
-            mine[STORE], mine[VALUE_WIDTH], mine[PARENT] = column.store, _width(column), column.parent
-            room = rows if column.parent < 0 else _LEAST_ROOM
-            self._allocate(column, VALUES, (room + 1) * max(_width(column), 1))
-            self._allocate(column, VALID, room + 1)
-            mine[ROOM] = room
+            mine[STORE], mine[VALUE_WIDTH], mine[PARENT] = column.store, column.width, column.parent
+            self._make_room(column, rows if column.parent < 0 else _LEAST_ROOM)
             if column.store in (TEXT, LIST):
                 self._arrays[column.number][VALUES][:4] = 0
             if column.store == TEXT:
-                self._allocate(column, DATA, size // 4 + _LEAST_ROOM)
-                mine[DATA_ROOM] = size // 4 + _LEAST_ROOM
+                self._make_data_room(column, size // 4 + _LEAST_ROOM)
 
     def grow(self, number: int, more: int) -> None:
         """Double a column's room: its bytes for `more` of them, or its items if that is negative."""
         column = self._columns.all[number]
-        mine = self._of(column)
         if more < 0:
-            room = 2 * int(mine[ROOM])
-            self._allocate(column, VALUES, (room + 1) * max(_width(column), 1))
-            self._allocate(column, VALID, room + 1)
-            mine[ROOM] = room
+            self._make_room(column, 2 * int(self._of(column)[ROOM]))
         else:
-            room = 2 * int(mine[DATA_ROOM]) + more
-            self._allocate(column, DATA, room)
-            mine[DATA_ROOM] = room
+            self._make_data_room(column, 2 * int(self._of(column)[DATA_ROOM]) + more)
 
     def array(self, column: AvroColumn, valid: Any = None) -> pa.Array:
         """Return a column as an Arrow array; `valid` are the rows of the root without a fault."""
@@ -145,11 +127,10 @@ class _Buffers:
         if column.store == STRUCT:
             parts = [self.array(each) for each in column.members]
             return pa.Array.from_buffers(column.type, length, [mask], children=parts)
-        width = _width(column)
         if column.store == BOOLEAN:
             bits = np.packbits(arrays[VALUES][:length], bitorder="little")
             return pa.Array.from_buffers(column.type, length, [mask, pa.py_buffer(bits)])
-        values = pa.py_buffer(arrays[VALUES][: (length + (column.store != NUMBER)) * width])
+        values = pa.py_buffer(arrays[VALUES][: (length + (column.store != NUMBER)) * column.width])
         if column.store == TEXT:
             content = pa.py_buffer(arrays[DATA][: int(mine[DATA_LENGTH])])
             return pa.Array.from_buffers(column.type, length, [mask, values, content])
@@ -168,6 +149,15 @@ class _Buffers:
     def _of(self, column: AvroColumn) -> Any:
         return self.state[column.number * STATE_WIDTH : (column.number + 1) * STATE_WIDTH]
 
+    def _make_room(self, column: AvroColumn, rows: int) -> None:
+        self._allocate(column, VALUES, (rows + 1) * max(column.width, 1))
+        self._allocate(column, VALID, rows + 1)
+        self._of(column)[ROOM] = rows
+
+    def _make_data_room(self, column: AvroColumn, size: int) -> None:
+        self._allocate(column, DATA, size)
+        self._of(column)[DATA_ROOM] = size
+
     def _allocate(self, column: AvroColumn, which: int, size: int) -> None:
         new = np.empty(size, np.uint8)
         old = self._arrays[column.number].get(which)
@@ -175,11 +165,6 @@ class _Buffers:
             new[: len(old)] = old
         self._arrays[column.number][which] = new
         self._of(column)[which] = new.ctypes.data
-
-
-def _width(column: AvroColumn) -> int:
-    """Return the bytes of a value, or of an end."""
-    return 1 if column.store == BOOLEAN else 4 if column.store in (TEXT, LIST) else column.width
 
 
 def _size(values: pa.BinaryArray) -> int:

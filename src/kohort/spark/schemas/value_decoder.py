@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy
 import pyarrow as pa
 
-from kohort.spark.schemas.avro_decoder import AvroDecoder, AvroReader, Payloads
+from kohort.spark.schemas.avro_decoder import AvroDecoder, AvroReader
 from kohort.spark.schemas.avro_program import Unreadable
 from kohort.spark.schemas.avro_schema import parse_avro
 from kohort.spark.schemas.bad_record import BadRecord, Reason
@@ -145,7 +145,7 @@ class ValueDecoder:
                 text = f"the schema {number} cannot be read by the reader's schema: {decoder}"
                 bad += [BadRecord(int(row), Reason.INCOMPATIBLE_SCHEMA, text, number) for row in rows]
                 return None
-            found, wrong = decoder.decode(Payloads(values, rows, skip))
+            found, wrong = decoder.decode(values, rows, skip)
         for place, text in wrong.items():
             bad.append(BadRecord(int(rows[place]), Reason.BROKEN_VALUE, text, schema_id))
         return found

@@ -19,7 +19,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from kohort.spark.schemas.avro_decoder import AvroReader, Payloads
+from kohort.spark.schemas.avro_decoder import AvroReader
 from kohort.spark.schemas.avro_program import Unreadable
 from kohort.spark.schemas.avro_schema import parse_avro
 
@@ -50,7 +50,7 @@ def encoded(schema: Any, *values: Any) -> list[bytes]:
 def read(writer: Any, reader: Any, contents: list[bytes]) -> tuple[list[Any], dict[int, str]]:
     """Decode contents, and check that Arrow finds nothing wrong with the array."""
     decoder = AvroReader(parse_avro(json.dumps(reader))).decoder(parse_avro(json.dumps(writer)))
-    found, wrong = decoder.decode(Payloads(pa.array(contents, pa.binary()), np.arange(len(contents)), 0))
+    found, wrong = decoder.decode(pa.array(contents, pa.binary()), np.arange(len(contents)), 0)
     found.validate(full=True)
     assert len(found) == len(contents)
     return found.to_pylist(), wrong
