@@ -83,9 +83,7 @@ def values(schema: Any) -> st.SearchStrategy[Any]:
 def decode(schema: Any, contents: list[bytes]) -> tuple[pa.Array, dict[int, str]]:
     parsed = parse_avro(json.dumps(schema))
     found, wrong = (
-        AvroReader(parsed)
-        .decoder(parsed)
-        .decode(pa.array(contents, pa.binary()), np.arange(len(contents)), 0)
+        AvroReader(parsed).decoder(parsed).decode(pa.array(contents, pa.binary()), np.arange(len(contents)), 0)
     )
     found.validate(full=True)
     return found, wrong

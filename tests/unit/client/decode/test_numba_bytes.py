@@ -15,7 +15,7 @@ CONSTANT = "ANSWER = {}\n"
 FUNCTION = IMPORTS + "@compiled()\ndef ANSWER():\n    return {}\n"
 
 
-@pytest.mark.parametrize(("used", "value"), [(CONSTANT, "ANSWER"), (FUNCTION, "ANSWER()")], ids=["constant", "function"])
+@pytest.mark.parametrize(("used", "value"), [(CONSTANT, "ANSWER"), (FUNCTION, "ANSWER()")])
 def test_a_function_is_compiled_anew_where_what_it_uses_of_another_module_has_changed(
     used: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
