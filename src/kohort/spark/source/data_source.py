@@ -1,6 +1,6 @@
 """`format("kohort")`: the data source that Spark calls to read, write or stream topics.
 
-It parses options and hands them on: `batch_source`, `group_reader` and `writer` do the work. Spark starts a process for
+It parses options and passes them on to `batch_reader`, `stream_reader` and `sink`. Spark starts a process for
 each question to a source written in Python, so that each imports only what it answers with.
 """
 
