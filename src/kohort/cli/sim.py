@@ -199,8 +199,8 @@ def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:
     whole = plan = draw_plan(args.seed, args.gateways, args.producers)
     if args.only is not None:
         known = {step.number for step in whole.steps}
-        if strange := [step for step in args.only if step not in known]:
-            raise CommandFailed(f"seed {args.seed} has no step {strange[0]}: it has 1 to {len(known)}", USAGE)
+        if unknown := [step for step in args.only if step not in known]:
+            raise CommandFailed(f"seed {args.seed} has no step {unknown[0]}: it has 1 to {len(known)}", USAGE)
         plan = plan.only(args.only)
     return whole, plan if args.until is None else plan.until(args.until)
 

@@ -80,9 +80,9 @@ class Balance(NamedTuple):
 
 def balance_of(counts: Iterable[int]) -> Balance:
     """Return the balance of members with so many partitions each."""
-    held = list(counts)
-    score = round(pairwise_difference(held))
-    return Balance(len(held), sum(held), min(held, default=0), max(held, default=0), score)
+    shares = list(counts)
+    score = round(pairwise_difference(shares))
+    return Balance(len(shares), sum(shares), min(shares, default=0), max(shares, default=0), score)
 
 
 @dataclass(frozen=True, slots=True)

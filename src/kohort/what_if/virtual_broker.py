@@ -114,12 +114,12 @@ def consumer_events(
         yield MemberTargetStored(group_id, member_id, with_ids(roster.owned[member_id], ids), cause)
     yield TargetStored(group_id, GENERATION, now_ms, cause)
     for member_id in sorted(roster.profiles):
-        held = tuple(
+        assigned = tuple(
             Assigned(topic_id, numbers, (GENERATION,) * len(numbers))
             for topic_id, numbers in with_ids(roster.owned[member_id], ids)
         )
         yield MemberAssignmentStored(
-            group_id, member_id, GENERATION, GENERATION - 1, MemberState.STABLE, held, (), cause
+            group_id, member_id, GENERATION, GENERATION - 1, MemberState.STABLE, assigned, (), cause
         )
 
 

@@ -166,7 +166,7 @@ def page_or_json(text: str) -> Path:
 @guarded
 def run_run(args: argparse.Namespace) -> int:
     """Read what is new into the tables."""
-    tables = opened(args, must_hold=False)
+    tables = opened(args, must_exist=False)
     from kohort.fleet.bronze_reader import has_news
     from kohort.fleet.pipeline import RunSummary
 
@@ -241,7 +241,7 @@ def positions_json(positions: Mapping[str, Mapping[int, int]]) -> dict[str, dict
 @guarded
 def run_report(args: argparse.Namespace) -> int:
     """Write a report of the tables."""
-    tables = opened(args, must_hold=True)
+    tables = opened(args, must_exist=True)
     out: Path | None = args.out or (None if args.json else Path("fleet.html"))
     writable(out)
     report = gathered_report(tables)
@@ -295,20 +295,20 @@ def run_findings(args: argparse.Namespace) -> int:
     from kohort.fleet.report.fleet_report import severity_rank
     from kohort.fleet.schema import FINDINGS
 
-    rows = opened(args, must_hold=True).small_rows(FINDINGS)
+    rows = opened(args, must_exist=True).small_rows(FINDINGS)
     if args.finding is not None and all(row["finding"] != args.finding for row in rows):
         from kohort.fleet.findings.rules import NAMES
 
         if args.finding not in NAMES:
             raise unknown("finding", args.finding, NAMES, f"there are {', '.join(NAMES)}")
-    kept = [
+    chosen = [
         row
         for row in rows
         if severity_rank(row["severity"]) <= severity_rank(args.severity)
         and (args.finding is None or row["finding"] == args.finding)
         and (args.group is None or row["group"] == args.group)
     ]
-    kept.sort(
+    chosen.sort(
         key=lambda row: (
             severity_rank(row["severity"]),
             row["finding"],
@@ -317,13 +317,13 @@ def run_findings(args: argparse.Namespace) -> int:
             row["group"],
         )
     )
-    kept = kept[: args.max]
+    chosen = chosen[: args.max]
     if args.json:
-        output.put_json([finding_json(row) for row in kept])
-    elif not kept:
+        output.put_json([finding_json(row) for row in chosen])
+    elif not chosen:
         output.put("nothing was found")
     else:
-        put_findings(kept, has_evidence=args.evidence)
+        put_findings(chosen, has_evidence=args.evidence)
     return 0
 
 
@@ -354,7 +354,7 @@ def run_tables(args: argparse.Namespace) -> int:
     """Print what tables there are."""
     from kohort.fleet.schema import TABLES
 
-    tables = opened(args, must_hold=True)
+    tables = opened(args, must_exist=True)
     listed: list[dict[str, output.Cell]] = []
     for table in TABLES:
         files = tables.files(table)
@@ -383,7 +383,7 @@ def run_demo(args: argparse.Namespace) -> int:
         if any((made / each).exists() for each in ("truth.json", "bronze/records", "state/runs")):
             rmtree(made)
     args.tables = args.tables or str(directory)
-    tables = opened(args, must_hold=False)
+    tables = opened(args, must_exist=False)
     if tables.run:
         raise CommandFailed(f"{tables} holds tables of a fleet: a demo needs a place of its own", USAGE)
     args.out.mkdir(parents=True, exist_ok=True)

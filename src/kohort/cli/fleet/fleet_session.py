@@ -55,7 +55,7 @@ def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
     return run
 
 
-def opened(args: argparse.Namespace, *, must_hold: bool) -> Tables:
+def opened(args: argparse.Namespace, *, must_exist: bool) -> Tables:
     """Return the tables that `--tables` names. Raises CommandFailed where there are none, TableBroken."""
     try:
         from kohort.fleet.tables import Tables
@@ -63,7 +63,7 @@ def opened(args: argparse.Namespace, *, must_hold: bool) -> Tables:
         tables = Tables(args.tables, properties_of(args.storage_config), run=getattr(args, "of_run", None))
     except ImportError as missing:
         raise needs_packages(missing) from None
-    if must_hold and not tables.run:
+    if must_exist and not tables.run:
         first = f"make them with `kohort fleet run --tables {args.tables} INPUT`"
         raise CommandFailed(f"{args.tables} holds no tables of a fleet: {first}", USAGE)
     return tables

@@ -115,8 +115,8 @@ def verified(paths: list[Path], *, is_read_only: bool) -> list[Partition]:
     with output.Meter("reading", unit="bytes") as meter:
         for each in found:
             with storage(each.path):
-                held, each.findings = verify(each.disk, each.directory, meter.advance, is_in_use=each.is_in_use)
-            each.records = held.records
+                read, each.findings = verify(each.disk, each.directory, meter.advance, is_in_use=each.is_in_use)
+            each.records = read.records
     return found
 
 

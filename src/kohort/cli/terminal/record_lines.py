@@ -90,8 +90,8 @@ def json_line(line: bytes) -> Outgoing:
         raise NotARecord(f"it is no JSON: {error}") from None
     if not isinstance(fields, dict):
         raise NotARecord('a record is a JSON object such as {"key": "a", "value": "b"}')
-    if strange := sorted(fields.keys() - KNOWN_FIELDS - IGNORED_FIELDS):
-        raise NotARecord(f"the field {strange[0]!r} is none of {', '.join(sorted(KNOWN_FIELDS))}")
+    if unknown := sorted(fields.keys() - KNOWN_FIELDS - IGNORED_FIELDS):
+        raise NotARecord(f"the field {unknown[0]!r} is none of {', '.join(sorted(KNOWN_FIELDS))}")
     return Outgoing(
         to_bytes(fields.get("key"), "key"),
         to_bytes(fields.get("value"), "value"),
@@ -178,12 +178,12 @@ def as_format(template: str) -> Callable[[str, int, Record], bytes]:
     template = template.replace("\\t", "\t").replace("\\n", "\n")
     try:
         named = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
-        if not (strange := [name for name in named if name not in BLANK]):
+        if not (unknown := [name for name in named if name not in BLANK]):
             template.format(**BLANK)
     except ValueError as error:
         raise ValueError(f"{template!r} is no format: {error}") from None
-    if strange:
-        raise ValueError(f"a format has no field {strange[0]!r}: its fields are {', '.join(BLANK)}")
+    if unknown:
+        raise ValueError(f"a format has no field {unknown[0]!r}: its fields are {', '.join(BLANK)}")
 
     def write(topic: str, partition: int, record: Record) -> bytes:
         line = template.format(

@@ -259,8 +259,8 @@ class RoundGate:
         deadline_s = asyncio.get_running_loop().time() + self.settings.rebalance_timeout_ms / 1000
         while True:
             # A member that joined again may own the same partitions: they had another owner in between.
-            kept = (opened.partitions & opened.watch.uninterrupted & self.owned.partitions) - opened.deleted
-            offsets = {each: offset for each, offset in done.next_offsets.items() if each in kept}
+            still_owned = (opened.partitions & opened.watch.uninterrupted & self.owned.partitions) - opened.deleted
+            offsets = {each: offset for each, offset in done.next_offsets.items() if each in still_owned}
             try:
                 await member.commit({each: OffsetAndMetadata(offset, mark.text) for each, offset in offsets.items()})
             except RebalanceInProgress:
@@ -278,7 +278,7 @@ class RoundGate:
                 continue
             break
         self.owned.advance(offsets)
-        if lost := done.next_offsets.keys() - kept - opened.deleted:
+        if lost := done.next_offsets.keys() - still_owned - opened.deleted:
             raise _taken(lost, member.identity)
 
     async def transaction_offsets(self, done: Round) -> tuple[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]]:

@@ -61,12 +61,12 @@ class TopicDeleted(KafkaError):
 class TopicRecreated(KafkaError):
     """A topic was deleted and created again while a job read it or was down, and `option` is true.
 
-    `keeps_state`: the job has windows, joins or keys of the old topic, which `option` does not remove.
+    `is_stateful`: the job has windows, joins or keys of the old topic, which `option` does not remove.
     """
 
-    def __init__(self, partitions: Iterable[TopicPartition], option: str, *, keeps_state: bool = False) -> None:
+    def __init__(self, partitions: Iterable[TopicPartition], option: str, *, is_stateful: bool = False) -> None:
         advice = f"set {option}=false to read the new one from its first record on"
-        if keeps_state:
+        if is_stateful:
             advice = (
                 "begin with a new checkpoint and onNewCheckpoint=startingOffsets, and with a new table, because the"
                 f" state in this checkpoint is that of the old topic; {option}=false adds the new one to it"
@@ -90,14 +90,14 @@ class StartPolicy(ABC):
     """Chooses offsets for partitions without a committed offset, or with one outside the log.
 
     `option` is the name of the one that states whether lost rows end the job. `has_store`: a table's offsets come
-    before the group's. `keeps_state`: rows that were read are in the state of the query's checkpoint.
+    before the group's. `is_stateful`: rows that were read are in the state of the query's checkpoint.
     """
 
-    def __init__(self, option: str, isolation: int, *, keeps_state: bool = False) -> None:
+    def __init__(self, option: str, isolation: int, *, is_stateful: bool = False) -> None:
         self.has_store = False
         self._option = option
         self._isolation = isolation
-        self._keeps_state = keeps_state
+        self._is_stateful = is_stateful
         self._old: frozenset[TopicPartition] = frozenset()
         """The partitions that existed when the job started; others begin at their first record."""
 
@@ -154,7 +154,7 @@ class StartPolicy(ABC):
         A table with rows of the old topic refuses those of the new one itself. Raises TopicRecreated.
         """
         if self.needs_topics and not self.has_store:
-            raise TopicRecreated(partitions, self._option, keeps_state=self._keeps_state)
+            raise TopicRecreated(partitions, self._option, is_stateful=self._is_stateful)
         log.warning("%s: %s", _names(partitions), _RECREATED)
 
 
@@ -223,9 +223,9 @@ class ChoicePolicy(StartPolicy):
     """A stream's `startingOffsets` and `failOnDataLoss`, with the meaning that they have in Spark's own source."""
 
     def __init__(
-        self, choice: OffsetChoice, isolation: int, *, fails_on_data_loss: bool, keeps_state: bool = False
+        self, choice: OffsetChoice, isolation: int, *, fails_on_data_loss: bool, is_stateful: bool = False
     ) -> None:
-        super().__init__("failOnDataLoss", isolation, keeps_state=keeps_state)
+        super().__init__("failOnDataLoss", isolation, is_stateful=is_stateful)
         self._choice = choice
         self._fails_on_data_loss = fails_on_data_loss
 
@@ -237,7 +237,7 @@ class ChoicePolicy(StartPolicy):
     @property
     def advice(self) -> str:
         """It names the option, and what else moves the query: state continues at no offset that was set."""
-        move = "begin with a new checkpoint" if self._keeps_state else "reset the group's offsets"
+        move = "begin with a new checkpoint" if self._is_stateful else "reset the group's offsets"
         return (
             f"failOnDataLoss is true: rows are lost; {move}, or set failOnDataLoss=false to read on at the first"
             " offset of the log"

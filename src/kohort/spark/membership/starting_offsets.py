@@ -252,8 +252,8 @@ class StartingOffsets:
         for partition, entry in logs.items():
             if (offset := found.get(partition)) is None or partition in recreated:
                 continue
-            is_held = entry.first <= offset <= entry.last
-            readable[partition] = offset if is_held else self.policy.instead(partition, offset, entry)
+            is_there = entry.first <= offset <= entry.last
+            readable[partition] = offset if is_there else self.policy.instead(partition, offset, entry)
         new = {partition: entry for partition, entry in logs.items() if partition not in found.keys() | recreated}
         return readable | (await self.policy.begin(self._cluster, new) if new else {})
 

@@ -141,7 +141,7 @@ class StreamMember:
         isolation, is_strict = ISOLATION[options.read.isolation], options.read.fail_on_data_loss
         guard = _guard(options, last, operators)
         has_state = bool(guard.operators or guard.bound)
-        policy = ChoicePolicy(options.starting, isolation, fails_on_data_loss=is_strict, keeps_state=has_state)
+        policy = ChoicePolicy(options.starting, isolation, fails_on_data_loss=is_strict, is_stateful=has_state)
         gate = await RoundGate.join(settings_from_options(options, cores), listener, policy, guard)
         member = cls(options, gate, finished, calls)
         await member.socket.open(member)

@@ -34,12 +34,12 @@ def computed_once(frame: DataFrame) -> Iterator[DataFrame]:
     if level.useMemory or level.useDisk:
         yield frame
         return
-    kept = frame.persist()
+    cached = frame.persist()
     try:
-        yield kept
+        yield cached
     finally:
         try:
-            kept.unpersist()
+            cached.unpersist()
         except Exception as error:  # the session may have ended, and what failed with it is the error to raise
             log.warning("the rows of a batch stay in memory: %s", error)
 

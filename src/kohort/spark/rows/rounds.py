@@ -106,7 +106,7 @@ def tasks(cut: Sequence[OffsetRange], least: int, smallest: int = 10_000) -> lis
     sizes = [0] * len(found)
     for each in sorted(cut, key=lambda each: (-each.size, each)):
         open_to = [
-            number for number, held in enumerate(found) if all(other.partition != each.partition for other in held)
+            number for number, task in enumerate(found) if all(other.partition != each.partition for other in task)
         ]
         if not open_to:
             found.append([])
@@ -115,7 +115,7 @@ def tasks(cut: Sequence[OffsetRange], least: int, smallest: int = 10_000) -> lis
         number = min(open_to, key=lambda number: sizes[number])
         found[number].append(each)
         sizes[number] += each.size
-    return [tuple(sorted(held)) for held in found]
+    return [tuple(sorted(task)) for task in found]
 
 
 def parts_of_round(ranges: Iterable[OffsetRange], least: int, most: int | None = None) -> list[tuple[OffsetRange, ...]]:

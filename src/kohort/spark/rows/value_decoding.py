@@ -152,14 +152,14 @@ class DeadLetters:
         return self._producer
 
     def _send(self, row: dict[str, Any], bad: BadRecord) -> None:
-        kept = [(each["key"], each["value"]) for each in row["headers"] or ()]
+        own = [(each["key"], each["value"]) for each in row["headers"] or ()]
         stamp = row["timestamp"]
         sent = self._started.send(
             self._settings.dead_letter_topic,
             row["value"],
             row["key"],
             timestamp_ms=None if stamp is None else max(0, round(stamp.timestamp() * 1000)),
-            headers=[*kept, *self._why(row, bad)],
+            headers=[*own, *self._why(row, bad)],
         )
         self._open.append(sent)
         if len(self._open) >= _MOST_OPEN:

@@ -113,9 +113,9 @@ def dead_letters(frame: DataFrame, column: str, *, group: str = "") -> DataFrame
         text = f.lit(value) if isinstance(value, str) else value.cast("string")
         pair = f.struct(f.lit(name).alias("key"), text.cast("binary").alias("value"))
         pairs.append(f.when(text.isNotNull(), pair))
-    kept = f.coalesce(f.col("headers"), f.array().cast(_HEADERS)) if "headers" in frame.columns else f.array()
+    headers = f.coalesce(f.col("headers"), f.array().cast(_HEADERS)) if "headers" in frame.columns else f.array()
     return frame.where(error.isNotNull()).select(
         (f.col("key") if "key" in frame.columns else f.lit(None)).cast("binary").alias("key"),
         error.bytes.alias("value"),
-        f.concat(kept.cast(_HEADERS), f.array_compact(f.array(pairs)).cast(_HEADERS)).alias("headers"),
+        f.concat(headers.cast(_HEADERS), f.array_compact(f.array(pairs)).cast(_HEADERS)).alias("headers"),
     )

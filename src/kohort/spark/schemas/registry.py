@@ -266,11 +266,11 @@ def _pool(settings: RegistrySettings) -> Any:
     )
 
 
-def _bound(kept: dict[int, Answer]) -> dict[int, Answer]:
+def _bound(cache: dict[int, Answer]) -> dict[int, Answer]:
     """Return a cache with room for one more: what was added first goes first."""
-    while len(kept) >= _MOST_SCHEMAS:
-        del kept[next(iter(kept))]
-    return kept
+    while len(cache) >= _MOST_SCHEMAS:
+        del cache[next(iter(cache))]
+    return cache
 
 
 def _reason(error: Exception) -> str:

@@ -111,8 +111,8 @@ class ValueDecoder:
             groups = [0] if (ids == 0).any() else []
         else:
             ids = schema_ids(values)
-            strange = np.flatnonzero((ids < 0) & present(values))
-            bad += [_strange(values, int(place)) for place in strange]
+            without_header = np.flatnonzero((ids < 0) & present(values))
+            bad += [_not_wire_format(values, int(place)) for place in without_header]
             groups = [int(each) for each in np.unique(ids) if each >= 0]
         parts, places = [], []
         for number in groups:
@@ -180,7 +180,7 @@ def _with_tuples(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
-def _strange(values: pa.BinaryArray, place: int) -> BadRecord:
+def _not_wire_format(values: pa.BinaryArray, place: int) -> BadRecord:
     content = values[place].as_py()
     if len(content) < HEADER:
         text = f"it has {len(content)} bytes, and the header with the schema's id has {HEADER}"

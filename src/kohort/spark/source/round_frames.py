@@ -35,14 +35,14 @@ def table_on_driver(
     The number is that of records in the dead-letter topic. Raises CorruptBatch, KafkaError, RegistryUnavailable.
     """
     batches: list[pa.RecordBatch] = []
-    held = 0
+    size = 0
     ranges = done = planned.ranges
     found = read_rows_by_range(settings, ranges, planned.topic_ids, reader=reader)
     with closing(found), DecodedRows(settings) as decoded:
         for each, rows, damage in found:
             batches.append(decoded.of(rows, damage))
-            held += rows.nbytes
-            if held >= most_bytes and not damage:  # a damaged batch ends somewhere behind its row
+            size += rows.nbytes
+            if size >= most_bytes and not damage:  # a damaged batch ends somewhere behind its row
                 cut = OffsetRange(each.partition, each.start, rows["offset"][-1].as_py() + 1)
                 done = (*ranges[: ranges.index(each)], cut)
                 break

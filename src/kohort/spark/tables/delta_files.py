@@ -184,16 +184,16 @@ class _File:
         self._footers: list[Any] = []
         self._floats: Floats = {}
         self._writer: Any = None
-        self._held: list[pa.Table] = []
+        self._rows: list[pa.Table] = []
 
     def buffer(self, rows: pa.Table) -> None:
-        self._held.append(rows.select(self._schema.names))
+        self._rows.append(rows.select(self._schema.names))
         self.buffered += rows.nbytes
 
     def flush(self) -> int:
         """Write what is buffered as a row group, and return the size of the file so far."""
-        if self._held:
-            rows = pa.concat_tables(self._held)
+        if self._rows:
+            rows = pa.concat_tables(self._rows)
             self._writer = self._writer or pq.ParquetWriter(
                 self._stream,
                 self._schema,
@@ -204,7 +204,7 @@ class _File:
             )
             add_floats(self._floats, rows)
             self._writer.write_table(rows, row_group_size=1 << 20)
-            self._held, self.buffered = [], 0
+            self._rows, self.buffered = [], 0
         return int(self._stream.tell())
 
     def close(self) -> Any:

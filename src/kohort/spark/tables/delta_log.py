@@ -56,8 +56,8 @@ def parse_commit(version: int, text: bytes) -> Commit:
         if b'"commitInfo"' in line or b'"txn"' in line:
             action = json.loads(line)
             information |= action.get("commitInfo") or {}
-            if (said := action.get("txn")) is not None:
-                transactions[said["appId"]] = said["version"]
+            if (transaction := action.get("txn")) is not None:
+                transactions[transaction["appId"]] = transaction["version"]
     return Commit(
         version,
         information.get("timestamp", 0),
