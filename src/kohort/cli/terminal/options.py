@@ -60,7 +60,7 @@ Named = tuple[str, frozenset[int] | None]
 
 
 def add_option(
-    parser: argparse._ActionsContainer, usage: str, text: str, kind: Callable[[str], object] | None = None, **more: Any
+    parser: argparse._ActionsContainer, usage: str, text: str, kind: Callable[[str], object] = str, **more: Any
 ) -> None:
     """Add an option as its help shows it, such as "--max N" with the type of its values; without a value, a flag."""
     name, _, metavar = usage.partition(" ")
