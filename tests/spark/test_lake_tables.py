@@ -368,16 +368,33 @@ def test_a_commit_whose_answer_is_lost_is_found_in_the_table(spark, kind, tmp_pa
     table = lake_table(kind, tmp_path)
     table.append(spark.range(10), "g", {P: step(None, 10)})
     for first, reported in ((10, OSError), (20, race_lost(kind))):
-        commit = table._commit_once
+        commit = table._send
 
         def cut(*given, commit=commit, reported=reported):
             commit(*given)
             raise reported("the answer is lost")
 
         with monkeypatch.context() as patch:
-            patch.setattr(table, "_commit_once", cut)
+            patch.setattr(table, "_send", cut)
             table.append(spark.range(first, first + 10), "g", {P: step(first, first + 10)})
     assert ids(table) == list(range(30))
+
+
+def test_a_commit_that_is_carried_out_late_is_found_in_the_table(spark, kind, tmp_path, monkeypatch):
+    table = lake_table(kind, tmp_path)
+    table.append(spark.range(10), "g", {P: step(None, 10)})
+    send, late = table._send, []
+
+    def cut(commits):
+        late.append(commits)
+        if len(late) == 1:
+            raise OSError("no answer yet")
+        send(late[0])
+        send(commits)
+
+    monkeypatch.setattr(table, "_send", cut)
+    table.append(spark.range(10, 20), "g", {P: step(10, 20)})
+    assert ids(table) == list(range(20))
 
 
 def race_lost(kind: str) -> type[Exception]:
@@ -395,7 +412,7 @@ def test_a_storage_that_refuses_moves_no_offset(spark, kind, tmp_path, monkeypat
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(table, "_commit_once", refused)
+        patch.setattr(table, "_send", refused)
         with pytest.raises(
             TableBroken,
             match=r"did not confirm the rows of group g, flights-0 from 10 to 20: no space left on device\. Rows and",
@@ -414,7 +431,7 @@ def test_others_that_always_come_first_end_the_round_in_a_sentence(spark, kind, 
     def late(*_):
         raise race_lost(kind)("another was first")
 
-    monkeypatch.setattr(table, "_commit_once", late)
+    monkeypatch.setattr(table, "_send", late)
     with pytest.raises(TableBroken, match=r"did not confirm the rows .*: others committed first for 0\.2 s: another"):
         table.append(spark.range(10, 20), "g", {P: step(10, 20)})
 
@@ -441,7 +458,7 @@ def test_a_look_up_that_fails_once_is_made_again(spark, kind, tmp_path, monkeypa
 def test_a_commit_whose_outcome_cannot_be_seen_is_not_reported_as_refused(spark, kind, tmp_path, monkeypatch):
     table = lake_table(kind, tmp_path)
     table.append(spark.range(10), "g", {P: step(None, 10)})
-    commit = table._commit_once
+    commit = table._send
 
     def gone(*_):
         raise OSError("no route to host")
@@ -453,7 +470,7 @@ def test_a_commit_whose_outcome_cannot_be_seen_is_not_reported_as_refused(spark,
             patch.setattr(table, "_load", gone)
             raise OSError("the answer is lost")
 
-        patch.setattr(table, "_commit_once", cut)
+        patch.setattr(table, "_send", cut)
         with pytest.raises(TableBroken, match=r"did not confirm the rows .*: the answer is lost\. Rows and offsets"):
             table.append(spark.range(10, 20), "g", {P: step(10, 20)})
     assert stored(table, "g", [P]) == {P: 20}

@@ -120,7 +120,8 @@ class ExactlyOnce:
         self.table = table
         self.group = group
         self._rows: Callable[[Any], Any] | None = rows
-        self._change = change
+        self.change = change
+        """How rows change the table; None where they are added."""
         self._opener = opener
         self._found: dict[TopicPartition, Position | None] = {}
         """What the table held of partitions when they were looked up, and since their last round."""
@@ -131,7 +132,7 @@ class ExactlyOnce:
     @property
     def takes_arrow(self) -> bool:
         """Whether rounds may be a `pyarrow.Table`: no expression of Spark is used, and the table takes them."""
-        is_spark = self._opener is not None or (self._change is not None and self._change.delete is not None)
+        is_spark = self._opener is not None or (self.change is not None and self.change.delete is not None)
         return hasattr(self.table, "rows_in_arrow") and not is_spark
 
     @property
@@ -265,13 +266,16 @@ class ExactlyOnce:
             else:
                 return
 
-    def _store(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+    def made(self, frame: DataFrame | pa.Table) -> Any:
+        """Return the rows for the table: those of a frame, opened and transformed."""
         opened_rows = frame if self._opener is None else self._opener(frame)
-        made = opened_rows if self._rows is None else self._rows(opened_rows)
-        if self._change is None:
-            self.table.append(made, group, steps)
+        return opened_rows if self._rows is None else self._rows(opened_rows)
+
+    def _store(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+        if self.change is None:
+            self.table.append(self.made(frame), group, steps)
         else:
-            cast("MergeTable", self.table).merge(made, group, steps, self._change)
+            cast("MergeTable", self.table).merge(self.made(frame), group, steps, self.change)
 
 
 def _batches(of: str) -> TopicPartition:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -250,10 +251,14 @@ class DeltaLakeTable(LakeTable):
                     )
         return files
 
-    def _commit_once(
+    def _stage(
         self, files: Sequence[DeltaFile], group: str, positions: Mapping[TopicPartition, Position], mark: str
-    ) -> None:
-        commit_files(self._table, files, self._transactions(group, positions), mark)
+    ) -> Callable[[], None]:
+        return partial(commit_files, self._table, files, self._transactions(group, positions), mark)
+
+    def _send(self, commits: Sequence[Callable[[], None]]) -> None:
+        (commit,) = commits
+        commit()
 
     def _transactions(self, group: str, positions: Mapping[TopicPartition, Position]) -> dict[str, int]:
         """Return the application transactions that move to positions."""
@@ -265,14 +270,14 @@ class DeltaLakeTable(LakeTable):
                 transactions[id_app(group, each)] = number
         return transactions
 
-    def _merge_once(
+    def _stage_merge(
         self, changes: pa.Table, change: Change, group: str, positions: Mapping[TopicPartition, Position], mark: str
-    ) -> None:
+    ) -> Callable[[], None]:
         self._require_understood()
         why = "by which delta-rs does not find the rows to change: partition it by a column of another type"
         self._require_layout(_UNMERGED, why)
         transactions = self._transactions(group, positions)
-        merge_rows(self._table, changes, change.matches, change.condition, transactions, mark)
+        return partial(merge_rows, self._table, changes, change.matches, change.condition, transactions, mark)
 
     def _require_layout(self, refused: Iterable[Callable[[pa.DataType], bool]], why: str) -> None:
         """Raise TableBroken for the first partition column of a type that delta-rs does not store as it is."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,15 +22,14 @@ import pyarrow.compute as pc
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables.changes.key_match import DELETED, changed_rows, matched
 from kohort.spark.tables.changes.row_change import Change
-from kohort.spark.tables.iceberg_files import (
-    IcebergPlan,
+from kohort.spark.tables.iceberg_commits import (
     TableTransaction,
+    commit_transactions,
     overwriting,
-    require_partitionable,
-    require_pyiceberg,
-    rows_of_file,
+    require_one_commit,
 )
-from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable
+from kohort.spark.tables.iceberg_files import IcebergPlan, require_partitionable, require_pyiceberg, rows_of_file
+from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable, take_together
 from kohort.spark.tables.table import Position, Positions, SchemaMismatch, TableBroken
 
 try:
@@ -64,6 +63,14 @@ IDS = "/ids"
 """What follows a topic's name where its ids are: for each id the partitions whose rows are of that topic."""
 
 AllOffsets = dict[str, dict[str, dict[str, Any]]]
+
+
+class _Commit(NamedTuple):
+    """A snapshot of a table that is not committed yet, and the data files of this attempt."""
+
+    table: IcebergTable
+    transaction: TableTransaction
+    files: Sequence[Any] = ()
 
 
 class IcebergTable(LakeTable):
@@ -113,6 +120,13 @@ class IcebergTable(LakeTable):
             if known is not None and known[0].timestamp_ms < before.timestamp() * 1000:
                 self._commit([], "", {})
             self._table.maintenance.expire_snapshots().older_than(before).commit()
+
+    @staticmethod
+    def require_together(tables: Sequence[IcebergTable]) -> None:
+        """Raise ValueError unless the tables are of one REST catalog that commits to several tables at once."""
+        require_one_commit({table.name: table.catalog for table in tables})
+
+    take_together = staticmethod(take_together)
 
     # The table as it is
 
@@ -193,10 +207,10 @@ class IcebergTable(LakeTable):
         require_partitionable([schema.field(name) for name in by if name in schema.names], repr(self))
         return IcebergPlan(table.metadata, table.io.properties, table.location(), schema)
 
-    def _commit_once(
+    def _stage(
         self, files: Sequence[Any], group: str, positions: Mapping[TopicPartition, Position], mark: str
-    ) -> None:
-        self._append_snapshot(self._moved(group, positions), group, mark, files, [])
+    ) -> _Commit:
+        return _Commit(self, self._snapshot(self._moved(group, positions), group, mark, files, []))
 
     def _moved(self, group: str, positions: Mapping[TopicPartition, Position]) -> AllOffsets:
         """Return all offsets of the table after a step."""
@@ -206,9 +220,9 @@ class IcebergTable(LakeTable):
             after[group] = _topics({**_positions(after.get(group, {})), **positions})
         return after
 
-    def _merge_once(
+    def _stage_merge(
         self, changes: pa.Table, change: Change, group: str, positions: Mapping[TopicPartition, Position], mark: str
-    ) -> None:
+    ) -> _Commit:
         """Write the rows of files with rows to change anew, together with new rows; no other file is read whole.
 
         They are written as one stream: a file for each that is changed would be one file more with every round.
@@ -227,16 +241,20 @@ class IcebergTable(LakeTable):
             yield from changes.filter(pa.array(is_new)).drop([DELETED]).to_batches()
 
         written = plan.write(rows())
+        return _Commit(self, self._snapshot(self._moved(group, positions), group, mark, written, touched), written)
+
+    def _send(self, commits: Sequence[_Commit]) -> None:
         try:
-            self._append_snapshot(self._moved(group, positions), group, mark, written, touched)
-        except CommitFailedException:  # of any other failure it is not known whether the snapshot is there
-            self._remove(written)
+            commit_transactions([each.transaction for each in commits], self.catalog)
+        except CommitFailedException:  # of any other failure it is not known whether the snapshots are there
+            for table, _, files in commits:
+                table._remove(files)
             raise
 
-    def _append_snapshot(
+    def _snapshot(
         self, offsets: AllOffsets, group: str, mark: str, added: Sequence[Any], removed: Sequence[Any]
-    ) -> None:
-        """Commit one snapshot with files and offsets."""
+    ) -> TableTransaction:
+        """Return a transaction of one snapshot with files and offsets."""
         # In memory: a property of the table would bind other writers. Iceberg's own default is to merge manifests.
         properties = self._table.metadata.properties
         properties["commit.retry.num-retries"] = "0"
@@ -255,11 +273,11 @@ class IcebergTable(LakeTable):
                 snapshot.delete_data_file(file)
             for file in added:
                 snapshot.append_data_file(file)
-        transaction.commit_transaction()
-        self._unexpired += 1
+        return transaction
 
     def _after_commit(self) -> None:
         """Expire old snapshots now and then, where that is asked for."""
+        self._unexpired += 1
         if self._expire_after is None or self._unexpired < _COMMITS_BETWEEN_EXPIRIES:
             return
         try:

@@ -30,10 +30,8 @@ try:
     from pyiceberg.io import pyarrow as parquet
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.schema import visit_with_partner
-    from pyiceberg.table import TableProperties, Transaction
+    from pyiceberg.table import TableProperties
     from pyiceberg.table.locations import load_location_provider
-    from pyiceberg.table.snapshots import Operation
-    from pyiceberg.table.update.snapshot import _MergeAppendFiles, _OverwriteFiles
     from pyiceberg.typedef import Record
     from pyiceberg.utils.properties import property_as_int
 except ImportError:
@@ -58,28 +56,6 @@ else:
                 return made
             return pa.MapArray.from_arrays(made.offsets, made.keys, made.items, type=made.type, mask=values.is_null())
 
-    class TableTransaction(Transaction):  # type: ignore[misc]  # read without its types
-        """A transaction that does not copy the table's metadata where nothing in it is updated.
-
-        The library copies all of it, with each snapshot, whenever it looks at a property: some 20 times in a commit.
-        """
-
-        @property
-        def table_metadata(self) -> Any:
-            """The metadata of the table after the updates."""
-            return super().table_metadata if self._updates else self._table.metadata
-
-    class MergingOverwrite(_OverwriteFiles, _MergeAppendFiles):  # type: ignore[misc]  # read without its types
-        """A snapshot that replaces files, and as in Java keeps no manifest without files, and puts small ones together.
-
-        The library keeps each manifest of removed files for ever and reads all of them in the next overwrite.
-        """
-
-        def _existing_manifests(self) -> Any:
-            return [
-                each for each in super()._existing_manifests() if each.has_added_files() or each.has_existing_files()
-            ]
-
 
 np: Any = numpy
 
@@ -95,11 +71,6 @@ def require_pyiceberg() -> None:
     """Raise PyicebergMissing, naming the command to run, unless pyiceberg is installed."""
     if pyiceberg is None:
         raise PyicebergMissing(f"pyiceberg is not installed: {install_command('iceberg')}")
-
-
-def overwriting(transaction: Any, io: FileIO, summary: Mapping[str, str]) -> Any:
-    """Return the snapshot of a transaction to which files are added and from which files are removed."""
-    return MergingOverwrite(Operation.OVERWRITE, transaction, io, snapshot_properties=dict(summary))
 
 
 def require_partitionable(columns: Iterable[pa.Field], table: str) -> None:

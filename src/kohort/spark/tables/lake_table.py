@@ -2,8 +2,9 @@
 
 Rows are written into files that are in no version of the table yet, by the application or by Spark's tasks. One
 optimistic commit adds them, with the offsets, to the version on which the offsets were compared; after a lost race they
-are compared again. A commit that is reported as failed may be in the table all the same: each has a mark of its own,
-which is looked for before anything else.
+are compared again. A commit that is reported as failed may be in the table all the same: each step has a mark, which is
+looked for before anything else. Where the format allows, one commit is of several tables: then the offsets of
+all are compared, and it is in all of them or in none.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy
 import pyarrow as pa
@@ -28,7 +29,7 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import batches_of, in_tasks
 from kohort.spark.tables.arrow_columns import changed_columns, fitted, schema_of
 from kohort.spark.tables.changes.key_match import DELETED, matched
-from kohort.spark.tables.changes.row_change import BadChange, Change
+from kohort.spark.tables.changes.row_change import BadChange, Change, Write, refused
 from kohort.spark.tables.changes.versions import changed_versions, following, not_ended
 from kohort.spark.tables.table import (
     DELETIONS,
@@ -44,7 +45,6 @@ from kohort.spark.tables.table import (
     most_rows,
     positions_at,
     reason_of,
-    spans_in,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ np: Any = numpy
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Steps = Mapping[TopicPartition, Step]
 
 ROWS_ON_DRIVER = 20_000
 """Rounds of up to this many offsets are written by the application: below it, that is faster than a job's tasks."""
@@ -76,6 +78,18 @@ class Plan(Protocol):
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[Any]:
         """Write rows into new files, and return them. If that fails, they are removed as far as possible."""
         ...
+
+
+class LakeStep(NamedTuple):
+    """A step of one table, whose files are in no version yet."""
+
+    table: LakeTable
+    check: Callable[[], object]
+    """Raises where the version that is seen must not take the step."""
+    stage: Callable[[str], Any]
+    """Returns the commit to that version, with a mark, as `_send` takes it."""
+    files: Sequence[Any] = ()
+    """What was written before the first attempt."""
 
 
 class LakeTable(ABC):
@@ -101,65 +115,28 @@ class LakeTable(ABC):
 
         Raises TableBroken.
         """
-        with self._lock, self._in_a_sentence(f"cannot be read for group {group}"):
+        with self._lock, _in_a_sentence([self], f"cannot be read for group {group}"):
             return self._looked_up(lambda: self._trusted(group, sorted(partitions)) if self._refresh() else {})
 
-    def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+    def append(self, frame: DataFrame | pa.Table, group: str, steps: Steps) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
-        refused = f"did not confirm the rows of group {group}, {spans_in(steps)}"
-        with self._lock:
-            rows = schema_of(frame)
-            with self._in_a_sentence(refused):
-                self._looked_up(lambda: self._make_ready(rows))
-                self._looked_up(lambda: self._check(group, steps))  # before rows are written
-                plan, layout = self._plan(), self._layout()
-            files = self._write(plan, frame, steps)
+        take_together([Write(self, frame)], group, steps)
 
-            def check() -> None:
-                changed_columns(self._schema(), plan.schema, repr(self))
-                if self._layout() != layout:
-                    raise TableBroken(f"{self!r} was partitioned otherwise while a round was written: start again")
-                self._check(group, steps)
+    def merge(self, frame: DataFrame | pa.Table, group: str, steps: Steps, change: Change) -> None:
+        """Change rows by key and take the steps, all or nothing.
 
-            try:
-                with self._in_a_sentence(refused):
-                    self._commit(files, group, {each: step.stop for each, step in steps.items()}, check)
-            except Fenced:
-                self._remove(files)
-                raise
-            self._after_commit()
+        Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
+        """
+        take_together([Write(self, frame, change)], group, steps)
 
     def set_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Move partitions to these offsets without adding rows; jobs of the group read on there, whatever topic it is.
 
         Raises TableBroken.
         """
-        with self._lock, self._in_a_sentence(f"did not confirm the offsets of group {group}"):
+        with self._lock, _in_a_sentence([self], f"did not confirm the offsets of group {group}"):
             self._require()
             self._commit([], group, positions_at(offsets))
-
-    def merge(
-        self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step], change: Change
-    ) -> None:
-        """Change rows by key and take the steps, all or nothing.
-
-        Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
-        """
-        columns = change.columns_in(schema_of(frame))
-        changes = change.collect(frame)
-        with self._lock, self._in_a_sentence(f"did not confirm the changes of group {group}, {spans_in(steps)}"):
-            self._looked_up(lambda: self._make_ready(columns))
-            self._looked_up(lambda: self._check(group, steps))
-            kinds = _kinds_of(changes, self._schema())
-            fitted(changes.filter(pc.invert(changes[DELETED])), kinds)  # a deletion needs no more than its key
-            changes = fitted(changes, pa.schema([each.with_nullable(True) for each in kinds]))
-
-            def once(mark: str) -> None:
-                wanted = self._wanted(changes, change)
-                self._merge_once(wanted, change, group, {each: step.stop for each, step in steps.items()}, mark)
-
-            self._commit_by(once, group, lambda: self._check(group, steps))
-            self._after_commit()
 
     # What a format does
 
@@ -200,16 +177,18 @@ class LakeTable(ABC):
         """Return how files are written. Raises TableBroken where files may not be added as they are."""
 
     @abstractmethod
-    def _commit_once(
-        self, files: Sequence[Any], group: str, positions: Mapping[TopicPartition, Position], mark: str
-    ) -> None:
-        """Add files and positions to the version that is seen, with a mark; the library compares nothing."""
+    def _stage(self, files: Sequence[Any], group: str, positions: Mapping[TopicPartition, Position], mark: str) -> Any:
+        """Return the commit that adds files and positions to the version that is seen, with a mark."""
 
     @abstractmethod
-    def _merge_once(
+    def _stage_merge(
         self, changes: pa.Table, change: Change, group: str, positions: Mapping[TopicPartition, Position], mark: str
-    ) -> None:
-        """Change rows of the version that is seen, and its offsets, in one commit with a mark."""
+    ) -> Any:
+        """Return the commit that changes rows of the version that is seen, and its offsets, with a mark."""
+
+    @abstractmethod
+    def _send(self, commits: Sequence[Any]) -> None:
+        """Commit what this table and others of its kind have staged, all or nothing; no offset is compared here."""
 
     @abstractmethod
     def _rows_of(self, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -235,7 +214,7 @@ class LakeTable(ABC):
         """Return positions whose rows are there. Raises TableBroken."""
         return self._found(group, partitions)
 
-    def _check(self, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+    def _check(self, group: str, steps: Steps) -> None:
         """Compare the offsets of the version that is seen. Raises Fenced, TableBroken."""
         check_steps(repr(self), group, self._found(group, steps), steps)
 
@@ -273,6 +252,10 @@ class LakeTable(ABC):
         self._table, self._identity = table, identity
         return True
 
+    def _has_since(self, mark: str, before: Any) -> bool:
+        """See the newest version, and return whether a commit after a version has a mark."""
+        return self._refresh() and self._has(mark, before)
+
     def _make_ready(self, rows: pa.Schema) -> None:
         """See the newest version of a table with room for rows. Raises SchemaMismatch, TableBroken."""
         if not self._refresh():
@@ -293,7 +276,46 @@ class LakeTable(ABC):
                     raise
             self._refresh()
 
-    # Changes
+    # Steps
+
+    def _step_of(self, write: Write, group: str, steps: Steps) -> LakeStep:
+        """Return a step that may be committed: the table has room for its rows, and the steps follow its offsets."""
+        stops = {each: step.stop for each, step in steps.items()}
+        if write.change is None:
+            return self._step_of_rows(write, group, steps, stops)
+        change, columns = write.change, write.change.columns_in(schema_of(write.frame))
+        changes = change.collect(write.frame)
+        with _in_a_sentence([self], refused([write], group, steps)):
+            self._be_ready(columns, group, steps)
+            kinds = _kinds_of(changes, self._schema())
+            fitted(changes.filter(pc.invert(changes[DELETED])), kinds)  # a deletion needs no more than its key
+            changes = fitted(changes, pa.schema([each.with_nullable(True) for each in kinds]))
+
+        def stage(mark: str) -> Any:
+            return self._stage_merge(self._wanted(changes, change), change, group, stops, mark)
+
+        return LakeStep(self, lambda: self._check(group, steps), stage)
+
+    def _step_of_rows(self, write: Write, group: str, steps: Steps, stops: Positions) -> LakeStep:
+        """Return a step whose rows are in files."""
+        rows = schema_of(write.frame)
+        with _in_a_sentence([self], refused([write], group, steps)):
+            self._be_ready(rows, group, steps)
+            plan, layout = self._plan(), self._layout()
+        files = self._write(plan, write.frame, steps)
+
+        def check() -> None:
+            changed_columns(self._schema(), plan.schema, repr(self))
+            if self._layout() != layout:
+                raise TableBroken(f"{self!r} was partitioned otherwise while a round was written: start again")
+            self._check(group, steps)
+
+        return LakeStep(self, check, lambda mark: self._stage(files, group, stops, mark), files)
+
+    def _be_ready(self, columns: pa.Schema, group: str, steps: Steps) -> None:
+        """See a version with room for columns, and compare the offsets before rows are written."""
+        self._looked_up(lambda: self._make_ready(columns))
+        self._looked_up(lambda: self._check(group, steps))
 
     def _wanted(self, changes: pa.Table, change: Change) -> pa.Table:
         """Return changes without those that a later deletion, or what a history has, ends."""
@@ -327,7 +349,7 @@ class LakeTable(ABC):
 
     # Writing
 
-    def _write(self, plan: Plan, frame: DataFrame | pa.Table, steps: Mapping[TopicPartition, Step]) -> list[Any]:
+    def _write(self, plan: Plan, frame: DataFrame | pa.Table, steps: Steps) -> list[Any]:
         """Write rows into files that are in no version yet. What the frame's own computation raises is raised as is."""
         if isinstance(frame, pa.Table) or most_rows(steps) <= self.rows_in_arrow:
             batches = batches_of(frame)
@@ -342,50 +364,9 @@ class LakeTable(ABC):
             written = in_tasks(frame, partial(_written, plan, repr(self)))
         return list(chain.from_iterable(written))
 
-    def _commit(
-        self,
-        files: Sequence[Any],
-        group: str,
-        positions: Mapping[TopicPartition, Position],
-        check: Callable[[], object] = bool,
-    ) -> None:
-        """Commit files and positions to a version that `check` does not refuse."""
-        self._commit_by(lambda mark: self._commit_once(files, group, positions, mark), group, check)
-
-    def _commit_by(self, once: Callable[[str], None], group: str, check: Callable[[], object]) -> None:
-        """Commit by a function of the commit's mark to a version that `check` does not refuse."""
-        deadline, conflicts, failures = time.monotonic() + CONFLICT_SECONDS, 0, 0
-        while True:
-            check()
-            before, mark = self._version(), uuid.uuid4().hex
-            try:
-                once(mark)
-                return
-            except Exception as error:
-                if self._is_taken(mark, before, error):
-                    log.warning("%r has taken a commit of group %s that it reported as failed: %s", self, group, error)
-                    return
-                if not isinstance(error, self._conflict):
-                    # It may still be on its way. Storage and catalogs take one commit on a version, so one of two.
-                    failures += 1
-                    if failures == TRIES:
-                        raise
-                    time.sleep(PAUSES_S[failures - 1])
-                else:
-                    conflicts += 1  # one attempt of a large merge may take longer than all are to take
-                    if conflicts >= TRIES and time.monotonic() > deadline:
-                        raise TimeoutError(f"others committed first for {CONFLICT_SECONDS:g} s: {error}") from error
-                    time.sleep(random.uniform(0, 0.1))
-
-    def _is_taken(self, mark: str, before: Any, failure: Exception) -> bool:
-        """Whether a commit that was reported as failed is in the table. Raises `failure` where that is not known."""
-        try:
-            return self._looked_up(lambda: self._refresh() and self._has(mark, before))
-        except TableBroken:
-            raise
-        except Exception as error:
-            log.warning("%r: it is not known whether it has a commit that failed: %s", self, error)
-            raise failure from None
+    def _commit(self, files: Sequence[Any], group: str, positions: Mapping[TopicPartition, Position]) -> None:
+        """Commit files and positions to the version that is seen, or a newer one."""
+        _commit([LakeStep(self, bool, lambda mark: self._stage(files, group, positions, mark))], group)
 
     def _remove(self, files: Iterable[Any]) -> None:
         """Remove files that are in no version; what cannot be removed now is left to the format's own cleaning."""
@@ -395,10 +376,90 @@ class LakeTable(ABC):
             except Exception as error:  # each storage has errors of its own
                 log.warning("%r: a file that is in no version could not be removed: %s", self, error)
 
-    def _in_a_sentence(self, what: str) -> AbstractContextManager[None]:
-        """Raise what libraries and storage raise as a TableBroken that names the table, and advises what to do."""
-        advice = "Rows and offsets come together or not at all: see to storage and catalog, and start the job again"
-        return in_a_sentence(repr(self), what, advice, (Exception,), unless=(BadChange,))
+
+def take_together(writes: Sequence[Write], group: str, steps: Steps) -> None:
+    """Take steps in tables of one kind, all or nothing. Raises what `append` and `merge` of one table raise."""
+    tables: list[LakeTable] = [each.table for each in writes]
+    taken: list[LakeStep] = []
+    with ExitStack() as locks:
+        for table in sorted(tables, key=repr):  # in one order: two threads would else wait for each other
+            locks.enter_context(table._lock)
+        try:
+            for table, write in zip(tables, writes, strict=True):
+                taken.append(table._step_of(write, group, steps))
+            with _in_a_sentence(tables, refused(writes, group, steps)):
+                if len({table._identity for table in tables}) < len(tables):
+                    raise TableBroken(f"{tables} has a table twice, by two names: give each table one part of a step")
+                _commit(taken, group)
+        except Exception as error:
+            if isinstance(error, Fenced) or len(taken) < len(tables):  # nothing can be in a version
+                for table, _, _, files in taken:
+                    table._remove(files)
+            raise
+        for table in tables:
+            table._after_commit()
+
+
+def _commit(steps: Sequence[LakeStep], group: str) -> None:
+    """Commit steps of tables, all or nothing, to versions that no `check` refuses."""
+    tables = [each.table for each in steps]
+    deadline, conflicts, failures = time.monotonic() + CONFLICT_SECONDS, 0, 0
+    # One mark for all attempts: one that was not there when it was looked for may come before the next.
+    before, mark = [each._version() for each in tables], uuid.uuid4().hex
+    while True:
+        for each in steps:
+            each.check()
+        try:
+            tables[0]._send([each.stage(mark) for each in steps])
+            return
+        except Exception as error:
+            if _is_taken(tables, mark, before, error):
+                log.warning("%s has taken a commit of group %s reported as failed: %s", _names(tables), group, error)
+                return
+            if not isinstance(error, tables[0]._conflict):
+                # It may still be on its way. Storage and catalogs take one commit on a version, so one of two.
+                failures += 1
+                if failures == TRIES:
+                    raise
+                time.sleep(PAUSES_S[failures - 1])
+            else:
+                conflicts += 1  # one attempt of a large merge may take longer than all are to take
+                if conflicts >= TRIES and time.monotonic() > deadline:
+                    raise TimeoutError(f"others committed first for {CONFLICT_SECONDS:g} s: {error}") from error
+                time.sleep(random.uniform(0, 0.1))
+
+
+def _is_taken(tables: Sequence[LakeTable], mark: str, before: Sequence[Any], failure: Exception) -> bool:
+    """Whether a commit that was reported as failed is in the tables, whose newest versions are seen afterwards.
+
+    Raises `failure` where that is not known, and TableBroken where only some of them have it.
+    """
+    found: set[bool] = set()
+    try:
+        for _ in range(2):  # it may come between two look-ups: the second time all have it
+            looks = [(each, partial(each._has_since, mark, at)) for each, at in zip(tables, before, strict=True)]
+            found = {table._looked_up(look) for table, look in looks}
+            if len(found) == 1:
+                return found.pop()
+    except TableBroken:
+        raise
+    except Exception as error:
+        log.warning("%s: it is not known whether a commit that failed is there: %s", _names(tables), error)
+        raise failure from None
+    raise TableBroken(
+        f"only some of {_names(tables)} have a commit of all of them: the catalog does not carry it out as a whole. Use"
+        " another catalog, and let exactly_once(table) alone store what one of them is behind"
+    )
+
+
+def _names(tables: Iterable[LakeTable]) -> str:
+    return " and ".join(map(repr, tables))
+
+
+def _in_a_sentence(tables: Iterable[LakeTable], what: str) -> AbstractContextManager[None]:
+    """Raise what libraries and storage raise as a TableBroken that names the tables, and advises what to do."""
+    advice = "Rows and offsets come together or not at all: see to storage and catalog, and start the job again"
+    return in_a_sentence(_names(tables), what, advice, (Exception,), unless=(BadChange,))
 
 
 def _written(plan: Plan, table: str, batches: Iterable[pa.RecordBatch]) -> list[Any]:

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,7 +25,7 @@ from kohort.spark.direct_rows import batches_of, in_tasks
 from kohort.spark.direct_rows import columns_of as spark_columns_of
 from kohort.spark.tables.arrow_columns import schema_of
 from kohort.spark.tables.changes.key_match import DELETED
-from kohort.spark.tables.changes.row_change import CURRENT, FROM, TO, Change
+from kohort.spark.tables.changes.row_change import CURRENT, FROM, TO, Change, Write, refused
 from kohort.spark.tables.postgres_columns import Column, columns_of, require_room, to_csv
 from kohort.spark.tables.postgres_connection import (
     Connection,
@@ -51,7 +52,6 @@ from kohort.spark.tables.table import (
     in_a_sentence,
     most_rows,
     positions_at,
-    spans_in,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ _ADVICE = "Rows and offsets come together or not at all: see to the server, and 
 _TRIES = 3
 _STAGING = "kohort_staging_"
 _LONGEST_NAME = 63
-_ROUND = "pg_temp.kohort_round"
 
 _OFFSETS = """CREATE TABLE IF NOT EXISTS {offsets} (
     table_name text, group_id text, topic text, partition integer,
@@ -101,7 +100,10 @@ class PostgresTable:
         """Up to how many offsets the application writes a round, which then may be a `pyarrow.Table`."""
         self._connection: Connection | None = None
         self._is_prepared = False
-        self._round_columns: tuple[str, ...] = ()
+        self._round = f"pg_temp.kohort_round_{uuid.uuid4().hex[:12]}"
+        """The temporary table of its rounds."""
+        self._round_of: tuple[Connection | None, tuple[str, ...]] = (None, ())
+        """The session that has it, and its columns."""
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -137,17 +139,19 @@ class PostgresTable:
         with self._in_a_sentence(f"did not confirm the offsets of group {group}"):
             self._tried(move)
 
-    def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+    def append(self, frame: DataFrame | pa.Table, group: str, steps: Steps) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
+        write = Write(self, frame)
+        if isinstance(frame, pa.Table) or most_rows(steps) <= self.rows_in_arrow:
+            self.take_together([write], group, steps)
+            return
         columns = columns_of(spark_columns_of(frame.schema))
-        is_small = isinstance(frame, pa.Table) or most_rows(steps) <= self.rows_in_arrow
-        append = self._append_from_driver if is_small else self._append_from_tasks
 
         def add(connection: Connection) -> None:
             self._make(connection, columns)
-            append(connection, frame, group, steps)
+            self._append_from_tasks(connection, frame, group, steps)
 
-        with self._in_a_sentence(f"did not confirm the rows of group {group}, {spans_in(steps)}"):
+        with self._in_a_sentence(refused([write], group, steps)):
             self._take(group, steps, add)
 
     def merge(self, frame: DataFrame | pa.Table, group: str, steps: Steps, change: Change) -> None:
@@ -155,34 +159,49 @@ class PostgresTable:
 
         Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
         """
+        self.take_together([Write(self, frame, change)], group, steps)
+
+    @staticmethod
+    def require_together(tables: Sequence[PostgresTable]) -> None:
+        """Raise ValueError unless the tables are of one database."""
+        if len({each._conninfo for each in tables}) > 1:
+            raise ValueError(f"{', '.join(map(repr, tables))} differ in conninfo: a transaction is of one database")
+
+    @staticmethod
+    def take_together(writes: Sequence[Write], group: str, steps: Steps) -> None:
+        """Take steps in tables of one database, all or nothing. Raises what `append` and `merge` of one table raise."""
+        tables: list[PostgresTable] = [each.table for each in writes]
+        rounds = [table._round_of_rows(write) for table, write in zip(tables, writes, strict=True)]
+
+        def take(connection: Connection) -> None:
+            batches = [each.prepared(connection) for each in rounds]
+            if len({each.table._table for each in rounds}) < len(rounds):
+                raise TableBroken(f"{tables} has a table twice, by two names: give each table one part of a step")
+            with connection.transaction():
+                for each, rows in zip(rounds, batches, strict=True):
+                    # Into a table of this session: the offsets are not locked while rows travel.
+                    copy_in(connection, each.table._round, each.names, map(to_csv, rows))
+                for each in sorted(rounds, key=lambda each: each.table._table):  # in one order, against deadlocks
+                    each.table._step(connection, group, steps)
+                    each.move(connection)
+
+        names = " and ".join(map(repr, tables))
+        with in_a_sentence(names, refused(writes, group, steps), _ADVICE, (DatabaseError,)):
+            tables[0]._take(group, steps, take)
+
+    def _round_of_rows(self, write: Write) -> _Round:
+        """Return the rows or changes of a round, in this process. Raises BadChange, ValueError, SchemaMismatch."""
+        kinds, change = spark_columns_of(write.frame.schema), write.change
+        if change is None:
+            return _Round(self, columns_of(kinds), write.frame, None)
         from pyspark.sql.types import StructType
 
-        stored = change.columns_in(schema_of(frame)).names
-        columns = columns_of(
-            StructType([each for each in spark_columns_of(frame.schema).fields if each.name in stored])
-        )
+        stored = change.columns_in(schema_of(write.frame)).names
+        columns = columns_of(StructType([each for each in kinds.fields if each.name in stored]))
         if change.is_history:
             (order,) = (each for each in columns if each.name == change.order[0])
             columns += (order._replace(name=FROM), order._replace(name=TO), Column(CURRENT, "boolean"))
-        changes = change.collect(frame)
-        names = [each for each in changes.column_names if each != DELETED]
-        is_unordered = any(changes[each].null_count for each in change.order)
-
-        def change_rows(connection: Connection) -> None:
-            self._make(connection, columns, change.matches)
-            if change.order:
-                self._make_deletions(connection, (*change.keys, *change.order))
-            self._make_round(connection, tuple(changes.column_names))
-            with connection.transaction():
-                copy_in(connection, _ROUND, changes.column_names, map(to_csv, changes.to_batches()))
-                self._step(connection, group, steps)
-                # Two merges of one key would both insert it. Offsets are locked first, by rows that are added too.
-                connection.execute(f"LOCK TABLE {self._table} IN SHARE ROW EXCLUSIVE MODE")
-                for each in statements(change, names, self._table, _ROUND, self._deletions, is_unordered=is_unordered):
-                    connection.execute(each)
-
-        with self._in_a_sentence(f"did not confirm the changes of group {group}, {spans_in(steps)}"):
-            self._take(group, steps, change_rows)
+        return _Round(self, columns, change.collect(write.frame), change)
 
     def vacuum(self, *, older_than_s: float = VACUUM_AFTER_S) -> int:
         """Drop staging tables that dead writers left, and return how many; a slow writer's round is written again.
@@ -204,27 +223,16 @@ class PostgresTable:
         with self._in_a_sentence("was not vacuumed"):
             return self._tried(drop)
 
-    def _append_from_driver(
-        self, connection: Connection, frame: DataFrame | pa.Table, group: str, steps: Steps
-    ) -> None:
-        rows, names = batches_of(frame), tuple(frame.schema.names)
-        self._make_round(connection, names)
-        with connection.transaction():
-            # Into a table of this session: the offsets are not locked while rows travel.
-            copy_in(connection, _ROUND, names, map(to_csv, rows))
-            self._step(connection, group, steps)
-            connection.execute(f"INSERT INTO {self._table} ({column_list(names)}) SELECT * FROM {_ROUND}")
-
     def _make_round(self, connection: Connection, names: tuple[str, ...]) -> None:
-        """See that this session has its empty table for a round; once, since each new one costs the catalogue."""
-        if names != self._round_columns:
-            connection.execute(f"DROP TABLE IF EXISTS {_ROUND}")
+        """See that a session has the empty table for a round; once, since each new one costs the catalogue."""
+        if (connection, names) != self._round_of:
+            connection.execute(f"DROP TABLE IF EXISTS {self._round}")
             listed = ", ".join("FALSE AS " + quoted(each) if each == DELETED else quoted(each) for each in names)
             connection.execute(
-                f"CREATE TEMPORARY TABLE kohort_round ON COMMIT DELETE ROWS AS SELECT {listed} FROM {self._table}"
+                f"CREATE TEMPORARY TABLE {self._round} ON COMMIT DELETE ROWS AS SELECT {listed} FROM {self._table}"
                 " WITH NO DATA"
             )
-            self._round_columns = names
+            self._round_of = (connection, names)
 
     def _append_from_tasks(self, connection: Connection, frame: DataFrame, group: str, steps: Steps) -> None:
         names = tuple(frame.schema.names)
@@ -298,13 +306,13 @@ class PostgresTable:
         with self._lock:
             if not is_open(self._connection):
                 self._connection = connect(self._conninfo)
-                self._round_columns = ()
-            if not self._is_prepared:
-                self._prepare(self._connection)
+            self._prepare(self._connection)
             yield self._connection
 
     def _prepare(self, connection: Connection) -> None:
-        """Find the schema of the table, so that its offsets have one place however it is named, and make them."""
+        """Find the schema of the table, so that its offsets have one place however it is named, and make them, once."""
+        if self._is_prepared:
+            return
         if not self._schema:
             (self._schema,) = connection.execute(
                 "SELECT coalesce((SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -438,6 +446,45 @@ def made_ms(name: str) -> int | None:
     """Return when a staging table was made, None for a table that only begins like one."""
     found = re.fullmatch(rf"{_STAGING}(\d+)_[0-9a-f]+", name)
     return int(found[1]) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """Rows of a round for a table, or the changes that they are."""
+
+    table: PostgresTable
+    columns: Sequence[Column]
+    rows: DataFrame | pa.Table
+    change: Change | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the rows."""
+        return tuple(self.rows.schema.names)
+
+    def prepared(self, connection: Connection) -> Sequence[pa.RecordBatch]:
+        """Return the rows, once there are the tables that take them."""
+        table, change = self.table, self.change
+        table._prepare(connection)
+        table._make(connection, self.columns, change.matches if change else ())
+        if change and change.order:
+            table._make_deletions(connection, (*change.keys, *change.order))
+        table._make_round(connection, self.names)
+        return batches_of(self.rows)
+
+    def move(self, connection: Connection) -> None:
+        """Move the rows from the session's table into the table, in the transaction that is open."""
+        table, change, columns = self.table, self.change, column_list(self.names)
+        if change is None:
+            connection.execute(f"INSERT INTO {table._table} ({columns}) SELECT * FROM {table._round}")
+            return
+        # Two merges of one key would both insert it. Offsets are locked first, by rows that are added too.
+        connection.execute(f"LOCK TABLE {table._table} IN SHARE ROW EXCLUSIVE MODE")
+        names = [each for each in self.names if each != DELETED]
+        is_unordered = any(self.rows[each].null_count for each in change.order)
+        found = statements(change, names, table._table, table._round, table._deletions, is_unordered=is_unordered)
+        for each in found:
+            connection.execute(each)
 
 
 class _StagingLost(Exception):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import table_of
 from kohort.spark.tables.changes.key_match import DELETED, is_first_of_key
-from kohort.spark.tables.table import Step, Table
+from kohort.spark.tables.table import Step, Table, spans_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -187,3 +187,17 @@ class MergeTable(Table, Protocol):
         Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
         """
         ...
+
+
+class Write(NamedTuple):
+    """Rows for a table: added, or with a `change` changed by key."""
+
+    table: Any
+    frame: DataFrame | pa.Table
+    change: Change | None = None
+
+
+def refused(writes: Iterable[Write], group: str, steps: Mapping[TopicPartition, Step]) -> str:
+    """Return what tables did whose step failed, for `in_a_sentence`."""
+    failed = "did not confirm the changes of" if all(each.change for each in writes) else "did not confirm the rows of"
+    return f"{failed} group {group}, {spans_in(steps)}"
