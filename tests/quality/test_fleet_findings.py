@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from tests.depth import PERCENT
 from tests.fleets import generate
 from tests.unit.fleet.facts_of_a_fleet import findings_of
 
 from kohort.fleet.findings import NAMES
 from kohort.fleet.ground_truth import Truth
+from kohort.fleet.recorded_fleet import unpack
 
 PRECISION = RECALL = 0.95
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Truth, set[tuple[str, str]]]:
+    """The recorded fleet, or a larger one that is generated, which takes a minute."""
     directory = tmp_path_factory.mktemp("fleet") / "log"
-    truth = generate(directory, groups=160, seed=11)
+    truth = unpack(directory) if PERCENT <= 100 else generate(directory, groups=160, seed=11)
     return truth, {(finding.group, finding.finding) for finding in findings_of(directory, truth.ended_ms)}
 
 
