@@ -70,6 +70,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not any(item.get_closest_marker("interop") for item in items):  # which measure others' Java
         os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JAVA)
     if hasattr(config, "workerinput"):
+        for item in items:
+            if "spark" in getattr(item, "fixturenames", ()) and item.nodeid.partition("::")[0] in WITHOUT_THE_SESSION:
+                raise pytest.UsageError(f"{item.nodeid} uses the session: another process would start a second one")
         sizes = Counter(_scope(item.nodeid) for item in items)
         rank = {scope: number for number, scope in enumerate(LONGEST)}
         items.sort(key=lambda item: (rank.get(scope := _scope(item.nodeid), len(rank)), -sizes[scope], scope))

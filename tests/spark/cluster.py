@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from kohort.assign import RangeAssignor
 from kohort.client import Admin, Cluster, Membership
 from kohort.client.cluster.committed_offsets import fetch_committed
+from kohort.member import MemberConfig
 from kohort.member.inputs import Subscribed
 from kohort.model.ids import TopicPartition
 from kohort.net.blocking_connection import BlockingConnection
@@ -176,7 +177,8 @@ class Topic:
     async def _join(self) -> Membership:
         cluster = Cluster(self.bootstrap_servers)
         await cluster.start()
-        member = Membership(cluster, self.group_id, Subscribed((self.name,)), assignors=[RangeAssignor()])
+        often = MemberConfig(heartbeat_interval_ms=100)
+        member = Membership(cluster, self.group_id, Subscribed((self.name,)), often, assignors=[RangeAssignor()])
         await member.start()
         self.neighbours.append((cluster, member))
         return member

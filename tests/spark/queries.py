@@ -26,6 +26,7 @@ def rows_of(spark: SparkSession, topic: Topic, most: int = 1000, **options: Any)
         .option("group.id", topic.group_id)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", most)
+        .option("kafka.heartbeat.interval.ms", 100)  # the members of a join wait for each other's
         .options(**options)
         .load()
     )

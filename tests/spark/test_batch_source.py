@@ -45,6 +45,16 @@ def test_a_topic_is_read_whole_with_the_columns_of_sparks_own_source(spark: Spar
     assert sorted(bytes(row.value) for row in frame.collect()) == sorted(values)
 
 
+def test_a_session_that_we_build_starts_no_process_that_looks_for_formats(spark: SparkSession, topic: Topic) -> None:
+    options = {"kafka.bootstrap.servers": topic.bootstrap_servers, "subscribe": topic.name}
+    assert spark.newSession().read.format("kohort").options(**options).load().columns[0] == "key"
+    assert spark._jvm is not None
+    children = spark._jvm.java.lang.ProcessHandle.current().children().toArray()
+    started = " ".join(each.info().commandLine().orElse("") for each in children)
+    assert "create_data_source" in started
+    assert "lookup_data_sources" not in started
+
+
 def test_headers_come_when_they_are_asked_for_and_are_null_where_there_are_none(
     spark: SparkSession, topic: Topic
 ) -> None:

@@ -8,9 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 import pytest
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
-from tests.spark.cluster import Topic
 
 pytestmark = pytest.mark.spark
 
@@ -20,16 +18,6 @@ def test_spark_finds_the_format_where_kohort_is_installed() -> None:
     found = [import_module(each.name) for each in iter_modules() if each.name.startswith("pyspark_")]
     sources = {each.DefaultSource.name(): each.DefaultSource for each in found if hasattr(each, "DefaultSource")}
     assert issubclass(sources["kohort"], DataSource)
-
-
-def test_a_session_that_we_build_starts_no_process_that_looks_for_formats(spark: SparkSession, topic: Topic) -> None:
-    options = {"kafka.bootstrap.servers": topic.bootstrap_servers, "subscribe": topic.name}
-    assert spark.newSession().read.format("kohort").options(**options).load().columns[0] == "key"
-    assert spark._jvm is not None
-    children = spark._jvm.java.lang.ProcessHandle.current().children().toArray()
-    started = " ".join(each.info().commandLine().orElse("") for each in children)
-    assert "create_data_source" in started
-    assert "lookup_data_sources" not in started
 
 
 @pytest.mark.parametrize(

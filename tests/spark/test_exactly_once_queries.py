@@ -85,12 +85,11 @@ def test_a_query_and_a_stream_of_the_group_store_into_one_table(
     assert values_in(table) == Counter(values)
 
 
-@pytest.mark.parametrize("group", ["the source's", "another"])
 def test_rows_that_a_join_emits_late_are_stored_although_their_offsets_are_lower(
-    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path, group: str
+    spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
 ) -> None:
     """Bills come before their payments; the payments' batches emit rows with the bills' offsets."""
-    store = exactly_once(table, only_values, group=topic.group_id if group == "the source's" else "joined")
+    store = exactly_once(table, only_values, group=topic.group_id)
     with Topic(topic.bootstrap_servers, f"{topic.name}-paid", partitions=1) as paid:
         bills = Bills(spark, topic, paid)
         bills.run(tmp_path / "checkpoint", store)

@@ -93,11 +93,11 @@ def test_a_failed_batch_is_not_committed_its_member_leaves_and_its_replay_is_the
 def test_two_queries_share_a_group_each_row_is_read_once_and_stop_leaves_it(spark, topic, tmp_path):
     values = topic.fill(3)
     first = Query(spark, topic, tmp_path / "first")
-    running = [first.start(processingTime="1 second")]
+    running = [first.start(processingTime="100 milliseconds")]
     running[0].processAllAvailable()
     assert first.values == Counter(values)
     second = Query(spark, topic, tmp_path / "second")
-    running.append(second.start(processingTime="1 second"))
+    running.append(second.start(processingTime="100 milliseconds"))
     while not second.values:
         values += topic.fill(3)
         for query in running:

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from tests.integration.transaction_scenarios import committed
 from tests.spark.cluster import Topic
-from tests.spark.queries import Bills, rows_of, run, stop_after
+from tests.spark.queries import rows_of, run, stop_after
 
 from kohort.spark import TransactionalTopic
 
@@ -50,15 +50,6 @@ def test_a_batch_that_was_written_before_its_checkpoint_is_not_written_again(
     with to(target) as writer:
         run(rows_of(spark, topic, 40), tmp_path, writer)
     assert written(target) == Counter(values)
-
-
-def test_rows_that_a_join_emits_late_are_written_although_their_offsets_are_lower(
-    spark: SparkSession, topic: Topic, target: Topic, tmp_path: Path
-) -> None:
-    with Topic(topic.bootstrap_servers, f"{topic.name}-paid", partitions=1) as paid, to(target) as writer:
-        bills = Bills(spark, topic, paid)
-        bills.run(tmp_path, writer)
-    assert written(target) == Counter(bills.values)
 
 
 def test_a_count_that_has_no_offsets_is_written_once_for_each_batch(

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.cluster import Topic
 from tests.spark.test_batch_source import read
 
-from kohort.spark.source.data_source import register
+from kohort.spark.source.data_source import KohortSource, register
 
 ROWS = "key string, value binary, partition int, headers array<struct<key: string, value: binary>>"
 
@@ -105,8 +105,14 @@ def test_a_stream_is_written_and_a_restart_goes_on_where_it_stopped(
 def test_a_frame_or_option_that_cannot_be_written_is_named(
     spark: SparkSession, topic: Topic, columns: str, options: dict[str, str], text: str
 ) -> None:
-    with pytest.raises(PySparkException, match=text):
-        write(spark.createDataFrame([], columns), topic, **options)
+    given = {"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name, **options}
+    with pytest.raises(ValueError, match=text):
+        KohortSource(given).writer(spark.createDataFrame([], columns).schema, overwrite=False)
+
+
+def test_spark_shows_what_the_source_names(spark: SparkSession, topic: Topic) -> None:
+    with pytest.raises(PySparkException, match="the column value is int: a sink takes"):
+        write(spark.createDataFrame([], "value int"), topic)
 
 
 def test_a_topic_is_not_overwritten(spark: SparkSession, topic: Topic) -> None:
