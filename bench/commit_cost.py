@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from bench.result import Aim, Outcome, Result
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import DeltaLakeTable, IcebergTable, Position, Step, Table
+from kohort.spark.tables import DeltaLakeTable, IcebergTable, OffsetStep, Position, Table
 
 PARTITIONS = 1000
 COMMITS = 1000
@@ -35,7 +35,7 @@ def commits(table: Table, partitions: int, count: int) -> list[float]:
     took = []
     table.offsets("bench", places)
     for number in range(count):
-        steps = {each: Step(at[each], Position(number + 1, "abcdefghijklmnopqrstuv")) for each in places}
+        steps = {each: OffsetStep(at[each], Position(number + 1, "abcdefghijklmnopqrstuv")) for each in places}
         began = time.perf_counter()
         table.append(rows, "bench", steps)
         took.append(1000 * (time.perf_counter() - began))

@@ -337,7 +337,7 @@ def test_a_table_without_ids_of_topics_is_read_on_from_and_goes_back_to_a_versio
     spark: SparkSession, postgres: Postgres
 ) -> None:
     """The statements are those of that version."""
-    from kohort.spark.tables import Position, Step, TableBroken
+    from kohort.spark.tables import OffsetStep, Position, TableBroken
 
     name = f"t_{uuid.uuid4().hex[:8]}"
     query(postgres, "DROP TABLE IF EXISTS kohort_offsets")
@@ -349,7 +349,7 @@ def test_a_table_without_ids_of_topics_is_read_on_from_and_goes_back_to_a_versio
     query(postgres, f"INSERT INTO kohort_offsets VALUES ('{name}', 'g', 'flights', 0, 10)")
     with opened(postgres, name) as table:
         assert table.offsets("g", [P]) == {P: Position(10, None)}
-        table.append(spark.range(10), "g", {P: Step(Position(10), Position(20, "x2Bb5r9XTf6Y0kqXG1oQzQ"))})
+        table.append(spark.range(10), "g", {P: OffsetStep(Position(10), Position(20, "x2Bb5r9XTf6Y0kqXG1oQzQ"))})
         query(
             postgres,
             f"INSERT INTO kohort_offsets VALUES ('{name}', 'g', 'flights', 0, NULL) ON CONFLICT DO NOTHING;"
@@ -357,7 +357,7 @@ def test_a_table_without_ids_of_topics_is_read_on_from_and_goes_back_to_a_versio
         )
         assert table.offsets("g", [P]) == {P: Position(30, "x2Bb5r9XTf6Y0kqXG1oQzQ")}
         with pytest.raises(TableBroken, match="it was created again"):
-            table.append(spark.range(10), "g", {P: Step(Position(30), Position(40, "Ab3Kp0aTSzqPj2n1mVw9Lg"))})
+            table.append(spark.range(10), "g", {P: OffsetStep(Position(30), Position(40, "Ab3Kp0aTSzqPj2n1mVw9Lg"))})
 
 
 def test_what_made_a_round_fail_is_raised_although_its_staging_table_cannot_be_dropped(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.table import Fenced, Position, Step, check_steps
+from kohort.spark.tables.table import Fenced, OffsetStep, Position, check_steps
 
 P = TopicPartition("flights", 0)
 END = 3
@@ -48,7 +48,7 @@ class World:
     jobs: tuple[Job | None, ...] = (None, None)
 
 
-Check = Callable[[str, str, Mapping[TopicPartition, Position], Mapping[TopicPartition, Step]], None]
+Check = Callable[[str, str, Mapping[TopicPartition, Position], Mapping[TopicPartition, OffsetStep]], None]
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def found_in(offset: int | None) -> dict[TopicPartition, Position]:
     return {} if offset is None else {P: Position(offset)}
 
 
-def step(expected: int | None, stop: int) -> Step:
-    return Step(None if expected is None else Position(expected), Position(stop))
+def step(expected: int | None, stop: int) -> OffsetStep:
+    return OffsetStep(None if expected is None else Position(expected), Position(stop))
 
 
 def moves(world: World, rules: Rules) -> Iterator[World]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.spark.cluster import Topic
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import DeltaLakeTable, IcebergTable, Position, Step, Table
+from kohort.spark.tables import DeltaLakeTable, IcebergTable, OffsetStep, Position, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,9 +71,9 @@ def rows_in(table: Table) -> list[dict[str, Any]]:
     return rows
 
 
-def step(expected: int | None, stop: int, topic_id: str | None = None) -> Step:
+def step(expected: int | None, stop: int, topic_id: str | None = None) -> OffsetStep:
     """Return a step between offsets; by default of a topic whose id is not known."""
-    return Step(None if expected is None else Position(expected), Position(stop, topic_id))
+    return OffsetStep(None if expected is None else Position(expected), Position(stop, topic_id))
 
 
 def stored(table: Table, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

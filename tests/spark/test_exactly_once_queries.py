@@ -185,10 +185,10 @@ def test_a_topic_that_was_created_again_is_not_taken_for_stored(
     assert values_in(table).total() == 50
 
 
-def test_offsets_of_a_version_that_stored_no_batches_are_not_stored_again(
+def test_rows_that_a_call_outside_of_the_query_has_stored_are_not_stored_again(
     spark: SparkSession, topic: Topic, table: Table, tmp_path: Path
 ) -> None:
-    """It took offsets from the rows, whatever the name of the offsets was."""
+    """Such a call takes offsets from the rows, whatever the name of the offsets is."""
     values = topic.fill(30)
     read_on(spark, topic, tmp_path / "checkpoint", lambda _frame, _: None)
     values += topic.fill(30)

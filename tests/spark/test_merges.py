@@ -145,5 +145,5 @@ def test_what_does_not_belong_together_is_refused(tmp_path):
     table = lake_table("delta", tmp_path, "customers")
     with pytest.raises(ValueError, match="are for merge_on"):
         exactly_once(table, order="at")
-    with pytest.raises(ValueError, match="says what deletes"):
+    with pytest.raises(ValueError, match="shows what deletes"):
         exactly_once(table, merge_on="id", delete="x", envelope="plain")

@@ -42,6 +42,7 @@ PACKAGES_OF_WIRE_VERBS = tuple(
         "member",
         "model",
         "net",
+        "spark",
         "parking",
         "testing",
         "transaction",

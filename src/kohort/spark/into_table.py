@@ -35,10 +35,10 @@ from kohort.spark.tables.changes.row_change import Change, MergeTable
 from kohort.spark.tables.table import (
     BATCHES,
     Fenced,
+    OffsetStep,
     OtherTopic,
     Position,
     Positions,
-    Step,
     Table,
     TableBroken,
     is_same_topic,
@@ -82,7 +82,7 @@ def exactly_once(
     query's source is a member of, or else the query's id. A GroupStream brings its own.
 
     With `merge_on`, the columns of the key, rows are changes: the last one of a key by `order` (one or more columns, or
-    else by offset) takes the place of the row, or removes it where `delete` holds, a condition in Spark's SQL. With
+    else by offset) takes the place of the row, or removes it where `delete` is true, a condition in Spark's SQL. With
     `history` every version of a row is one, valid from its `order` to the next. `envelope` opens Debezium's records, or
     those whose value is the row, with `schema`, the row's columns, before `rows`. Raises ValueError, and TypeError for
     a table without `merge`.
@@ -101,7 +101,7 @@ def exactly_once(
     if envelope is None:
         return ExactlyOnce(known, rows, group, Change(keys, ordered, delete, history))
     if delete or envelope not in ENVELOPES:
-        raise ValueError(f"envelope={envelope!r}, delete={delete!r}: an envelope, debezium or plain, says what deletes")
+        raise ValueError(f"envelope={envelope!r}, delete={delete!r}: the envelope (debezium, plain) shows what deletes")
     opener = partial(opened, envelope=envelope, keys=keys, schema=schema)
     return ExactlyOnce(known, rows, group, Change(keys, ordered, None, history), opener)
 
@@ -124,7 +124,7 @@ class ExactlyOnce:
         """How rows change the table; None where they are added."""
         self._opener = opener
         self._found: dict[TopicPartition, Position | None] = {}
-        """What the table held of partitions when they were looked up, and since their last round."""
+        """What the table had of partitions when they were looked up, and since their last round."""
 
     def __repr__(self) -> str:
         return f"exactly_once({self.table!r})"
@@ -171,15 +171,15 @@ class ExactlyOnce:
         if unknown:
             raise ValueError(f"{', '.join(unknown)} was never looked up: give exactly_once(table) to GroupStream.run")
         stops = {each.partition: Position(each.stop, done.topic_ids.get(each.partition.topic)) for each in done.ranges}
-        steps = {each: Step(self._found[each], stop) for each, stop in stops.items()}
+        steps = {each: OffsetStep(self._found[each], stop) for each, stop in stops.items()}
         self._store(frame, self._group, steps)
         self._found.update({partition: step.stop for partition, step in steps.items()})
 
     def add_rows(self, frame: DataFrame) -> None:
         """Store a frame's rows by their offsets, without those that are stored already."""
         require_places(frame, "exactly_once")
-        with computed_once(frame) as kept:
-            self._add_beyond(kept, spans_of(kept), self._group, {})
+        with computed_once(frame) as cached:
+            self._add_beyond(cached, spans_of(cached), self._group, {})
 
     def add_batch(self, frame: DataFrame, query: RunningQuery) -> None:
         """Store a micro-batch of a streaming query, by its offsets or as a whole, unless it is stored already."""
@@ -201,18 +201,18 @@ class ExactlyOnce:
         _stored[place] = this
 
     def _is_whole(self, query: RunningQuery, group: str, of: str) -> bool:
-        """Whether the table has a batch as a whole: the query kept state before its program was changed."""
+        """Whether the table has a batch as a whole: the query was stateful before its program was changed."""
         found = self.table.offsets(group, [_batches(of)]).get(_batches(of), Position(0))
         return found.topic_id is not None and is_same_topic(found.topic_id, query.id) and found.offset > query.batch
 
     def _require_no_offsets(self, query: RunningQuery, group: str) -> None:
-        """Raise TableBroken where the table has rows of a batch by their offsets, and the query keeps state now."""
+        """Raise TableBroken where the table has rows of a batch by their offsets, and the query is stateful now."""
         spans = query.spans
         for each, at in sorted(self.table.offsets(group, spans).items()):
             if spans[each][0] < at.offset and is_same_topic(at.topic_id, query.topic_ids.get(each.topic)):
                 raise TableBroken(
                     f"{self.table!r} has offset {at.offset} of {each} for group {group}, stored for a query without"
-                    f" state, and batch {query.batch} of this query, which keeps state, begins at {spans[each][0]}: its"
+                    f" state, and batch {query.batch} of this query, which is stateful, begins at {spans[each][0]}: its"
                     " rows would be stored twice. Store what it makes in a new table, or give exactly_once a group of"
                     " its own; without its state the query continues as it was"
                 )
@@ -226,14 +226,14 @@ class ExactlyOnce:
         if query.is_stateful and found is None:
             self._require_no_offsets(query, group)
         if found is None or found.offset < stop.offset:
-            with computed_once(frame) as kept:
-                rows = kept if found or of or query.is_stateful else self._not_stored_by_offset(query, kept, group)
-                self._store(rows, group, {key: Step(found, stop)})
+            with computed_once(frame) as cached:
+                rows = cached if found or of or query.is_stateful else self._not_stored_by_offset(query, cached, group)
+                self._store(rows, group, {key: OffsetStep(found, stop)})
         elif query.is_stateful:  # the state of a batch is stored when its rows are computed
             frame.write.format("noop").mode("overwrite").save()
 
     def _not_stored_by_offset(self, query: RunningQuery, frame: DataFrame, group: str) -> DataFrame:
-        """Return the rows of a batch that is not stored: versions that stored no batches have stored offsets."""
+        """Return the rows of a batch that no call outside of a query has stored by their offsets under this name."""
         if query.batch == 0 or any(name not in frame.columns for name in PLACE):
             return frame
         spans = spans_of(frame)
@@ -250,7 +250,7 @@ class ExactlyOnce:
             stops = {
                 each: Position(end, topic_ids.get(each.topic)) for each, end in ends_beyond(spans, offsets).items()
             }
-            steps = {each: Step(found.get(each), stop) for each, stop in stops.items()}
+            steps = {each: OffsetStep(found.get(each), stop) for each, stop in stops.items()}
             if not steps:
                 return
             if any(start < offsets.get(each, 0) for each, (start, _) in spans.items()):
@@ -271,7 +271,7 @@ class ExactlyOnce:
         opened_rows = frame if self._opener is None else self._opener(frame)
         return opened_rows if self._rows is None else self._rows(opened_rows)
 
-    def _store(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+    def _store(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, OffsetStep]) -> None:
         if self.change is None:
             self.table.append(self.made(frame), group, steps)
         else:

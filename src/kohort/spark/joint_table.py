@@ -15,7 +15,7 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.rows.frame_spans import computed_once
 from kohort.spark.tables.changes.row_change import Write
-from kohort.spark.tables.table import Positions, Step, TableBroken
+from kohort.spark.tables.table import OffsetStep, Positions, TableBroken
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,7 +80,7 @@ class JointTable:
                     " store in new tables under another group"
                 )
 
-    def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+    def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, OffsetStep]) -> None:
         """Store what each table gets of a frame's rows and take the steps in all tables, all or nothing.
 
         Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from kohort.spark.tables.iceberg import IcebergTable as IcebergTable
     from kohort.spark.tables.postgres import PostgresTable as PostgresTable
     from kohort.spark.tables.table import Fenced as Fenced
+    from kohort.spark.tables.table import OffsetStep as OffsetStep
     from kohort.spark.tables.table import Position as Position
     from kohort.spark.tables.table import SchemaMismatch as SchemaMismatch
-    from kohort.spark.tables.table import Step as Step
     from kohort.spark.tables.table import Table as Table
     from kohort.spark.tables.table import TableBroken as TableBroken
     from kohort.spark.tables.table import check_steps as check_steps
@@ -29,6 +29,6 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.spark.tables.delta": "DeltaLakeTable",
         "kohort.spark.tables.iceberg": "IcebergTable",
         "kohort.spark.tables.postgres": "PostgresTable",
-        "kohort.spark.tables.table": "Fenced Position SchemaMismatch Step Table TableBroken check_steps",
+        "kohort.spark.tables.table": "Fenced OffsetStep Position SchemaMismatch Table TableBroken check_steps",
     },
 )

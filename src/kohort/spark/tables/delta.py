@@ -29,8 +29,8 @@ from kohort.spark.tables.delta_storage import (
     merge_rows,
     rows_of_keys,
 )
-from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable, Plan
-from kohort.spark.tables.table import Position, Positions, SchemaMismatch, Step, TableBroken
+from kohort.spark.tables.lake_table import ROWS_ON_DRIVER, LakeTable, RoundPlan
+from kohort.spark.tables.table import OffsetStep, Position, Positions, SchemaMismatch, TableBroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -217,7 +217,7 @@ class DeltaLakeTable(LakeTable):
         self._is_doubtful = False
         return found
 
-    def _check(self, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+    def _check(self, group: str, steps: Mapping[TopicPartition, OffsetStep]) -> None:
         if not self._is_the_same():  # the library would begin a new log where a table was dropped
             self._refresh()
         self._read_commits()
@@ -238,7 +238,9 @@ class DeltaLakeTable(LakeTable):
         require_partitionable(map(schema.field, layout), repr(self))
         return DeltaPlan(self._storage, FilePlan(schema, layout, self._target_bytes))
 
-    def _write(self, plan: Plan, frame: DataFrame | pa.Table, steps: Mapping[TopicPartition, Step]) -> list[DeltaFile]:
+    def _write(
+        self, plan: RoundPlan, frame: DataFrame | pa.Table, steps: Mapping[TopicPartition, OffsetStep]
+    ) -> list[DeltaFile]:
         """Write rows, and look whether a vacuum took the files of a long round for those of a dead writer."""
         began = time.monotonic()
         files = super()._write(plan, frame, steps)

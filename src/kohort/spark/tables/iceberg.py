@@ -46,10 +46,10 @@ OFFSETS, MARK = "kohort.offsets", "kohort.mark"
 """What the summary of our snapshots has: all offsets as JSON, by group, topic and partition; and what is its own."""
 
 GROUP = "kohort.group."
-"""How the property of a table begins that says that a group has written it."""
+"""How the property of a table begins that a group has set by writing it."""
 
 _NEW_TABLE = {"write.metadata.delete-after-commit.enabled": "true"}
-"""Properties of a new table: of each commit a file of metadata is left, of which Iceberg then has the last 100 kept."""
+"""Properties of a new table: of each commit a file of metadata is left, of which Iceberg then retains the last 100."""
 
 _COMMITS_BETWEEN_EXPIRIES = 50
 """After how many commits of a job snapshots are expired: that is a commit of its own."""
@@ -112,7 +112,7 @@ class IcebergTable(LakeTable):
         return f"IcebergTable({self.catalog.name}.{self.name})"
 
     def expire_snapshots(self, older_than: timedelta) -> None:
-        """Expire old snapshots, beside running jobs, and keep the offsets, in a new snapshot if need be."""
+        """Expire old snapshots, beside running jobs, and retain the offsets, in a new snapshot if need be."""
         with self._lock:
             self._require()
             before = datetime.now(UTC) - older_than

@@ -55,9 +55,9 @@ else:
                 each._clean_all_uncommitted()
 
     class MergingOverwrite(_OverwriteFiles, _MergeAppendFiles):  # type: ignore[misc]  # read without its types
-        """A snapshot that replaces files, and as in Java keeps no manifest without files, and puts small ones together.
+        """A snapshot that replaces files, and as in Java has no manifest without files, and puts small ones together.
 
-        The library keeps each manifest of removed files for ever and reads all of them in the next overwrite.
+        The library retains each manifest of removed files for ever and reads all of them in the next overwrite.
         """
 
         def _existing_manifests(self) -> Any:

@@ -88,7 +88,7 @@ def require_partitionable(columns: Iterable[pa.Field], table: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class IcebergPlan:
-    """How data files are written. `properties` are those of the storage, which may hold secrets."""
+    """How data files are written. `properties` are those of the storage, which may contain secrets."""
 
     metadata: Any
     properties: Mapping[str, str]

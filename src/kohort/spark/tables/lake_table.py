@@ -35,9 +35,9 @@ from kohort.spark.tables.table import (
     DELETIONS,
     PAUSES_S,
     Fenced,
+    OffsetStep,
     Position,
     Positions,
-    Step,
     TableBroken,
     broken_in_tasks,
     check_steps,
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Steps = Mapping[TopicPartition, Step]
+Steps = Mapping[TopicPartition, OffsetStep]
 
 ROWS_ON_DRIVER = 20_000
 """Rounds of up to this many offsets are written by the application: below it, that is faster than a job's tasks."""
@@ -67,7 +67,7 @@ TRIES = 1 + len(PAUSES_S)
 """How often a storage is tried that fails, and a change of columns that others change at the same time."""
 
 
-class Plan(Protocol):
+class RoundPlan(Protocol):
     """How the files of a round are written, by whichever process."""
 
     @property
@@ -173,7 +173,7 @@ class LakeTable(ABC):
         """Return the positions in the version that is seen."""
 
     @abstractmethod
-    def _plan(self) -> Plan:
+    def _plan(self) -> RoundPlan:
         """Return how files are written. Raises TableBroken where files may not be added as they are."""
 
     @abstractmethod
@@ -349,7 +349,7 @@ class LakeTable(ABC):
 
     # Writing
 
-    def _write(self, plan: Plan, frame: DataFrame | pa.Table, steps: Steps) -> list[Any]:
+    def _write(self, plan: RoundPlan, frame: DataFrame | pa.Table, steps: Steps) -> list[Any]:
         """Write rows into files that are in no version yet. What the frame's own computation raises is raised as is."""
         if isinstance(frame, pa.Table) or most_rows(steps) <= self.rows_in_arrow:
             batches = batches_of(frame)
@@ -462,7 +462,7 @@ def _in_a_sentence(tables: Iterable[LakeTable], what: str) -> AbstractContextMan
     return in_a_sentence(_names(tables), what, advice, (Exception,), unless=(BadChange,))
 
 
-def _written(plan: Plan, table: str, batches: Iterable[pa.RecordBatch]) -> list[Any]:
+def _written(plan: RoundPlan, table: str, batches: Iterable[pa.RecordBatch]) -> list[Any]:
     """Write rows into files. Raises TableBroken for an error of the storage, and what reading the rows raises as is."""
     unread: list[Exception] = []
 

@@ -42,9 +42,9 @@ from kohort.spark.tables.postgres_merge import column_list, statements
 from kohort.spark.tables.table import (
     DELETIONS,
     PAUSES_S,
+    OffsetStep,
     Position,
     Positions,
-    Step,
     TableBroken,
     are_taken,
     broken_in_tasks,
@@ -68,9 +68,9 @@ VACUUM_AFTER_S = 3600.0
 """Age from which a staging table is taken for a dead writer's."""
 
 ATTEMPT = "kohort_attempt"
-"""The column of a staging table that says which attempt wrote a row."""
+"""The column of a staging table with the attempt that wrote a row."""
 
-Steps = Mapping[TopicPartition, Step]
+Steps = Mapping[TopicPartition, OffsetStep]
 
 _ADVICE = "Rows and offsets come together or not at all: see to the server, and start the job again"
 _TRIES = 3

@@ -52,7 +52,7 @@ Types that would round a value are none: the server rounds without an error.
 
 
 class Column(NamedTuple):
-    """A column of a table, with its type as the information schema says it."""
+    """A column of a table, with its type as the information schema has it."""
 
     name: str
     kind: str
@@ -61,7 +61,7 @@ class Column(NamedTuple):
 
     @property
     def declaration(self) -> str:
-        """The type as a CREATE TABLE says it."""
+        """The type as in a CREATE TABLE."""
         return f"numeric({self.precision}, {self.scale})" if self.kind == "numeric" and self.precision else self.kind
 
 
@@ -119,7 +119,7 @@ def _kind(name: str, kind: DataType) -> tuple[str, int | None, int | None]:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Return a column in a type that CSV can say."""
+    """Return a column in a type that CSV can express."""
     kind = column.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pa.array([None if each is None else "\\x" + each.hex() for each in column.to_pylist()], pa.string())

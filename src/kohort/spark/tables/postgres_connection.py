@@ -24,7 +24,7 @@ Connection = Any
 """A `psycopg.Connection`."""
 
 STALLED_S = 60
-"""How long a transaction that holds offsets may wait for its client, before the server ends it."""
+"""How long a transaction with locks on offsets may wait for its client, before the server ends it."""
 
 
 class PsycopgMissing(ImportError):
@@ -41,7 +41,7 @@ def connect(conninfo: str) -> Connection:
     """Return a new connection in autocommit mode. Raises psycopg's error where there is none."""
     require_psycopg()
     connection = psycopg.connect(conninfo, autocommit=True, application_name="kohort")
-    # A client that is paused, or whose machine has failed, must not keep the locks on its offsets.
+    # A client that is paused, or whose machine has failed, must not retain the locks on its offsets.
     connection.execute(f"SET idle_in_transaction_session_timeout = '{STALLED_S}s'")
     return connection
 

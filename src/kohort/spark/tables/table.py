@@ -32,7 +32,7 @@ class Position(NamedTuple):
     topic_id: str | None = None
 
 
-class Step(NamedTuple):
+class OffsetStep(NamedTuple):
     """Rows of one partition that end at `stop`; `expected` is what the table has before (None: nothing)."""
 
     expected: Position | None
@@ -89,7 +89,7 @@ class Fenced(CommitFailed):
     """
 
     def __init__(
-        self, table: str, group: str, partition: TopicPartition, position: Position | None, step: Step
+        self, table: str, group: str, partition: TopicPartition, position: Position | None, step: OffsetStep
     ) -> None:
         self.partition = partition
         self.position = position
@@ -116,7 +116,7 @@ class Table(Protocol):
         """
         ...
 
-    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, OffsetStep]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
         ...
 
@@ -132,7 +132,7 @@ def is_same_topic(one: str | None, other: str | None) -> bool:
 
 
 def check_steps(
-    table: str, group: str, found: Mapping[TopicPartition, Position], steps: Mapping[TopicPartition, Step]
+    table: str, group: str, found: Mapping[TopicPartition, Position], steps: Mapping[TopicPartition, OffsetStep]
 ) -> None:
     """Compare what a table has with what steps expect. Raises Fenced, and OtherTopic for rows of another topic."""
     for partition, step in sorted(steps.items()):
@@ -148,14 +148,14 @@ def positions_at(offsets: Mapping[TopicPartition, int]) -> Positions:
     return {each: Position(offset) for each, offset in offsets.items()}
 
 
-def most_rows(steps: Mapping[TopicPartition, Step]) -> float:
+def most_rows(steps: Mapping[TopicPartition, OffsetStep]) -> float:
     """Return how many rows steps have at most, an offset for each; of a micro-batch it is not known."""
     if any(map(is_of_batches, steps)):
         return inf
     return sum(step.stop.offset - (step.expected.offset if step.expected else 0) for step in steps.values())
 
 
-def are_taken(found: Mapping[TopicPartition, Position], steps: Mapping[TopicPartition, Step]) -> bool:
+def are_taken(found: Mapping[TopicPartition, Position], steps: Mapping[TopicPartition, OffsetStep]) -> bool:
     """Whether a table has the rows of all steps, after an attempt whose outcome is not known.
 
     A step beyond was taken by a writer that has stored these rows, and only one writer has.
@@ -207,7 +207,7 @@ def in_a_sentence(
         raise TableBroken(f"{table} {what}: {reason_of(error)}. {advice}") from error
 
 
-def spans_in(steps: Mapping[TopicPartition, Step]) -> str:
+def spans_in(steps: Mapping[TopicPartition, OffsetStep]) -> str:
     """Return which rows steps are; of many partitions the first."""
     shown = [
         f"{each} from {step.expected.offset if step.expected else 0} to {step.stop.offset}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.table import OtherTopic, Position, Positions, Step, is_of_batches, most_rows
+from kohort.spark.tables.table import OffsetStep, OtherTopic, Position, Positions, is_of_batches, most_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,7 +80,7 @@ class CommittedPositions:
             found[partition] = Position(entry.offset, (origin and origin.id) or None)
         return found
 
-    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:  # noqa: ARG002
+    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, OffsetStep]) -> None:  # noqa: ARG002
         """Write a frame's rows, and commit the steps in the same transaction. Raises KafkaError."""
         commits = {}
         for partition, step in steps.items():

@@ -8,13 +8,13 @@ import pytest
 
 from kohort.client.errors import CommitFailed
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.table import BATCHES, Fenced, OtherTopic, Position, Step, are_taken, check_steps
+from kohort.spark.tables.table import BATCHES, Fenced, OffsetStep, OtherTopic, Position, are_taken, check_steps
 
 P, Q = TopicPartition("flights", 3), TopicPartition("flights", 4)
 
 
-def step(expected: int | None, stop: int, topic_id: str | None = None) -> Step:
-    return Step(None if expected is None else Position(expected), Position(stop, topic_id))
+def step(expected: int | None, stop: int, topic_id: str | None = None) -> OffsetStep:
+    return OffsetStep(None if expected is None else Position(expected), Position(stop, topic_id))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_steps_follow_what_the_table_has(found: Position, topic_id: str | None) 
     [({P: 15}, step(10, 20)), ({P: 5}, step(10, 20)), ({}, step(0, 20)), ({P: 15}, step(None, 20))],
     ids=["again", "gap", "nothing there", "not the first"],
 )
-def test_a_step_that_does_not_follow_is_refused(found: dict[TopicPartition, int], wrong: Step) -> None:
+def test_a_step_that_does_not_follow_is_refused(found: dict[TopicPartition, int], wrong: OffsetStep) -> None:
     known = {each: Position(offset) for each, offset in found.items()}
     with pytest.raises(Fenced, match=r"t refuses rows of group g: flights-3 is at offset .* there") as refused:
         check_steps("t", "g", known, {P: wrong})

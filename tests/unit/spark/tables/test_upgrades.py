@@ -12,7 +12,7 @@ from tests.spark.lake import catalog, lake_table, rows_in
 from tests.unit.spark.tables.rows_of_spark import Frame
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import Position, Step, Table
+from kohort.spark.tables import OffsetStep, Position, Table
 from kohort.spark.tables.table import BATCHES, OtherTopic
 
 P = TopicPartition("flights", 0)
@@ -37,7 +37,7 @@ def add(table: Table, partition: TopicPartition, rows: int, topic_id: str, group
     found = table.offsets(group, [partition]).get(partition)
     first = found.offset if found else 0
     frame = Frame(first, first + rows)
-    table.append(frame, group, {partition: Step(found, Position(first + rows, topic_id))})  # type: ignore[arg-type]
+    table.append(frame, group, {partition: OffsetStep(found, Position(first + rows, topic_id))})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import table_of
 from kohort.spark.tables.changes.key_match import DELETED, is_first_of_key
-from kohort.spark.tables.table import Step, Table, spans_in
+from kohort.spark.tables.table import OffsetStep, Table, spans_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -181,7 +181,7 @@ def filled_orders(rows: pa.Table, keys: Sequence[str], order: Sequence[str], by:
 class MergeTable(Table, Protocol):
     """A table whose rows have keys."""
 
-    def merge(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step], change: Change) -> None:
+    def merge(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, OffsetStep], change: Change) -> None:
         """Change rows by `change.collect(frame)` and take the steps, all or nothing.
 
         Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
@@ -197,7 +197,7 @@ class Write(NamedTuple):
     change: Change | None = None
 
 
-def refused(writes: Iterable[Write], group: str, steps: Mapping[TopicPartition, Step]) -> str:
+def refused(writes: Iterable[Write], group: str, steps: Mapping[TopicPartition, OffsetStep]) -> str:
     """Return what tables did whose step failed, for `in_a_sentence`."""
     failed = "did not confirm the changes of" if all(each.change for each in writes) else "did not confirm the rows of"
     return f"{failed} group {group}, {spans_in(steps)}"
