@@ -72,7 +72,7 @@ def test_damaged_record_is_named_repaired_and_only_its_batch_is_lost(
     before = segment(broker_directory).read_bytes()
     dry = commands("log", "repair", str(broker_directory), "--dry-run")
     assert dry.status == 1
-    assert "bytes out of the file, and keep them in" in dry.out
+    assert "bytes out of the file, and store them in" in dry.out
     assert "nothing was changed" in dry.err
     assert segment(broker_directory).read_bytes() == before
     (finding,) = commands("log", "verify", str(broker_directory / "orders-0"), "--json").json["findings"]

@@ -39,14 +39,17 @@ PACKAGES_OF_WIRE_VERBS = tuple(
         "drawing",
         "gateway",
         "group",
+        "log",
         "member",
         "model",
         "net",
+        "node",
         "spark",
         "parking",
         "testing",
         "transaction",
         "what_if",
+        "wire",
     )
 )
 

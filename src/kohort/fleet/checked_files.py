@@ -20,7 +20,7 @@ from kohort.log.group_records import read_text
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.wire.compression import CompressionUnavailable
 from kohort.wire.primitives import MalformedMessage
-from kohort.wire.record_batches import CorruptBatch, Record, iter_batches, read_header, sound_records
+from kohort.wire.record_batches import CorruptBatch, Record, checked_records, iter_batches, read_header
 
 TOPIC = "__consumer_offsets"
 _PARTITION = re.compile(rf"{TOPIC}-(\d+)")
@@ -112,7 +112,7 @@ def check_partition(partition: int, files: Sequence[Path], advanced: Advanced) -
             # A batch half written by a crash at the end of the last segment is truncated by the broker at start.
             for header, batch in iter_batches(memoryview(_content(file)), strict=file != files[-1]):
                 offset = header.base_offset
-                for record in () if header.is_control else sound_records(header, batch):
+                for record in () if header.is_control else checked_records(header, batch):
                     checked.records += 1
                     _replay(record, check, checked, seen)
                 position += header.size

@@ -1,4 +1,4 @@
-"""Search for sound batches among other bytes of a file: where a batch was damaged, the next one is found by its CRC."""
+"""Search for valid batches among other bytes of a file: behind a damaged batch the next one is found by its CRC."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MAGIC_POSITION = 16
 _OFFSET = Struct(">q")
 
 
-def is_sound(batch: Buffer) -> bool:
-    """Whether bytes are exactly one sound batch."""
+def is_valid_batch(batch: Buffer) -> bool:
+    """Whether bytes are exactly one valid batch."""
     try:
         check_batch(batch)
     except CorruptBatch:
@@ -25,8 +25,8 @@ def is_sound(batch: Buffer) -> bool:
     return True
 
 
-def sound_batch(read: Read, position: int, size: int) -> BatchHeader | None:
-    """Return the header of the batch at a position of a file of `size` bytes; None where no whole, sound one begins."""
+def valid_batch(read: Read, position: int, size: int) -> BatchHeader | None:
+    """Return the header of the batch at a position of a file of `size` bytes; None where no whole, valid one begins."""
     try:
         header = read_header(read(position, HEADER_SIZE))
         return check_batch(read(position, header.size)) if position + header.size <= size else None
@@ -34,15 +34,15 @@ def sound_batch(read: Read, position: int, size: int) -> BatchHeader | None:
         return None
 
 
-def next_sound_batch(read: Read, position: int, size: int, expected: int = 0) -> int | None:
-    """Return where the first sound batch at an offset of `expected` or more begins, from a position on; else None."""
+def next_valid_batch(read: Read, position: int, size: int, expected: int = 0) -> int | None:
+    """Return where the first valid batch at an offset of `expected` or more begins, from a position on; else None."""
     while position + HEADER_SIZE <= size:
         window = bytes(read(position, _SEARCH_BYTES + HEADER_SIZE))
         at = window.find(b"\x02", _MAGIC_POSITION)
         while 0 <= at <= len(window) - HEADER_SIZE + _MAGIC_POSITION:
             start = at - _MAGIC_POSITION
             is_later = _OFFSET.unpack_from(window, start)[0] >= expected
-            if is_later and sound_batch(read, position + start, size) is not None:
+            if is_later and valid_batch(read, position + start, size) is not None:
                 return position + start
             at = window.find(b"\x02", at + 1)
         position += _SEARCH_BYTES

@@ -1,9 +1,9 @@
 """The small text files beside the segments, most of them Kafka's: read whole, replaced whole.
 
 `partition.metadata` and `leader-epoch-checkpoint` are Kafka's own. `log-start-offset-checkpoint` and
-`cleaner-offset-checkpoint` have Kafka's form but lie in the partition's directory. `clean-shutdown` is ours: it holds
-what the last segment was when the log was closed, and is removed before the log changes, so that a start that finds it
-may skip recovery. `lost-offsets` is written by `kohort log repair`: first and last offset of each gap that is known.
+`cleaner-offset-checkpoint` have Kafka's form but lie in the partition's directory. `clean-shutdown` is ours: it
+states what the last segment was when the log was closed, and is removed before the log changes, so that a start that
+finds it may skip recovery. `lost-offsets` is written by `kohort log repair`: first and last offset of each known gap.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class CleanShutdown(NamedTuple):
 
 
 class LeaderEpochs:
-    """At which offset each leader epoch began (KIP-101), kept in `leader-epoch-checkpoint`."""
+    """At which offset each leader epoch began (KIP-101), stored in `leader-epoch-checkpoint`."""
 
     def __init__(self, disk: Disk, directory: str, *, durable: bool) -> None:
         self._disk = disk
@@ -126,15 +126,15 @@ class LeaderEpochs:
         """Forget the epochs that ended at or before the new log start offset."""
         at = bisect_right(self._entries, offset, key=lambda entry: entry[1])
         if at:
-            kept = [(self._entries[at - 1][0], max(offset, self._entries[at - 1][1])), *self._entries[at:]]
-            if kept != self._entries:
-                self._replace(kept)
+            remaining = [(self._entries[at - 1][0], max(offset, self._entries[at - 1][1])), *self._entries[at:]]
+            if remaining != self._entries:
+                self._replace(remaining)
 
     def truncate_end(self, offset: int) -> None:
         """Forget the epochs that began at or after the new log end offset."""
-        kept = [entry for entry in self._entries if entry[1] < offset]
-        if kept != self._entries:
-            self._replace(kept)
+        remaining = [entry for entry in self._entries if entry[1] < offset]
+        if remaining != self._entries:
+            self._replace(remaining)
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:
         rows = [f"{epoch} {start}" for epoch, start in entries]

@@ -101,7 +101,7 @@ class Cleaner:
         return found.is_worthwhile(self._log.config.min_cleanable_ratio) and found.end != self._blocked_at
 
     def begin(self, now_ms: int, *, memory_bytes: int = MEMORY_BYTES, up_to: int | None = None) -> Iterator[int]:
-        """Return a pass: each step does a piece and yields how many bytes it read. Only the newest pass goes on.
+        """Return a pass: each step does a piece and yields how many bytes it read. Only the newest pass continues.
 
         `up_to` ends it at an offset, before the log's own bound. A step raises StorageError, and CorruptBatch or
         CompressionUnavailable for a log that cannot be cleaned: nothing is lost, and another pass may be tried.
@@ -166,20 +166,20 @@ class Cleaner:
         try:
             for old in group:
                 for batches, size in _pieces(old):
-                    kept: list[Buffer] = []
+                    pieces: list[Buffer] = []
                     before = judge.unpacked_bytes
                     for header, batch in batches:
                         retained = judge.retained(header, batch)
                         has_changed |= retained is not batch
                         if retained is not None:
-                            kept.append(retained)
-                    if kept:
-                        draft.append(kept, _FLUSH_BYTES)
+                            pieces.append(retained)
+                    if pieces:
+                        draft.append(pieces, _FLUSH_BYTES)
                     yield size + judge.unpacked_bytes - before
             if has_changed:
                 draft.flush()
                 draft.close()
-                self._keep_aborted(group, segment.base_offset, judge.end)
+                self._write_aborted(group, segment.base_offset, judge.end)
                 decide_swap(self._disk, self._log.directory, segment.base_offset)
                 is_decided = True
         finally:
@@ -189,15 +189,15 @@ class Cleaner:
         if is_decided:
             self._put_in_place(group, segment)
 
-    def _keep_aborted(self, group: list[Segment], base_offset: int, end: int) -> None:
+    def _write_aborted(self, group: list[Segment], base_offset: int, end: int) -> None:
         """Write the aborted transactions of which records are left: those whose marker lies beyond what is cleaned.
 
         A reader that got another one would look for its marker, which may be gone.
         """
         if any(old.aborted for old in group):
-            kept = (each for old in group for each in old.aborted if each.last_offset >= end)
+            remaining = (each for old in group for each in old.aborted if each.last_offset >= end)
             path = f"{self._log.directory}/{segment_name(base_offset, CLEANED_ABORTED)}"
-            replace_file(self._disk, path, aborted_bytes(kept), durable=True)
+            replace_file(self._disk, path, aborted_bytes(remaining), durable=True)
 
     def _put_in_place(self, group: list[Segment], segment: Segment) -> None:
         superseded = [old.base_offset for old in group[1:]]

@@ -3,7 +3,7 @@
 A tombstone, and the marker of a transaction that has no records left, stays for delete.retention.ms after the first
 cleaning that found it so (KIP-534: that time is written into its batch). Records of aborted transactions go. The last
 batch of each idempotent producer stays, if need be empty, because it gives the next sequence; so does the last batch
-of what is cleaned. A record without a key goes: nothing can supersede it. The others keep their offset and batch.
+of what is cleaned. A record without a key goes: nothing can supersede it. The others stay as they are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kohort.wire.compression import Buffer
-from kohort.wire.record_batches import BatchHeader, ControlType, Record, control_type, retain_records, sound_records
+from kohort.wire.record_batches import BatchHeader, ControlType, Record, checked_records, control_type, retain_records
 
 _COST = 160
 """Bytes that a key costs in the map besides its own: two objects and a place in a table."""
@@ -59,7 +59,7 @@ class LastOffsets:
         if header.last_offset >= self.end:
             self.end = min(self.end, header.base_offset)
             return False
-        records = sound_records(header, batch)
+        records = checked_records(header, batch)
         self.unpacked_bytes += unpacked_bytes(header, records)
         if header.is_control:
             self._close_transaction(header, control_type(records[0]) if records else None)
@@ -123,26 +123,26 @@ class Filter:
         """
         if header.last_offset >= self.end:
             return batch
-        records = sound_records(header, batch)
+        records = checked_records(header, batch)
         self.unpacked_bytes += unpacked_bytes(header, records)
         horizon_ms = header.delete_horizon_ms
         is_old = horizon_ms is not None and horizon_ms <= self._now_ms
         if header.is_control:
             is_over = self._is_over(header, records)
-            kept = [] if is_over and is_old else records
+            retained = [] if is_over and is_old else records
             is_waiting = is_over
         else:
-            kept = [] if self._is_aborted(header) else [each for each in records if self._stays(each, is_old)]
-            is_waiting = any(record.value is None for record in kept)
-        starts_waiting = is_waiting and horizon_ms is None and bool(kept)
-        if len(kept) == len(records) and not starts_waiting and records:
+            retained = [] if self._is_aborted(header) else [each for each in records if self._stays(each, is_old)]
+            is_waiting = any(record.value is None for record in retained)
+        starts_waiting = is_waiting and horizon_ms is None and bool(retained)
+        if len(retained) == len(records) and not starts_waiting and records:
             return batch
-        if not kept:
+        if not retained:
             # Readers must come to the end of what was cleaned even if nothing of it is left.
             if header.last_offset + 1 < self.end and not self._is_last_of_producer(header):
                 return None
             return retain_records(header, []) if records else batch
-        return retain_records(header, kept, self._horizon_ms if starts_waiting else horizon_ms)
+        return retain_records(header, retained, self._horizon_ms if starts_waiting else horizon_ms)
 
     def _stays(self, record: Record, is_old: bool) -> bool:
         if record.key is None:

@@ -133,16 +133,16 @@ def member_target_value(target: IdPartitions) -> bytes:
 def member_assignment_value(event: MemberAssignmentStored) -> bytes:
     """Return the value of type 8."""
     parts = [_assignment_head(_VERSION, event.epoch, event.previous_epoch, event.state)]
-    _add_held(parts, event.assigned)
-    _add_held(parts, event.pending)
+    _add_assigned(parts, event.assigned)
+    _add_assigned(parts, event.pending)
     phase = event.classic_phase
     parts.append(b"\x01" + _CLASSIC_PHASE_TAG + b"\x01" + _phase(phase) if phase else b"\x00")
     return b"".join(parts)
 
 
-def _add_held(parts: list[bytes], held: tuple[Assigned, ...]) -> None:
-    parts.append(compact(len(held)))
-    for topic_id, partitions, epochs in held:
+def _add_assigned(parts: list[bytes], several: tuple[Assigned, ...]) -> None:
+    parts.append(compact(len(several)))
+    for topic_id, partitions, epochs in several:
         written = pack_run("B", "i", epochs)
         tags = b"\x01\x00" + varint(len(written)) + written if epochs else b"\x00"
         parts += (topic_id, pack_run("B", "i", partitions), tags)
@@ -245,8 +245,8 @@ def _read_member_assignment(
         epoch=found.member_epoch,
         previous_epoch=found.previous_member_epoch,
         state=_state(found.state, found.member_epoch),
-        assigned=_held(found.assigned_partitions, found.member_epoch),
-        pending=_held(found.partitions_pending_revocation, found.member_epoch),
+        assigned=_assigned(found.assigned_partitions, found.member_epoch),
+        pending=_assigned(found.partitions_pending_revocation, found.member_epoch),
         cause=LOADED,
         classic_phase=ClassicPhase(found.classic_phase) if found.classic_phase in _PHASES else ClassicPhase.STABLE,
     )
@@ -271,19 +271,19 @@ class _StoredTopic(Protocol):
     assignment_epochs: list[int] | None
 
 
-def _held(topics: Iterable[_StoredTopic], member_epoch: int) -> tuple[Assigned, ...]:
+def _assigned(topics: Iterable[_StoredTopic], member_epoch: int) -> tuple[Assigned, ...]:
     """Return partitions with their epochs, in order; without epochs of their own they have that of the member."""
     found: dict[bytes, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs or []
         if len(epochs) != len(topic.partitions):
-            # What a static member that is away (epoch -2) holds counts as assigned long ago.
+            # What a static member that is away (epoch -2) owns counts as assigned long ago.
             epochs = [max(member_epoch, 0)] * len(topic.partitions)
         found.setdefault(topic.topic_id, {}).update(zip(topic.partitions, epochs, strict=True))
     return tuple(
-        Assigned(topic_id, tuple(sorted(held)), tuple(held[index] for index in sorted(held)))
-        for topic_id, held in sorted(found.items())
-        if held
+        Assigned(topic_id, tuple(sorted(epochs)), tuple(epochs[index] for index in sorted(epochs)))
+        for topic_id, epochs in sorted(found.items())
+        if epochs
     )
 
 

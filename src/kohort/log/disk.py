@@ -18,7 +18,7 @@ class StorageError(OSError):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same may succeed later, when the disk works again; else what it holds is wrong."""
+        """Whether the same may succeed later, when the disk works again; else its content is wrong."""
         return self.errno != errno.EINVAL
 
 
@@ -69,7 +69,7 @@ class File(Protocol):
         """Return a function that does what `flush` would do now; it must be called once, in any thread."""
 
     def close(self) -> None:
-        """Give back what the open file holds. Views that were read stay valid."""
+        """Release the open file. Views that were read stay valid."""
 
 
 class Disk(Protocol):

@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets` that every group may have: committed offsets (types 0 and 1), classic groups (2).
 
-Offsets are written in value v4, in v1 where the request named a retention, because only that one can hold it; type 0
+Offsets are written in value v4, in v1 where the request named a retention, because only that one has it; type 0
 was written before type 1 and is read like it. Commits are many, so their bytes are put together by hand; a test
 compares them with those of the schema. A classic group is written in value v3, and read in every version. A generation
 that awaits its sync is written in v4, which has tags: one of ours marks it, and Kafka skips it.
@@ -39,7 +39,7 @@ _plain = Struct(">hqiBqBBB16s").pack
 
 
 def text(content: str) -> bytes:
-    """Return a text as keys hold it: length, then UTF-8. Raises struct.error, UnicodeEncodeError."""
+    """Return a text as it stands in keys: length, then UTF-8. Raises struct.error, UnicodeEncodeError."""
     octets = content.encode()
     return short(len(octets)) + octets
 

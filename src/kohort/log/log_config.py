@@ -30,7 +30,7 @@ class LogConfig:
     flush_policy: Literal["os", "fsync"] = "os"
     """`os`: an append is done when the system has it. `fsync`: when `flush` has put it on the medium."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000
-    """How long a silent idempotent producer is remembered."""
+    """How long an idempotent producer is remembered after its last batch."""
 
     @property
     def deletes(self) -> bool:
@@ -39,7 +39,7 @@ class LogConfig:
 
     @property
     def compacts(self) -> bool:
-        """Whether the cleaner keeps only the last record of each key."""
+        """Whether the cleaner retains only the last record of each key."""
         return "compact" in self.cleanup_policy
 
     @property

@@ -1,6 +1,6 @@
 """A disk in memory, with the faults of real ones: it can be full, fail, forget what was not flushed, tear a tail.
 
-Used by tests, by brokers that need not outlive their process, and by simulations of crashes. A crash keeps names
+Used by tests, by brokers that need not outlive their process, and by simulations of crashes. A crash leaves names
 (files created, renamed, removed) and may take any unflushed bytes from the ends of files.
 """
 
@@ -78,7 +78,7 @@ class MemoryFile:
         return flush
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """There is no file to close."""
 
 
 class MemoryDisk:

@@ -45,16 +45,16 @@ from kohort.wire.record_batches import (
     CorruptBatch,
     Record,
     Row,
+    checked_rows,
     control_type,
     framed,
     read_header,
     signed_varint,
-    sound_rows,
 )
 
 
 class CorruptOffsetsRecord(Exception):
-    """A record that should hold a group's state cannot be read. `offset` is where it is in its partition."""
+    """A record with a group's state cannot be read. `offset` is where it is in its partition."""
 
     def __init__(self, offset: int, reason: str) -> None:
         self.offset = offset
@@ -75,7 +75,7 @@ _WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
 
 
 def encode_events(events: Sequence[HardEvent], now_ms: int) -> bytes:
-    """Return one batch that holds a record for each event: a transactional one for offsets that are pending.
+    """Return one batch with a record for each event: a transactional one for offsets that are pending.
 
     Raises KafkaError when one fits no record.
     """
@@ -145,7 +145,7 @@ class Replay:
                 yield event
 
     def take(self, header: BatchHeader, batch: Buffer) -> None:
-        """Keep the records of a batch until others with their keys come. Raises CorruptOffsetsRecord."""
+        """Store the records of a batch until others with their keys come. Raises CorruptOffsetsRecord."""
         last = self._last
         rows = self.effective(header, batch)
         for row in rows:
@@ -175,7 +175,7 @@ class Replay:
 
     def pending(self) -> Iterator[OffsetPending]:
         """Yield the offsets of transactions that have no end. Raises CorruptOffsetsRecord."""
-        rows = sorted((row[0], producer_id, row) for producer_id, held in self._open.items() for row in held)
+        rows = sorted((row[0], producer_id, row) for producer_id, rows in self._open.items() for row in rows)
         for offset, producer_id, row in rows:
             event = self.event_of(Record(*row))
             if isinstance(event, OffsetCommitted):
@@ -185,7 +185,7 @@ class Replay:
     def effective(self, header: BatchHeader, batch: Buffer) -> Sequence[Row]:
         """Return the records that a batch makes count, in order. Raises CorruptOffsetsRecord."""
         try:
-            rows = sound_rows(header, batch)
+            rows = checked_rows(header, batch)
             marker = control_type(Record(*rows[0])) if header.is_control and rows else None
         except CorruptBatch as error:
             if self._is_ignored(header.base_offset):
@@ -229,8 +229,8 @@ class Replay:
         return False
 
     def _end_transaction(self, producer_id: int, marker: ControlType | None) -> Sequence[Row]:
-        held = self._open.pop(producer_id, [])
-        counting = [row for row in held if self._is_newest(row)] if marker is ControlType.COMMIT else []
+        rows = self._open.pop(producer_id, [])
+        counting = [row for row in rows if self._is_newest(row)] if marker is ControlType.COMMIT else []
         if not self._open:
             self._latest.clear()
         return counting

@@ -52,7 +52,7 @@ class Appended(NamedTuple):
     base_offset: int
     last_offset: int
     append_time_ms: int
-    """The time the records got from the broker; -1 where they keep their own."""
+    """The time the records got from the broker; -1 where they have their own."""
     log_start_offset: int
 
 
@@ -132,7 +132,7 @@ class PartitionLog:
 
         After a clean shutdown the files are trusted; otherwise the last segment is recovered, and `recovery` has what
         that did. `report` takes sentences about damage that is found now or when it is read. Raises StorageError;
-        DamagedLog if `strict` and sound batches lie behind what would be cut.
+        DamagedLog if `strict` and valid batches lie behind what would be cut.
         """
         log = cls(disk, directory, config, topic_id)
         log._is_strict = strict
@@ -202,15 +202,15 @@ class PartitionLog:
     def _recover(self, names: list[str], now_ms: int) -> None:
         """Read what the last close did not vouch for."""
         suffixes = ".index", ".timeindex", ABORTED_SUFFIX
-        kept = {segment_name(base, suffix) for base in self._segments.bases for suffix in suffixes}
+        known = {segment_name(base, suffix) for base in self._segments.bases for suffix in suffixes}
         for name in names:
-            if (name.endswith("index") and name not in kept) or name.endswith(".tmp"):
+            if (name.endswith("index") and name not in known) or name.endswith(".tmp"):
                 self._disk.remove(f"{self.directory}/{name}")
         self._disk.remove(f"{self.directory}/{checkpoints.CLEAN_SHUTDOWN}")
         # When the newest segment is still empty, the one before it may be the one that was being written.
         doubtful = self._segments[-2:] if self._segments[-1].size == 0 else self._segments[-1:]
-        sound = self._segments[: -len(doubtful)]
-        restore_producers(self.producers, self._snapshots, sound, doubtful[0].base_offset, now_ms)
+        trusted = self._segments[: -len(doubtful)]
+        restore_producers(self.producers, self._snapshots, trusted, doubtful[0].base_offset, now_ms)
 
         def visit(header: BatchHeader, marker: Marker | None) -> None:
             if header.partition_leader_epoch > self._epochs.latest:
@@ -222,7 +222,7 @@ class PartitionLog:
 
         for segment in doubtful:
             if segment.base_offset < self.log_end_offset:
-                # It is empty, and could be neither made nor taken back for certain: the log went on without it.
+                # It is empty, and could be neither made nor taken back for certain: the log continued without it.
                 self._segments.remove(-1).remove()
                 break
             self.recovery = recover(self._disk, self.directory, segment, visit, strict=self._is_strict)
@@ -305,10 +305,10 @@ class PartitionLog:
 
     # -- appending
 
-    def require_sound(self) -> None:
+    def require_no_failure(self) -> None:
         """Raise StorageError after a failure: what was appended before it may be lost."""
         if self.failure is not None:
-            text = f"takes no appends until the disk is sound: {self.failure.strerror}"
+            text = f"takes no appends until the disk works: {self.failure.strerror}"
             raise StorageError(self.failure.errno, text, self.directory)
 
     def append(self, batches: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> Appended:
@@ -317,7 +317,7 @@ class PartitionLog:
         Raises KafkaError MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE when a batch or all together are too large,
         INVALID_RECORD when a batch has other offsets than its records, StorageError.
         """
-        self.require_sound()
+        self.require_no_failure()
         buffers, headers, size = place(batches, self.log_end_offset, leader_epoch, self.config, now_ms)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
         active = self._make_room(size, last_offset, headers[0].max_timestamp)
@@ -406,14 +406,14 @@ class PartitionLog:
             self.end_flush(flush)
 
     def begin_flush(self) -> LogFlush:
-        """Begin to flush what was appended so far; appends may go on meanwhile. `end_flush` must follow."""
+        """Begin to flush what was appended so far; appends may continue meanwhile. `end_flush` must follow."""
         # A log that was deleted since its last append has nothing left.
         segments = [*self._unflushed, self._segments.active] if self.is_dirty and self._segments else []
         return LogFlush(segments, self.log_end_offset)
 
     def end_flush(self, flush: LogFlush) -> None:
         """Take the outcome of a flush that has run. Raises StorageError as `flush`, and after an earlier failure."""
-        self.require_sound()
+        self.require_no_failure()
         if flush.failure is not None:
             self.failure = flush.failure
             if self.config.is_durable:
@@ -427,7 +427,7 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, *, up_to: int | None = None, at_least_one: bool = True
     ) -> list[memoryview]:
-        """Return whole batches from the one that holds `offset`, `max_bytes` at most and without copying them.
+        """Return whole batches from the one with `offset`, `max_bytes` at most and without copying them.
 
         `up_to` (the high watermark where it is None) ends the reading; `at_least_one` lets a first batch that is
         larger than `max_bytes` through. Empty at the end. Raises OffsetOutOfRange, StorageError.
@@ -441,7 +441,7 @@ class PartitionLog:
         return self._segments.read(offset, limit, max_bytes, is_log_end=is_log_end, at_least_one=at_least_one)
 
     def _jumped(self, offset: int, following: int) -> None:
-        """Report offsets that no segment holds, unless a cleaner may have removed them."""
+        """Report offsets that no segment has, unless a cleaner may have removed them."""
         if self._may_have_holes or following in self._missing or self.report is None:
             return
         self._missing.add(following)
@@ -468,7 +468,7 @@ class PartitionLog:
         return found
 
     def checked_batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Yield every batch of a log that was never compacted, each found sound and where it should be.
+        """Yield every batch of a log that was never compacted, each found valid and where it should be.
 
         Raises DamagedLog, which names the file and the position, and StorageError.
         """
@@ -546,7 +546,7 @@ class PartitionLog:
         return self.log_start_offset
 
     def enforce_retention(self, now_ms: int) -> int:
-        """Delete the oldest segments as the config demands, and forget silent producers; return how many bytes went.
+        """Delete the oldest segments as the config demands, and forget expired producers; return how many bytes went.
 
         Raises StorageError.
         """

@@ -2,7 +2,7 @@
 
 The last five batches of each producer id are remembered: one that comes again is a duplicate and gets its old answer.
 A transaction is open from its first batch to its marker; no reader of committed records gets beyond the first of these.
-Snapshots (`<offset>.snapshot`, Kafka's own format) save reading the log again at start; like Kafka's they keep only
+Snapshots (`<offset>.snapshot`, Kafka's own format) save reading the log again at start; like Kafka's they have only
 the last batch of each producer. No sequence is demanded of a producer id that is not known (KIP-360).
 """
 
@@ -19,7 +19,7 @@ from kohort.wire.crc32c import crc32c
 from kohort.wire.record_batches import BatchHeader, Marker, TimestampType
 
 NO_PRODUCER_ID = -1
-_KEPT_BATCHES = 5  # a Java producer has at most five requests in flight
+_REMEMBERED_BATCHES = 5  # a Java producer has at most five requests in flight
 _LARGEST_SEQUENCE = (1 << 31) - 1
 _MOST_AWAITED = 1000  # producers that wait for a moment; the oldest one is forgotten
 
@@ -64,7 +64,7 @@ class CorruptSnapshot(ValueError):
     """Bytes that are not a producer snapshot."""
 
 
-class _Batch(NamedTuple):
+class _ProducedBatch(NamedTuple):
     base_sequence: int
     last_sequence: int
     last_offset: int
@@ -72,7 +72,7 @@ class _Batch(NamedTuple):
     append_time_ms: int
 
 
-class _Producer:
+class _ProducerState:
     """What is known of one producer id."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "is_lone_marker", "timestamp")
@@ -81,7 +81,7 @@ class _Producer:
         self.epoch = epoch
         self.is_lone_marker = False
         """Only a marker of it was left when the log was read again: its last sequence is not known."""
-        self.batches: deque[_Batch] = deque(maxlen=_KEPT_BATCHES)
+        self.batches: deque[_ProducedBatch] = deque(maxlen=_REMEMBERED_BATCHES)
         self.timestamp = -1
         self.coordinator_epoch = -1
 
@@ -99,7 +99,7 @@ class Producers:
     """The producer ids of one partition."""
 
     def __init__(self) -> None:
-        self._producers: dict[int, _Producer] = {}
+        self._producers: dict[int, _ProducerState] = {}
         self._open: dict[int, int] = {}
         """By producer id, the first offset of its open transaction; in the order of these offsets."""
         self._awaited: dict[int, tuple[int, int]] = {}
@@ -198,7 +198,7 @@ class Producers:
     def update(self, header: BatchHeader, now_ms: int = -1, marker: Marker | None = None) -> AbortedTransaction | None:
         """Learn of a batch that the log now has, with its offsets there. Learning of one twice changes nothing.
 
-        `marker` is what a control batch says. Returns the transaction that it aborts, if it aborts one.
+        `marker` is that of a control batch. Returns the transaction that it aborts, if it aborts one.
         """
         producer_id = header.producer_id
         if producer_id < 0:
@@ -241,7 +241,7 @@ class Producers:
         producer_id = header.producer_id
         producer = self._producers.get(producer_id)
         if producer is None or header.producer_epoch > producer.epoch:
-            producer = self._producers[producer_id] = _Producer(header.producer_epoch)
+            producer = self._producers[producer_id] = _ProducerState(header.producer_epoch)
         # Records may bear times of long ago; what counts for expiry is when the producer last sent something.
         producer.timestamp = max(producer.timestamp, header.max_timestamp, now_ms)
         if marker is not None:
@@ -253,7 +253,7 @@ class Producers:
             return
         append_time_ms = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else -1
         producer.batches.append(
-            _Batch(header.base_sequence, last, header.last_offset, header.last_offset_delta, append_time_ms)
+            _ProducedBatch(header.base_sequence, last, header.last_offset, header.last_offset_delta, append_time_ms)
         )
 
     def last_offsets(self) -> dict[int, tuple[int, int | None]]:
@@ -264,20 +264,20 @@ class Producers:
         }
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget the producers that have been silent for `expiration_ms` and have no open transaction."""
-        silent = [
+        """Forget the producers that sent nothing for `expiration_ms` and have no open transaction."""
+        expired = [
             key
             for key, producer in self._producers.items()
             if now_ms - producer.timestamp >= expiration_ms and key not in self._open
         ]
-        for key in silent:
+        for key in expired:
             del self._producers[key]
 
     def snapshot(self) -> bytes:
         """Return the state as Kafka writes it into `<offset>.snapshot`."""
         rows = []
         for producer_id, producer in sorted(self._producers.items()):
-            last = producer.batches[-1] if producer.batches else _Batch(-1, -1, -1, 0, -1)
+            last = producer.batches[-1] if producer.batches else _ProducedBatch(-1, -1, -1, 0, -1)
             rows.append(
                 _SNAPSHOT_ENTRY.pack(
                     producer_id, producer.epoch, last.last_sequence, last.last_offset, last.offset_delta,
@@ -295,16 +295,16 @@ class Producers:
         if version != _SNAPSHOT_VERSION or crc32c(content[6:]) != crc:
             raise CorruptSnapshot(f"version {version} or CRC wrong")
         if len(content) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
-            raise CorruptSnapshot(f"{len(content)} bytes cannot hold {count} producers")
-        restored: dict[int, _Producer] = {}
+            raise CorruptSnapshot(f"{len(content)} bytes are too few for {count} producers")
+        restored: dict[int, _ProducerState] = {}
         starts: list[tuple[int, int]] = []
         for row in _SNAPSHOT_ENTRY.iter_unpack(content[_SNAPSHOT_HEAD.size :]):
             producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, start = row
-            producer = restored[producer_id] = _Producer(epoch)
+            producer = restored[producer_id] = _ProducerState(epoch)
             producer.timestamp, producer.coordinator_epoch = timestamp, coordinator_epoch
             if last_sequence >= 0:
                 first = (last_sequence - delta) & _LARGEST_SEQUENCE
-                producer.batches.append(_Batch(first, last_sequence, last_offset, delta, -1))
+                producer.batches.append(_ProducedBatch(first, last_sequence, last_offset, delta, -1))
             if start >= 0:
                 starts.append((start, producer_id))
         self._producers = restored
@@ -313,7 +313,7 @@ class Producers:
 
 
 class ProducerSnapshots:
-    """The snapshot files of one log, each named by the offset up to which it holds."""
+    """The snapshot files of one log, each named by the offset up to which it is valid."""
 
     def __init__(self, disk: Disk, directory: str, *, durable: bool) -> None:
         self._disk = disk
@@ -323,7 +323,7 @@ class ProducerSnapshots:
         """Of the files that exist, sorted."""
 
     def restore(self, producers: Producers, offset: int) -> int:
-        """Load the newest sound snapshot up to `offset`; return where it ends, 0 without one."""
+        """Load the newest valid snapshot up to `offset`; return where it ends, 0 without one."""
         for snapshot in reversed([known for known in self.offsets if known <= offset]):
             try:
                 producers.restore(read_file(self._disk, self._path(snapshot)))
@@ -335,11 +335,11 @@ class ProducerSnapshots:
     def write(self, producers: Producers, offset: int, segment_bases: Iterable[int]) -> None:
         """Write a snapshot for `offset`; of the older ones only those that begin a segment stay."""
         replace_file(self._disk, self._path(offset), producers.snapshot(), durable=self._durable)
-        kept = {*segment_bases, offset}
+        retained = {*segment_bases, offset}
         for old in self.offsets:
-            if old not in kept:
+            if old not in retained:
                 self._disk.remove(self._path(old))
-        self.offsets = sorted({*(old for old in self.offsets if old in kept), offset})
+        self.offsets = sorted({*(old for old in self.offsets if old in retained), offset})
 
     def remove(self, offset: int) -> None:
         """Remove the snapshot of a segment that goes."""

@@ -1,7 +1,7 @@
-"""Recovery of a log after an unclean shutdown: read its last segment, keep every whole batch, cut the torn tail.
+"""Recovery of a log after an unclean shutdown: read its last segment and cut the torn tail.
 
-A batch with a wrong CRC that has sound batches after it stays where it is, for readers to refuse. Where bytes are no
-batch at all, the file is cut; if sound batches lie beyond, the cut bytes are set aside in `<segment>.log.cut` first.
+A batch with a wrong CRC that has valid batches after it stays where it is, for readers to refuse. Where bytes are no
+batch at all, the file is cut; if valid batches lie beyond, the cut bytes are set aside in `<segment>.log.cut` first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from kohort.log.batch_search import is_sound, next_sound_batch
+from kohort.log.batch_search import is_valid_batch, next_valid_batch
 from kohort.log.disk import Disk, StorageError, replace_file
 from kohort.log.producer_state import Producers, ProducerSnapshots
 from kohort.log.segment import Segment, segment_name
@@ -25,7 +25,7 @@ from kohort.wire.record_batches import (
 
 
 class DamagedLog(StorageError):
-    """Bytes in the middle of a log are no sound batch, and sound ones lie behind them."""
+    """Bytes in the middle of a log are no valid batch, and valid ones lie behind them."""
 
     def __init__(self, file: str, position: int, why: str) -> None:
         super().__init__(errno.EIO, f"{file} is damaged at byte {position}: {why}", file)
@@ -35,11 +35,11 @@ class Recovery(NamedTuple):
     """What a recovery found."""
 
     end_offset: int
-    """The offset after the last sound batch."""
+    """The offset after the last valid batch."""
     cut_bytes: int
     """Bytes that were no whole batch and are gone from the segment."""
     set_aside: str | None
-    """The file that has them, when there were sound batches among them."""
+    """The file that has them, when there were valid batches among them."""
     corrupt_batches: int
     """Batches with a wrong CRC that stay."""
     file: str
@@ -61,10 +61,10 @@ class Recovery(NamedTuple):
             if self.lost_records:
                 text += f", {self.lost_records} records up to offset {self.lost_to} are lost"
             if self.set_aside is not None:
-                text += f"; sound batches are among the cut bytes, which are kept in {self.set_aside}"
+                text += f"; valid batches are among the cut bytes, which are stored in {self.set_aside}"
             found.append(text)
         if self.corrupt_batches:
-            text = f"{self.corrupt_batches} batches with a wrong CRC stay in {self.file}, with sound ones behind them"
+            text = f"{self.corrupt_batches} batches with a wrong CRC stay in {self.file}, with valid ones behind them"
             found.append(f"{text}; their readers get CORRUPT_MESSAGE")
         return "; ".join(found) or None
 
@@ -77,9 +77,9 @@ def recover(
     *,
     strict: bool = False,
 ) -> Recovery:
-    """Bring a segment back to whole batches, and index it anew; `visit` sees each sound one. Raises StorageError.
+    """Bring a segment back to whole batches, and index it anew; `visit` sees each valid one. Raises StorageError.
 
-    `strict` raises DamagedLog, and changes nothing, where sound batches lie behind what would be cut.
+    `strict` raises DamagedLog, and changes nothing, where valid batches lie behind what would be cut.
     """
     size = segment.size
     file = f"{directory}/{segment_name(segment.base_offset, '.log')}"
@@ -90,9 +90,9 @@ def recover(
     set_aside = None
     lost_records, lost_to = _lost(view, end, end_offset)
     if end < size:
-        if next_sound_batch(segment.log.read, end, size) is not None:
+        if next_valid_batch(segment.log.read, end, size) is not None:
             if strict:
-                raise DamagedLog(file, end, "no whole batch, and sound ones behind it")
+                raise DamagedLog(file, end, "no whole batch, and valid ones behind it")
             set_aside = f"{directory}/{segment_name(segment.base_offset, '.log.cut')}"
             replace_file(disk, set_aside, bytes(view[end:]), durable=True)
         view.release()
@@ -134,7 +134,7 @@ def restore_producers(
 def _scan(
     view: memoryview, segment: Segment, visit: Callable[[BatchHeader, Marker | None], None]
 ) -> tuple[int, int, int]:
-    """Return where the last sound batch ends, the offset after it, and how many before it are not sound."""
+    """Return where the last valid batch ends, the offset after it, and how many before it are not valid."""
     position = end = corrupt = 0
     end_offset, size = segment.base_offset, len(view)
     doubtful: list[tuple[BatchHeader, int]] = []
@@ -148,7 +148,7 @@ def _scan(
             break
         if not segment.may_hold(header):
             break
-        if is_sound(view[position:following]):
+        if is_valid_batch(view[position:following]):
             for other, at in doubtful:
                 segment.note(other, at)
             corrupt += len(doubtful)

@@ -1,7 +1,7 @@
 """Repair of a partition's files by what `verification` found: each piece costs no more than itself.
 
-A damaged batch is taken out of its segment and kept beside it (`<segment>.log.cut-<position>`); offset and length of a
-batch are written anew where its neighbours show them; indexes, lists of aborted transactions and checkpoints are made
+A damaged batch is taken out of its segment and stored beside it (`<segment>.log.cut-<position>`); offset and length of
+a batch are written anew where its neighbours show them; indexes, lists of aborted transactions and checkpoints are made
 from the batches. What is lost for good is noted in `lost-offsets`, so that a later verification knows it.
 """
 
@@ -15,42 +15,42 @@ from kohort.log.disk import Disk, File, replace_file
 from kohort.log.log_config import LogConfig
 from kohort.log.producer_state import AbortedTransaction, Producers
 from kohort.log.segment import ABORTED_SUFFIX, Segment, aborted_bytes, base_offsets, segment_name
-from kohort.log.verification import Finding, Kind, verify
+from kohort.log.verification import Damage, DamageKind, verify
 from kohort.wire.record_batches import CorruptBatch
 
 _COPY_BYTES = 4 << 20
-_CUT = frozenset({Kind.TORN_END, Kind.DAMAGED_BATCH, Kind.NO_BATCH, Kind.OUT_OF_PLACE})
+_CUT = frozenset({DamageKind.TORN_END, DamageKind.DAMAGED_BATCH, DamageKind.NO_BATCH, DamageKind.OUT_OF_PLACE})
 
 
-def remedy(finding: Finding) -> str:
+def remedy(finding: Damage) -> str:
     """Return in a few words what `repair` does about a finding."""
     if finding.kind in _CUT:
-        return f"take {finding.size} bytes out of the file, and keep them in {_aside(finding)}"
+        return f"take {finding.size} bytes out of the file, and store them in {_aside(finding)}"
     match finding.kind:
-        case Kind.DAMAGED_HEADER:
+        case DamageKind.DAMAGED_HEADER:
             return "write the right value: no record is lost"
-        case Kind.MISSING_OFFSETS:
+        case DamageKind.MISSING_OFFSETS:
             return f"note the gap in {checkpoints.LOST_OFFSETS}: its records are not in these files"
-        case Kind.INDEX | Kind.ABORTED_INDEX:
+        case DamageKind.INDEX | DamageKind.ABORTED_INDEX:
             return "make it from the batches"
-        case Kind.SNAPSHOT:
+        case DamageKind.SNAPSHOT:
             return "remove it: producers are read from the batches"
-        case Kind.CHECKPOINT if finding.file.endswith(checkpoints.LEADER_EPOCHS):
+        case DamageKind.CHECKPOINT if finding.file.endswith(checkpoints.LEADER_EPOCHS):
             return "make it from the batches"
-        case Kind.CHECKPOINT if finding.file.endswith(checkpoints.LOG_START_OFFSET):
+        case DamageKind.CHECKPOINT if finding.file.endswith(checkpoints.LOG_START_OFFSET):
             return "remove it: records that DeleteRecords hid can be read again"
-        case Kind.CHECKPOINT:
+        case DamageKind.CHECKPOINT:
             return "remove it: the broker makes it anew"
         case _:
             return "nothing: put the file back from a copy"
 
 
-def repair(disk: Disk, directory: str, findings: Sequence[Finding]) -> list[Finding]:
+def repair(disk: Disk, directory: str, findings: Sequence[Damage]) -> list[Damage]:
     """Carry out the remedy of each finding, and return what a new verification finds. Raises StorageError.
 
     A repair that is broken off can be repeated: each file is replaced by one rename.
     """
-    by_file: dict[str, list[Finding]] = {}
+    by_file: dict[str, list[Damage]] = {}
     for finding in findings:
         by_file.setdefault(finding.file, []).append(finding)
     if any(file.endswith(".log") for file in by_file):
@@ -58,7 +58,7 @@ def repair(disk: Disk, directory: str, findings: Sequence[Finding]) -> list[Find
     for file, found in by_file.items():
         if any(each.kind in _CUT or each.patch for each in found):
             _rewrite(disk, file, found)
-        elif file.endswith(".snapshot") or found[0].kind is Kind.CHECKPOINT:
+        elif file.endswith(".snapshot") or found[0].kind is DamageKind.CHECKPOINT:
             disk.remove(file)
     _remake(disk, directory, by_file)
     _note_gaps(disk, directory, findings)
@@ -67,12 +67,12 @@ def repair(disk: Disk, directory: str, findings: Sequence[Finding]) -> list[Find
     return [each for each in found_then if each.offsets is None]
 
 
-def _aside(finding: Finding) -> str:
+def _aside(finding: Damage) -> str:
     return f"{finding.file}.cut-{finding.position}"
 
 
-def _rewrite(disk: Disk, path: str, findings: Iterable[Finding]) -> None:
-    """Write a segment anew without the pieces that are cut out, which are kept beside it."""
+def _rewrite(disk: Disk, path: str, findings: Iterable[Damage]) -> None:
+    """Write a segment anew without the pieces that are cut out, which are stored beside it."""
     source, draft = disk.open(path), f"{path}.tmp"
     disk.remove(draft)
     target = disk.open(draft, create=True)
@@ -104,7 +104,7 @@ def _copy(source: File, target: File, position: int, end: int) -> None:
         position += len(piece)
 
 
-def _remake(disk: Disk, directory: str, by_file: dict[str, list[Finding]]) -> None:
+def _remake(disk: Disk, directory: str, by_file: dict[str, list[Damage]]) -> None:
     """Make the files that follow from the batches of a segment: of each segment that was rewritten, and where asked."""
     producers, epochs = Producers(), LeaderEpochs(disk, directory, durable=True)
     has_new_epochs = f"{directory}/{checkpoints.LEADER_EPOCHS}" in by_file
@@ -133,7 +133,7 @@ def _remake(disk: Disk, directory: str, by_file: dict[str, list[Finding]]) -> No
 _DERIVED = (".log", ".index", ".timeindex", ABORTED_SUFFIX)
 
 
-def _note_gaps(disk: Disk, directory: str, findings: Iterable[Finding]) -> None:
+def _note_gaps(disk: Disk, directory: str, findings: Iterable[Damage]) -> None:
     gaps = {each.offsets for each in findings if each.offsets is not None}
     if not gaps:
         return

@@ -2,9 +2,9 @@
 
 Files are made on the first append and indexes are read on the first look-up, so that an unused segment costs
 nothing. The `.log` file is the truth: an index that is missing or wrong is made anew from it. Indexes (offset to
-position, timestamp to offset) are kept whole in memory and written behind the log: a crash may lose their ends. They
+position, timestamp to offset) are whole in memory and written behind the log: a crash may lose their ends. They
 are hints: their user checks what it finds, and anything but growing entries ends the reading of a file. The list of
-aborted transactions (`.txnindex`) is written at once and is no hint: it says what readers of committed records skip.
+aborted transactions (`.txnindex`) is written at once and is no hint: readers of committed records skip what it names.
 All are in Kafka's format.
 """
 
@@ -37,8 +37,8 @@ _ABORTED = Struct(">hqqqq")
 _ABORTED_VERSION = 0
 
 
-class Step(NamedTuple):
-    """Where one batch lies in a segment, and which offsets it holds."""
+class BatchPlace(NamedTuple):
+    """Where one batch lies in a segment, and which offsets it has."""
 
     position: int
     size: int
@@ -68,7 +68,7 @@ def aborted_bytes(several: Iterable[AbortedTransaction]) -> bytes:
 
 
 def parse_aborted(content: bytes, path: str) -> list[AbortedTransaction]:
-    """Return the aborted transactions of a `.txnindex` file. Raises StorageError where it holds something else."""
+    """Return the aborted transactions of a `.txnindex` file. Raises StorageError where it has another content."""
     rows = [] if len(content) % _ABORTED.size else list(_ABORTED.iter_unpack(content))
     if len(rows) * _ABORTED.size != len(content) or any(row[0] or not row[2] <= row[3] for row in rows):
         raise StorageError(errno.EINVAL, "is no index of aborted transactions", path)
@@ -110,7 +110,7 @@ class OffsetIndex:
 
     @classmethod
     def parse(cls, content: memoryview, log_size: int) -> OffsetIndex | None:
-        """Return the index that a file holds, or None when it cannot be trusted for a log of `log_size` bytes.
+        """Return the index in a file, or None when it cannot be trusted for a log of `log_size` bytes.
 
         Kafka fills the files of a running broker up with zeros; they end where the entries stop growing.
         """
@@ -174,7 +174,7 @@ class TimeIndex:
 
     @classmethod
     def parse(cls, content: memoryview) -> TimeIndex | None:
-        """Return the index that a file holds, or None when it cannot be trusted."""
+        """Return the index in a file, or None when it cannot be trusted."""
         index = cls()
         for timestamp, offset in _TIME_ENTRY.iter_unpack(content[: len(content) // 12 * 12]):
             if timestamp <= index.last[0] or offset < 0:
@@ -293,7 +293,7 @@ class Segment:
     def aborted(self) -> list[AbortedTransaction]:
         """The transactions whose ABORT marker lies in this segment, in the order of the markers.
 
-        Raises StorageError, also where the file holds something else.
+        Raises StorageError, also where the file has another content.
         """
         if self._aborted is None:
             self._aborted = self._load_aborted()
@@ -422,7 +422,7 @@ class Segment:
 
     # -- reading
 
-    def may_hold(self, header: BatchHeader) -> bool:
+    def is_in_range(self, header: BatchHeader) -> bool:
         """Whether a batch has offsets that fit into this segment and its indexes; no CRC covers the base offset."""
         return self.base_offset <= header.base_offset and header.last_offset - self.base_offset <= LARGEST_RELATIVE
 
@@ -433,7 +433,7 @@ class Segment:
             header = read_header(self.log.read(position, HEADER_SIZE))
             if position + header.size > size:
                 raise CorruptBatch(f"the batch at {position} of {self._stem}.log goes beyond the end")
-            if not self.may_hold(header):
+            if not self.is_in_range(header):
                 raise CorruptBatch(
                     f"offset {header.base_offset} at {position} of {self._stem}.log is not of this segment"
                 )
@@ -441,7 +441,7 @@ class Segment:
             position += header.size
 
     def batches(self) -> Iterator[tuple[BatchHeader, Marker | None]]:
-        """Yield the header of each batch, and what it says if it ends a transaction. Raises CorruptBatch."""
+        """Yield the header of each batch, and its marker if it ends a transaction. Raises CorruptBatch."""
         for header, position in self.headers():
             yield header, read_marker(self.log.read(position, header.size)) if header.is_control else None
 
@@ -451,7 +451,7 @@ class Segment:
             self.first_timestamp = read_header(self.log.read(0, HEADER_SIZE)).max_timestamp
         return self.first_timestamp
 
-    def steps(self, position: int) -> Iterator[Step]:
+    def steps(self, position: int) -> Iterator[BatchPlace]:
         """Yield where the batches from `position` on lie; as `headers`, with less to decode."""
         size = self.size
         window, start = memoryview(b""), position
@@ -464,11 +464,11 @@ class Segment:
             base_offset, length, delta = _STEP.unpack_from(window, at)
             if length < HEADER_SIZE - 12 or delta < 0 or position + length + 12 > size:
                 raise CorruptBatch(f"no batch at {position} of {self._stem}.log")
-            yield Step(position, length + 12, base_offset, base_offset + delta)
+            yield BatchPlace(position, length + 12, base_offset, base_offset + delta)
             position += length + 12
 
-    def find(self, offset: int) -> Step | None:
-        """Return the batch that holds `offset`, or the first one after it; None when all end before it."""
+    def find(self, offset: int) -> BatchPlace | None:
+        """Return the batch with `offset`, or the first one after it; None when all end before it."""
         position = self.offset_index.position_before(offset - self.base_offset)
         for step in self.steps(position):
             if step.last_offset >= offset:
@@ -499,7 +499,7 @@ class Segment:
             return begin, None
         return begin, end
 
-    def border(self, start: int, end: int) -> Step | None:
+    def border(self, start: int, end: int) -> BatchPlace | None:
         """Return the batch that crosses `end` or starts there, given a border `start`; None when none does."""
         position = max(self.offset_index.border_before(end), start)
         for step in self.steps(position):

@@ -32,9 +32,9 @@ class Segments(Sequence[Segment]):
         self._segments: list[Segment] = []
         self.bases: list[int] = []
         self._ends: dict[int, tuple[Segment, int]] = {}
-        """Where recent reads ended: offset to the position where the batch that holds it begins, or will begin."""
+        """Where recent reads ended: offset to the position where its batch begins, or will begin."""
         self.on_jump: Callable[[int, int], None] | None = None
-        """Called when a read goes on in a later segment, behind where it should: both offsets."""
+        """Called when a read continues in a later segment, behind where it should: both offsets."""
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -111,7 +111,7 @@ class Segments(Sequence[Segment]):
         self._ends.clear()
 
     def at(self, offset: int) -> int:
-        """Return which segment would hold an offset."""
+        """Return which segment an offset belongs to."""
         return max(bisect_right(self.bases, offset) - 1, 0)
 
     # -- reading
@@ -119,10 +119,10 @@ class Segments(Sequence[Segment]):
     def read(
         self, offset: int, limit: int, max_bytes: int, *, is_log_end: bool, at_least_one: bool
     ) -> list[memoryview]:
-        """Return batches from the one that holds `offset` up to the offset `limit`, of one segment only.
+        """Return batches from the one with `offset` up to the offset `limit`, of one segment only.
 
-        `is_log_end`: nothing lies beyond `limit`. A reader that goes on where its last read ended needs no look-up; all
-        others cost a bisection of the sparse index and a walk over a few headers.
+        `is_log_end`: nothing lies beyond `limit`. A reader that continues where its last read ended needs no look-up;
+        all others cost a bisection of the sparse index and a walk over a few headers.
         """
         found = self._ends.get(offset) or self._find(offset)
         if found is None:
@@ -147,7 +147,7 @@ class Segments(Sequence[Segment]):
         return [segment.log.read(start, end - start)]
 
     def _find(self, offset: int) -> tuple[Segment, int] | None:
-        """Return where the batch lies that holds `offset`, or the first one after it."""
+        """Return where the batch with `offset` lies, or the first one after it."""
         expected = self._segments[self.at(offset)]
         for segment in self._segments[self.at(offset) :]:
             step = segment.find(offset)
@@ -203,7 +203,7 @@ def _is_old(segment: Segment, config: LogConfig, now_ms: int) -> bool:
     if config.retention_ms < 0:
         return False
     timestamp, _offset = segment.max_timestamp
-    # Records without a time have no age: they are kept.
+    # Records without a time have no age: they stay.
     return timestamp >= 0 and now_ms - timestamp > config.retention_ms
 
 
@@ -219,7 +219,7 @@ class TimestampedOffset(NamedTuple):
 
 
 Search = Generator[int, None, TimestampedOffset | None]
-"""A search that yields its steps, since a batch of a few kilobytes may hold a million records."""
+"""A search that yields its steps, since a batch of a few kilobytes may have a million records."""
 
 
 def first_at_or_after(segments: Sequence[Segment], timestamp: int, start: int, end: int) -> Search:

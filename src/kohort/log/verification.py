@@ -17,7 +17,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kohort.log import checkpoints
-from kohort.log.batch_search import Read, next_sound_batch, sound_batch
+from kohort.log.batch_search import Read, next_valid_batch, valid_batch
 from kohort.log.checkpoints import CleanShutdown, read_rows
 from kohort.log.disk import Disk, StorageError, read_file
 from kohort.log.producer_state import AbortedTransaction, CorruptSnapshot, Producers
@@ -37,7 +37,7 @@ _LENGTH_POSITION, _EPOCH_POSITION = 8, 12
 _OFFSET, _LENGTH = Struct(">q"), Struct(">i")
 
 
-class Kind(StrEnum):
+class DamageKind(StrEnum):
     """What is wrong with a piece of a file."""
 
     TORN_END = "torn end"
@@ -54,10 +54,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Damage:
     """One damaged or missing piece: `size` bytes of a file, from `position` on."""
 
-    kind: Kind
+    kind: DamageKind
     file: str
     """Path on the disk."""
     reason: str
@@ -75,14 +75,21 @@ class Finding:
 
 
 _LOSING = frozenset(
-    {Kind.DAMAGED_BATCH, Kind.NO_BATCH, Kind.OUT_OF_PLACE, Kind.MISSING_OFFSETS, Kind.TORN_END, Kind.UNREADABLE}
+    {
+        DamageKind.DAMAGED_BATCH,
+        DamageKind.NO_BATCH,
+        DamageKind.OUT_OF_PLACE,
+        DamageKind.MISSING_OFFSETS,
+        DamageKind.TORN_END,
+        DamageKind.UNREADABLE,
+    }
 )
 Advanced = Callable[[int], object]
 """Called with the number of bytes read since the last call."""
 
 
 class Verified(NamedTuple):
-    """What a directory holds."""
+    """How much a directory has."""
 
     batches: int
     records: int
@@ -90,7 +97,7 @@ class Verified(NamedTuple):
 
 
 def partitions_of(disk: Disk) -> list[str]:
-    """Return the directories of a data directory that hold a log, sorted. Raises StorageError."""
+    """Return the directories of a data directory with a log, sorted. Raises StorageError."""
     found = []
     for name in disk.list(""):
         try:
@@ -106,8 +113,8 @@ def partitions_of(disk: Disk) -> list[str]:
 
 def verify(
     disk: Disk, directory: str, advanced: Advanced = lambda _: None, *, is_in_use: bool = False
-) -> tuple[Verified, list[Finding]]:
-    """Read all files of a partition's directory, and return what it holds and what is wrong. Raises StorageError.
+) -> tuple[Verified, list[Damage]]:
+    """Read all files of a partition's directory, and return how much it has and what is wrong. Raises StorageError.
 
     `is_in_use`: a broker writes to it meanwhile, so that the end of the newest segment may be half an append.
     """
@@ -152,7 +159,7 @@ class _LogCheck:
             return [(first, last) for first, last in read_rows(self._disk, self._prefix + checkpoints.LOST_OFFSETS)]
         return []
 
-    def run(self) -> Iterator[Finding]:
+    def run(self) -> Iterator[Damage]:
         """Yield what is wrong."""
         bases = base_offsets(self._names, ".log")
         clean = CleanShutdown.read(self._disk, self._directory)
@@ -165,12 +172,12 @@ class _LogCheck:
 
     # -- segments
 
-    def _segment(self, base: int, *, is_last: bool) -> Iterator[Finding]:
+    def _segment(self, base: int, *, is_last: bool) -> Iterator[Damage]:
         path = self._prefix + segment_name(base, ".log")
         try:
             log = self._disk.open(path)
         except StorageError as error:
-            yield Finding(Kind.UNREADABLE, path, str(error))
+            yield Damage(DamageKind.UNREADABLE, path, str(error))
             return
         try:
             yield from self._gap_before(path, base)
@@ -191,16 +198,16 @@ class _LogCheck:
             yield from index.findings()
             yield from self._aborted(base, aborted)
         except StorageError as error:
-            yield Finding(Kind.UNREADABLE, path, str(error))
+            yield Damage(DamageKind.UNREADABLE, path, str(error))
         finally:
             log.close()
 
-    def _gap_before(self, path: str, base: int) -> Iterator[Finding]:
+    def _gap_before(self, path: str, base: int) -> Iterator[Damage]:
         """Yield the offsets that are missing before a segment: a file that is gone, or records cut from an end."""
         if self.expected is None or base <= self.expected or self._is_known_gap(self.expected, base):
             return
-        yield Finding(
-            Kind.MISSING_OFFSETS, path,
+        yield Damage(
+            DamageKind.MISSING_OFFSETS, path,
             f"it begins at offset {base}, the file before it ends at {self.expected}: a file or its end is missing",
             offsets=(self.expected, base - 1),
         )  # fmt: skip
@@ -208,9 +215,9 @@ class _LogCheck:
 
     def _piece(
         self, read: Read, path: str, position: int, size: int, base: int, *, is_last: bool
-    ) -> tuple[BatchHeader | None, Finding | None, int]:
+    ) -> tuple[BatchHeader | None, Damage | None, int]:
         """Return the batch at a position, as it should be, what is wrong there, and where the next piece begins."""
-        header = sound_batch(read, position, size)
+        header = valid_batch(read, position, size)
         if header is None:
             return self._broken(read, path, position, size, is_last=is_last)
         end, expected = position + header.size, max(self.expected or 0, base)
@@ -219,13 +226,13 @@ class _LogCheck:
             return header, None, end
         if self._has_wrong_offset(header, expected, base, self._follower(read, end, size)):
             reason = f"its offset reads {at}, between its neighbours it is {expected}"
-            wrong = Finding(Kind.DAMAGED_HEADER, path, reason, position, 8, patch=_OFFSET.pack(expected))
+            wrong = Damage(DamageKind.DAMAGED_HEADER, path, reason, position, 8, patch=_OFFSET.pack(expected))
             return header._replace(base_offset=expected), wrong, end
         if at > expected:
             reason = f"a batch at offset {at} follows offset {expected - 1}: the records between are missing"
-            return header, Finding(Kind.MISSING_OFFSETS, path, reason, position, offsets=(expected, at - 1)), end
+            return header, Damage(DamageKind.MISSING_OFFSETS, path, reason, position, offsets=(expected, at - 1)), end
         reason = f"a batch at offset {at} where offset {expected} should come: it belongs elsewhere"
-        return None, Finding(Kind.OUT_OF_PLACE, path, reason, position, header.size), end
+        return None, Damage(DamageKind.OUT_OF_PLACE, path, reason, position, header.size), end
 
     def _is_known_gap(self, start: int, end: int) -> bool:
         """Whether the offsets from `start` up to `end` may be missing: cleaned away, or noted by a repair."""
@@ -250,12 +257,12 @@ class _LogCheck:
         return self._next_base if position == size else None
 
     def _offset_after(self, read: Read, position: int, size: int, framed: BatchHeader | None) -> int | None:
-        """Return the offset of the sound batch that follows damaged bytes; None where it is not known.
+        """Return the offset of the valid batch that follows damaged bytes; None where it is not known.
 
         It is the batch's own, unless its neighbour shows another one.
         """
         expected = self.expected or 0
-        header = sound_batch(read, position, size)
+        header = valid_batch(read, position, size)
         if header is None:
             if self._next_base is not None:
                 return self._next_base
@@ -266,43 +273,47 @@ class _LogCheck:
 
     def _broken(
         self, read: Read, path: str, position: int, size: int, *, is_last: bool
-    ) -> tuple[BatchHeader | None, Finding | None, int]:
-        """Return what is wrong where no sound batch begins, and where the next sound one does, or the file ends.
+    ) -> tuple[BatchHeader | None, Damage | None, int]:
+        """Return what is wrong where no valid batch begins, and where the next valid one does, or the file ends.
 
         Where only the length of a batch is wrong, that batch is returned too.
         """
         expected = self.expected or 0
         framed = self._framed(read, position, size)
-        end = position + framed.size if framed is not None else next_sound_batch(read, position + 1, size, expected)
+        end = position + framed.size if framed is not None else next_valid_batch(read, position + 1, size, expected)
         if end is None:
             if is_last and self._is_in_use:
                 return None, None, size
-            kind = Kind.TORN_END if is_last else Kind.NO_BATCH
+            kind = DamageKind.TORN_END if is_last else DamageKind.NO_BATCH
             return (
                 None,
-                Finding(kind, path, "no whole batch begins here, none follows", position, size - position),
+                Damage(kind, path, "no whole batch begins here, none follows", position, size - position),
                 size,
             )
         if framed is None and (header := _with_length(read(position, end - position))) is not None:
             reason = f"its length is wrong: the {header.size} bytes up to the next batch have the right CRC"
             patch = _LENGTH.pack(header.batch_length)
-            return header, Finding(Kind.DAMAGED_HEADER, path, reason, position + _LENGTH_POSITION, 4, patch=patch), end
+            return (
+                header,
+                Damage(DamageKind.DAMAGED_HEADER, path, reason, position + _LENGTH_POSITION, 4, patch=patch),
+                end,
+            )
         following = self._offset_after(read, end, size, framed)
         lost = (expected, following - 1) if following is not None and following > expected else None
         self.expected = max(following or 0, expected)
         if framed is not None:
-            kind, reason = Kind.DAMAGED_BATCH, "the CRC of the batch is wrong"
+            kind, reason = DamageKind.DAMAGED_BATCH, "the CRC of the batch is wrong"
         else:
-            kind, reason = Kind.NO_BATCH, "the bytes up to the next batch are no batch"
-        return None, Finding(kind, path, reason, position, end - position, lost), end
+            kind, reason = DamageKind.NO_BATCH, "the bytes up to the next batch are no batch"
+        return None, Damage(kind, path, reason, position, end - position, lost), end
 
     def _framed(self, read: Read, position: int, size: int) -> BatchHeader | None:
-        """Return the header of a damaged batch if it ends, as it reads, where a sound one begins or the file ends."""
+        """Return the header of a damaged batch if it ends, as it reads, where a valid one begins or the file ends."""
         with suppress(CorruptBatch):
             header = read_header(read(position, HEADER_SIZE))
             end = position + header.size
             is_plausible = header.base_offset == self.expected and header.last_offset_delta >= 0
-            if (end == size and is_plausible) or (end < size and sound_batch(read, end, size) is not None):
+            if (end == size and is_plausible) or (end < size and valid_batch(read, end, size) is not None):
                 return header
         return None
 
@@ -319,22 +330,24 @@ class _LogCheck:
                 if (ended := self._producers.update(header, marker=marker)) is not None:
                     aborted.append(ended)
 
-    # -- what the batches say of the other files
+    # -- the other files, compared with the batches
 
-    def _aborted(self, base: int, found: list[AbortedTransaction]) -> Iterator[Finding]:
+    def _aborted(self, base: int, found: list[AbortedTransaction]) -> Iterator[Damage]:
         name = segment_name(base, ABORTED_SUFFIX)
         path = self._prefix + name
         try:
             stored = parse_aborted(read_file(self._disk, path), path) if name in self._names else []
         except StorageError as error:
-            yield Finding(Kind.ABORTED_INDEX, path, f"cannot be read: {error.strerror}")
+            yield Damage(DamageKind.ABORTED_INDEX, path, f"cannot be read: {error.strerror}")
             return
         # A transaction that began before the log's first offset is known to the file alone.
         if self._cleaned_to == 0 and not set(found) <= set(stored):
             missing = len(set(found) - set(stored))
-            yield Finding(Kind.ABORTED_INDEX, path, f"lacks {missing} transactions that were aborted in the segment")
+            yield Damage(
+                DamageKind.ABORTED_INDEX, path, f"lacks {missing} transactions that were aborted in the segment"
+            )
 
-    def _end(self, bases: list[int], clean: CleanShutdown | None) -> Iterator[Finding]:
+    def _end(self, bases: list[int], clean: CleanShutdown | None) -> Iterator[Damage]:
         """Yield the offsets that other files know and the segments do not have."""
         if not bases:
             return
@@ -344,29 +357,29 @@ class _LogCheck:
             known.append((clean.log_end_offset, checkpoints.CLEAN_SHUTDOWN))
         for offset, name in [max(known)] if known else []:
             if offset > end and not self._is_known_gap(end, offset):
-                yield Finding(
-                    Kind.MISSING_OFFSETS, self._prefix + segment_name(bases[-1], ".log"),
+                yield Damage(
+                    DamageKind.MISSING_OFFSETS, self._prefix + segment_name(bases[-1], ".log"),
                     f"its last batch ends at offset {end}, {name} knows offset {offset}: a file or its end is missing",
                     offsets=(end, offset - 1),
                 )  # fmt: skip
 
-    def _snapshots(self) -> Iterator[Finding]:
+    def _snapshots(self) -> Iterator[Damage]:
         for offset in base_offsets(self._names, ".snapshot"):
             path = self._prefix + segment_name(offset, ".snapshot")
             try:
                 Producers().restore(read_file(self._disk, path))
             except CorruptSnapshot as error:
-                yield Finding(Kind.SNAPSHOT, path, f"is no snapshot of producers: {error}")
+                yield Damage(DamageKind.SNAPSHOT, path, f"is no snapshot of producers: {error}")
             except StorageError as error:
-                yield Finding(Kind.UNREADABLE, path, str(error))
+                yield Damage(DamageKind.UNREADABLE, path, str(error))
 
-    def _checkpoints(self) -> Iterator[Finding]:
+    def _checkpoints(self) -> Iterator[Damage]:
         for name, width in _CHECKPOINTS.items():
             if name in self._names and (why := self._why_malformed(name, width)) is not None:
-                yield Finding(Kind.CHECKPOINT, self._prefix + name, why)
+                yield Damage(DamageKind.CHECKPOINT, self._prefix + name, why)
         name = checkpoints.PARTITION_METADATA
         if name in self._names and checkpoints.read_topic_id(self._disk, self._directory) == NO_TOPIC_ID:
-            yield Finding(Kind.CHECKPOINT, self._prefix + name, "has no topic id")
+            yield Damage(DamageKind.CHECKPOINT, self._prefix + name, "has no topic id")
 
     def _why_malformed(self, name: str, width: int) -> str | None:
         try:
@@ -383,7 +396,7 @@ class _LogCheck:
 
 
 def _with_length(batch: memoryview) -> BatchHeader | None:
-    """Return the header of bytes that are a sound batch once their length is right; else None."""
+    """Return the header of bytes that are a valid batch once their length is right; else None."""
     piece = bytearray(batch)
     if len(piece) < HEADER_SIZE:
         return None
@@ -443,7 +456,7 @@ class _IndexCheck:
                 self._wrong.setdefault(self._paths[1], f"the time at offset {self._base + offset} is another one")
             self._next_time += 1
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Damage]:
         """Yield what is wrong, once the segment was read."""
         if self.is_trusted and self._positions:
             position = min(self._positions)
@@ -452,4 +465,4 @@ class _IndexCheck:
             offset = self._base + self._times[self._next_time][0]
             self._wrong.setdefault(self._paths[1], f"offset {offset} is beyond the segment")
         for path, why in self._wrong.items():
-            yield Finding(Kind.INDEX, path, why)
+            yield Damage(DamageKind.INDEX, path, why)

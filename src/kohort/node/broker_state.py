@@ -135,7 +135,7 @@ class BrokerState:
                     log.error("retention of %s: %s", partition.directory, error)
 
     def shorten(self, now_ms: int) -> None:
-        """Write what the metadata log comes to in its place, once it holds many more entries than that."""
+        """Write what the metadata log comes to in its place, once it has many more entries than that."""
         if self._log.length < max(LONG_LOG, self._worthwhile):
             return
         entries = self.entries(now_ms)
@@ -206,7 +206,7 @@ class BrokerState:
 class GroupConfigs:
     """The groups that have settings of their own (resource type GROUP of the config APIs), by group id.
 
-    A group need not exist to have settings. A value outside the broker's bounds is kept, since other bounds may make it
+    A group need not exist to have settings. A value outside the bounds is stored, since other bounds may make it
     right, and works as the nearest that they allow.
     """
 

@@ -31,11 +31,11 @@ BACKLOG_BYTES = 1 << 20
 """A connection with more waiting frames or bytes than these is not read from until they are served."""
 
 
-class Silence:
+class NoReply:
     """The answer of a request that gets no reply (Produce with acks=0)."""
 
 
-NO_REPLY = Silence()
+NO_REPLY = NoReply()
 
 
 class RequestServer(Protocol):
@@ -58,7 +58,7 @@ class RequestServer(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One request under way. A handler that returns None keeps it and calls `reply` later, once."""
+    """One request under way. A handler that returns None parks it and calls `reply` later, once."""
 
     server: RequestServer
     connection: Connection
@@ -106,15 +106,15 @@ class Request:
             if self.is_parked:
                 self.server.answer(self)
 
-    def keep(self, followed: Callable[[object, int], bool], dropped: Callable[[], None]) -> None:
-        """Leave the request unanswered without holding up the connection: later requests are served at once.
+    def park(self, followed: Callable[[object, int], bool], dropped: Callable[[], None]) -> None:
+        """Leave the request unanswered without blocking the connection: later requests are served at once.
 
         `followed` is called with each of them before it is served, and the time. It answers, unless the later request
         may get its own answer behind this one: then it returns True. `dropped` is called when the client disconnects.
         """
         self.blocks = False
         self.dropped = dropped
-        self.connection.kept = followed
+        self.connection.followed = followed
 
     def refusal(self, code: ErrorCode, text: str | None = None) -> Any:
         """Return an error response of the request's API."""
@@ -146,32 +146,32 @@ class Connection:
     """Whether the client logged in for a limited time, after which it must log in again."""
     principal: Principal = ANONYMOUS
     passed: dict[Any, Any] = field(default_factory=dict)
-    """What the guards of an authorizer have let through, so that they need not ask again."""
+    """What the guards of an authorizer have allowed, so that they need not ask again."""
     is_closed: bool = False
     is_paused: bool = False
     is_throttled: bool = False
-    kept: Callable[[object, int], bool] | None = None
-    """Called with each request behind the kept one: whether that goes on waiting; no harm if it is answered."""
+    followed: Callable[[object, int], bool] | None = None
+    """Called with each request behind a parked one: whether that stays parked; no harm if it is answered."""
     out: list[Buffer] = field(default_factory=list)
     out_bytes: int = 0
     outstanding: deque[Request] = field(default_factory=deque)
     blocker: Request | None = None
     """The unanswered request behind which others wait; none is served behind it that could block too."""
     backlog: deque[bytes | Request] = field(default_factory=deque)
-    """Frames to be served in their turn, and requests that overtook frames among them: their answers keep the order."""
+    """Frames to be served in their turn, and requests that overtook frames among them: their answers stay in order."""
     backlog_bytes: int = 0
     long_bytes: int = 0
-    """Size of its last request that may take several turns, which keeps it in memory."""
-    held: int = 0
+    """Size of its last request that may take several turns, and is in memory until then."""
+    buffered: int = 0
     """Bytes of its requests that `RequestMemory` knows of."""
     is_over_share: bool = False
-    """Whether it is not read because it holds more than its share of that memory."""
+    """Whether it is not read because it has more than its share of that memory."""
 
     @property
     def request_bytes(self) -> int:
         """Bytes of its requests in memory: of a frame that is not whole, of those that wait, of one under way."""
         is_long = self.blocker is not None and self.blocker.is_long
-        return self.splitter.held + self.backlog_bytes + (self.long_bytes if is_long else 0)
+        return self.splitter.buffered + self.backlog_bytes + (self.long_bytes if is_long else 0)
 
     @property
     def is_blocked(self) -> bool:
@@ -218,7 +218,7 @@ class Connection:
         return frames
 
     def update_throttle(self) -> None:
-        """Ask the socket to stop or to go on reading, by how many frames wait and how much memory they take."""
+        """Ask the socket to stop or to continue reading, by how many frames wait and how much memory they take."""
         if self.throttle is None:
             return
         if self.is_throttled:

@@ -37,7 +37,7 @@ _JOIN_BYTES = 16 << 10
 _MOST_PARTS = 256
 """A response in more buffers is sent in fewer: each costs the socket more than its copy."""
 SEND_BYTES = 64 << 10
-"""Responses of one batch of requests leave together up to this size; then the client must keep up."""
+"""Responses of one batch of requests leave together up to this size; then the client must have read them."""
 
 CLOCK_EVERY = 8
 """After so many short requests of one turn the clock is read: that costs a hundredth of a heartbeat."""
@@ -70,10 +70,10 @@ class Connections:
         self.routes = Routes(services.config.newest_versions, is_guarded=is_guarded)
         """The code of each API."""
         if is_guarded:
-            services.state.acls.on_change.append(lambda _: self._release_all_kept())
+            services.state.acls.on_change.append(lambda _: self._answer_all_parked())
         self._known = self.routes.known
         self._touched: dict[Connection, None] = {}
-        """Connections with responses to send, or with requests that may go on."""
+        """Connections with responses to send, or with requests that may continue."""
         self.behind: dict[Connection, None] = {}
         """Connections with requests for which this turn had no steps left."""
 
@@ -97,7 +97,7 @@ class Connections:
         listener: Listener | None = None,
         certificate: bytes | None = None,
     ) -> Connection:
-        """Add a new client. `throttle(True)` asks to stop reading from its socket, `throttle(False)` to go on.
+        """Add a new client. `throttle(True)` asks to stop reading from its socket, `throttle(False)` to continue.
 
         It came by `listener`, by default the first; `certificate` is its own, in DER.
         """
@@ -133,7 +133,7 @@ class Connections:
         connection.is_paused = True
 
     def resume(self, connection: Connection, now_ms: int) -> None:
-        """Go on with a client that has read its responses."""
+        """Serve a client again that has read its responses."""
         self.clock.advance(now_ms)
         connection.is_paused = False
         self._steps.begin_turn()
@@ -159,7 +159,7 @@ class Connections:
             self._put_back(connection, frames)
         else:
             self._serve(connection, frames)
-        if splitter.held or connection.held or connection.backlog_bytes:
+        if splitter.buffered or connection.buffered or connection.backlog_bytes:
             self.memory.update(connection, connection.request_bytes)
         if self._touched or self._durability.woken:
             self.settle()
@@ -219,7 +219,7 @@ class Connections:
                 connection.send_out()
             if connection.backlog and not connection.is_blocked:
                 self._serve(connection, connection.take_backlog())
-            if connection.held:
+            if connection.buffered:
                 self.memory.update(connection, connection.request_bytes)
             if connection.is_throttled:
                 connection.update_throttle()
@@ -243,7 +243,7 @@ class Connections:
         waiting = iter(frames)
         for frame in waiting:
             if isinstance(frame, Request):  # it has overtaken; those before it are served now
-                self._release_kept(connection, frame.message)
+                self._answer_parked(connection, frame.message)
                 connection.outstanding.append(frame)
                 self._release(frame)
                 continue
@@ -306,7 +306,7 @@ class Connections:
             self.reject(connection, describe_foreign_protocol(frame) or f"malformed request: {error}")
             return
         if is_short or route is None:
-            self._release_kept(connection, message)
+            self._answer_parked(connection, message)
         if route is None:
             self._refuse_version(connection, api_key, version, correlation_id, frame)
             return
@@ -341,29 +341,29 @@ class Connections:
         self.reject(connection, describe_foreign_protocol(frame) or f"{name} {when} SASL authentication")
         return False
 
-    def _release_kept(self, connection: Connection, message: Any) -> None:
-        """Have the request that is kept answered, unless it may wait on behind a later one."""
-        if connection.kept is not None and not connection.kept(message, self.clock.now_ms):
-            connection.kept = None
+    def _answer_parked(self, connection: Connection, message: Any) -> None:
+        """Have the parked request answered, unless it may stay parked behind a later one."""
+        if connection.followed is not None and not connection.followed(message, self.clock.now_ms):
+            connection.followed = None
 
-    def _release_all_kept(self) -> None:
-        """Have every kept request answered: its sender may have lost the right to it, and finds out with the next."""
+    def _answer_all_parked(self) -> None:
+        """Have every parked request answered: its sender may have lost the right to it, and finds out with the next."""
         for connection in list(self._open):
-            self._release_kept(connection, None)
+            self._answer_parked(connection, None)
 
     def _read(self, request: Request, frame: bytes, position: int) -> Steps[Any]:
         """Decode a request that may be long, and handle it."""
         route, limit = request.route, self._config.kohort_request_max_entries
         message, _ = yield from route.decode_in_steps(frame, position, limit)
         request.message = message
-        self._release_kept(request.connection, message)
+        self._answer_parked(request.connection, message)
         response = route.handle(self._context, request, request.message)
         if type(response) is GeneratorType:
             response = yield from response
         return response
 
     def _handle(self, request: Request) -> Any:
-        """Handle a request or go on with it; return its response, None if that comes later, or UNFINISHED."""
+        """Handle a request or continue with it; return its response, None if that comes later, or UNFINISHED."""
         try:
             if request.work is None:
                 response = request.route.handle(self._context, request, request.message)
@@ -393,15 +393,15 @@ class Connections:
         """Answer a parked request with what `work` returns, in this turn or a later one."""
         request.is_parked = False
         request.work = work
-        self._go_on(request)
+        self._continue(request)
 
     def _postpone(self, request: Request) -> None:
         is_first, request.is_long = not request.is_long, True
         if is_first:
             self.memory.update(request.connection, request.connection.request_bytes)
-        self._steps.waiting.append(partial(self._go_on, request))
+        self._steps.waiting.append(partial(self._continue, request))
 
-    def _go_on(self, request: Request) -> None:
+    def _continue(self, request: Request) -> None:
         if request.connection.is_closed:
             request.work = None
             return
@@ -515,7 +515,7 @@ class Connections:
 
 
 def _frame(request: Request, parts: list[Buffer]) -> None:
-    """Take the buffers of a response, of which the first is kept free for its header."""
+    """Take the buffers of a response, of which the first is left free for its header."""
     route = request.route
     size = sum(map(len, parts)) + 4
     if route.has_tagged_response:

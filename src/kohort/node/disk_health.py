@@ -1,7 +1,7 @@
 """Whether the disk works, by what fails on it: one log line when it does not, one when appends succeed again.
 
 Nothing is switched off meanwhile: each append and read is tried, and its sender gets KAFKA_STORAGE_ERROR at once.
-Heartbeats go on.
+Heartbeats continue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kohort.node.timers import NodeClock
 log = logging.getLogger("kohort.node")
 
 REMIND_MS = 60_000
-"""How often a disk that goes on failing is logged."""
+"""How often a disk that still fails is logged."""
 
 CALM_MS = 10_000
 """After so long without a refusal any append shows that the disk works. Before, where it was full, one shows it that is

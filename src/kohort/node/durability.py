@@ -18,7 +18,7 @@ from kohort.model.errors import ErrorCode
 log = logging.getLogger("kohort.node")
 
 Released = Callable[[ErrorCode], None]
-"""Called when appended records are as durable as promised, or with the error that kept them from it."""
+"""Called when appended records are as durable as promised, or with the error because of which they are not."""
 
 
 class Waiter(Protocol):
@@ -55,10 +55,10 @@ class FlushedPartition(Protocol):
 class Flush:
     """Logs that are flushed together, and what waits for that. Only `run` may be called in another thread."""
 
-    def __init__(self, sizes: dict[FlushedPartition, int], held: list[tuple[FlushedPartition, Released]]) -> None:
+    def __init__(self, sizes: dict[FlushedPartition, int], waiting: list[tuple[FlushedPartition, Released]]) -> None:
         self.sizes = sizes
         """By partition, the bytes that were appended."""
-        self.held = held
+        self.waiting = waiting
         self.failed: dict[FlushedPartition, StorageError] = {}
         self.lost: list[FlushedPartition] = []
         """Those of them whose log is still the one of this flush: what was appended since may be lost too."""
@@ -93,7 +93,7 @@ class Durability:
     def __init__(self) -> None:
         self._under_way: Flush | None = None
         self._dirty: dict[FlushedPartition, int] = {}
-        self._held: list[tuple[FlushedPartition, Released]] = []
+        self._waiting: list[tuple[FlushedPartition, Released]] = []
         self._postponed: list[Callable[[], None]] = []
         self.woken: dict[Waiter, None] = {}
 
@@ -140,9 +140,9 @@ class Durability:
     def when_durable(self, partition: FlushedPartition, released: Released) -> bool:
         """Call `released` once what a partition was given is durable; return False, and never call, if it is."""
         if partition in self._dirty:
-            self._held.append((partition, released))
+            self._waiting.append((partition, released))
         elif self._under_way is not None and partition in self._under_way.sizes:
-            self._under_way.held.append((partition, released))
+            self._under_way.waiting.append((partition, released))
         else:
             return False
         return True
@@ -168,8 +168,8 @@ class Durability:
         self.run_postponed()
         if not self._dirty or self._under_way is not None:
             return None
-        self._under_way = Flush(self._dirty, self._held)
-        self._dirty, self._held = {}, []
+        self._under_way = Flush(self._dirty, self._waiting)
+        self._dirty, self._waiting = {}, []
         return self._under_way
 
     def end_flush(self, flush: Flush) -> None:
@@ -182,7 +182,7 @@ class Durability:
                 log.error("flush of %s: %s", partition.directory, error)
             else:
                 self.grown(partition, size)
-        for partition, released in flush.held:
+        for partition, released in flush.waiting:
             _release(
                 partition, released, ErrorCode.KAFKA_STORAGE_ERROR if partition in flush.failed else ErrorCode.NONE
             )
@@ -192,12 +192,12 @@ class Durability:
     def lose(self, partition: FlushedPartition) -> None:
         """A flush has failed: what was appended since the last good one counts as lost, and so do its replies."""
         self._dirty.pop(partition, None)
-        held, self._held = self._held, []
-        for waiting, released in held:
-            if waiting is partition:
+        waiting, self._waiting = self._waiting, []
+        for other, released in waiting:
+            if other is partition:
                 _release(partition, released, ErrorCode.KAFKA_STORAGE_ERROR)
             else:
-                self._held.append((waiting, released))
+                self._waiting.append((other, released))
         partition.lose()
 
 

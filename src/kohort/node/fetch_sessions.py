@@ -1,7 +1,7 @@
-"""Incremental fetch sessions (KIP-227): what a client fetches, kept here so that it need not send it again.
+"""Incremental fetch sessions (KIP-227): what a client fetches, stored here so that it need not send it again.
 
 The cache is bounded. A new session takes the place of one that has been idle for long; without one, the
-client just goes on with full fetches.
+client just continues with full fetches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The broker's own memory: topics, settings, producer ids, in one log that is replayed at start.
 
-`__kohort_metadata-0` holds record batches like any other partition; each value is one JSON object with a
-`type`. What belongs together is one batch, so a crash keeps all of it or nothing. Its entries have no keys: when they
+`__kohort_metadata-0` has record batches like any other partition; each value is one JSON object with a
+`type`. What belongs together is one batch, so a crash leaves all of it or nothing. Its entries have no keys: when they
 are many more than what they come to, that is written in their place.
 """
 
@@ -152,4 +152,4 @@ def _apply_one(record: Record, apply: Callable[[Entry], None]) -> None:
 
 def _refusal(error: StorageError) -> StorageError:
     advice = f"put the file back from a copy, or move the folder {DIRECTORY} away and create the topics anew"
-    return StorageError(error.errno, f"{error.strerror}; it holds all topics and settings: {advice}", error.filename)
+    return StorageError(error.errno, f"{error.strerror}; it has all topics and settings: {advice}", error.filename)

@@ -1,8 +1,8 @@
 """A broker without I/O: bytes in, bytes out, timers asked for.
 
-It puts the parts of a broker together and keeps their order in time. Its runtime, which has the socket and the clock,
+It puts the parts of a broker together and orders them in time. Its runtime, which has the socket and the clock,
 passes bytes to `connections` and calls `tick` and `flush`; the node calls back `send` and `close` of each connection.
-A response that promised durability leaves only after the flush that keeps the promise.
+A response that promised durability leaves only after that flush.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Node:
         return self.context.coordinator
 
     def start(self, now_ms: int) -> None:
-        """Replay what the disk holds and begin a new epoch. Raises StorageError."""
+        """Replay what is on the disk and begin a new epoch. Raises StorageError."""
         config, clock = self.config, self.clock
         clock.advance(now_ms)
         self.state.start(clock.now_ms)

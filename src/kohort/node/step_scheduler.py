@@ -104,7 +104,7 @@ WAIT_STEPS = 8
 
 
 class Gate:
-    """Lets `most` works go on at a time, because each keeps much in memory until it ends."""
+    """Lets `most` works run at a time, because each needs much memory until it ends."""
 
     __slots__ = ("_free",)
 

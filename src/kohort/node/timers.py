@@ -1,6 +1,6 @@
 """The time of one node, which its runtime sets, and deadlines by key: arm, re-arm, disarm, and run what is due.
 
-Re-arming to a later time touches one dict entry, because every heartbeat does it; the heap holds one entry per key and
+Re-arming to a later time touches one dict entry, because every heartbeat does it; the heap has one entry per key and
 is corrected when an entry comes up too early. The node reads no clock: time is an argument.
 """
 

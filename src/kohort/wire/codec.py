@@ -109,7 +109,7 @@ def _compile(cls: type[Message], version: int, verb: str, *, is_stepwise: bool =
     return source.namespace[verb]
 
 
-# -- the field that keeps a message from being encoded: looked for only after encoding has failed
+# -- the field by which a message cannot be encoded: looked for only after encoding has failed
 
 
 def find_fault(message: Message, version: int) -> str | None:

@@ -85,12 +85,12 @@ def most_unpacked(codec: Compression, size: int, limit: int) -> int:
 
 
 def decompress(codec: Compression, content: Buffer, limit: int) -> bytes:
-    """Return the bytes that `content` holds, `limit` at most; raises as `decompress_in_pieces`."""
+    """Return the unpacked bytes of `content`, `limit` at most; raises as `decompress_in_pieces`."""
     return b"".join(decompress_in_pieces(codec, content, limit))
 
 
 def decompress_in_pieces(codec: Compression, content: Buffer, limit: int) -> Iterator[bytes]:
-    """Yield the bytes that `content` holds, `limit` in all, or none where they are preceded by much that holds nothing.
+    """Yield the unpacked bytes of `content`, `limit` in all; an empty piece after much work that gave no bytes.
 
     Raises CorruptCompression when the bytes are malformed, truncated or exceed the limit, and CompressionUnavailable.
     """
@@ -138,7 +138,7 @@ def _unpack_gzip(content: Buffer) -> Iterator[bytes]:
                 elif not rest and not stream.eof and position >= len(view):
                     raise CorruptCompression("gzip: truncated")
             # Java reads several members as one; anything else after a member is padding, which it ignores.
-            yield b""  # a member may hold nothing
+            yield b""  # a member may be empty
             rest = stream.unused_data + bytes(view[position : position + 2])
             if rest[:2] != b"\x1f\x8b":
                 return
@@ -248,7 +248,7 @@ def _check_zstd_frames(zstandard: Any, view: memoryview) -> Iterator[bytes]:
         while not last:
             header = int.from_bytes(view[position : position + 3], "little")
             last, kind, size = header & 1, header >> 1 & 3, header >> 3
-            position += 3 + (1 if kind == 1 else size)  # a run-length block holds one byte
+            position += 3 + (1 if kind == 1 else size)  # a run-length block has one byte
             if position > len(view):
                 raise CorruptCompression("zstd: truncated")
             count += 1

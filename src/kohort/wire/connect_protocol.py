@@ -25,7 +25,7 @@ def task_names(tasks: Tasks) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ConnectAssignment:
-    """What a worker is assigned, by which leader, up to which offset of the configuration, and what it gives up.
+    """What a worker is assigned, by which leader, up to which offset of the configuration, and what it has to revoke.
 
     `delay_ms` is how long the tasks of a worker that is gone wait for its return (KIP-415). `error` is not 0 where the
     leader had not read as much of the configuration as a worker.
@@ -55,8 +55,8 @@ class ConnectWorker:
 
     def running(self, given: ConnectAssignment) -> Tasks:
         """Return what it runs with an assignment, which from version 1 on is a difference."""
-        kept = set(self.allocation) - set(given.revoked) if given.version else set[tuple[str, int]]()
-        return tuple(sorted(kept | set(given.assigned)))
+        retained = set(self.allocation) - set(given.revoked) if given.version else set[tuple[str, int]]()
+        return tuple(sorted(retained | set(given.assigned)))
 
 
 def decode_connect_worker(blob: Buffer) -> ConnectWorker:

@@ -26,7 +26,7 @@ class Output(Protocol):
     """What becomes of the values that a decoder reads. It adds lines to the decoder's source."""
 
     def begin(self, source: DecoderSource, owner: str, path: str, cls: type[Any]) -> None:
-        """Begin a struct that the name `owner` will hold."""
+        """Begin a struct in the variable `owner`."""
 
     def target(self, owner: str, field: Field) -> str:
         """Return what the value of a field is assigned to."""
@@ -99,7 +99,7 @@ class DecoderSource:
         self._is_stepwise = is_stepwise
         self._is_flexible = version in schema.head.flexible
         # Batches stay where they are, so that their messages are read from any buffer; the others from bytes.
-        self._is_viewed = cls.HOLDS_RECORDS
+        self._is_viewed = cls.HAS_RECORDS
         self._run: list[tuple[str, str]] = []
         self._message = self._struct(schema.struct, schema.head.name, cls)
         self.flush()
@@ -182,7 +182,7 @@ class DecoderSource:
     # -- fields
 
     def _struct(self, shape: Struct, path: str, cls: type[Any]) -> str:
-        """Read a struct's fields; return the name that holds it."""
+        """Read a struct's fields; return the variable that has it."""
         owner, output = self.lines.name("struct"), self._output
         output.begin(self, owner, path, cls)
         tagged = []

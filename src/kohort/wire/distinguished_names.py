@@ -1,6 +1,6 @@
 """The subject of an X.509 certificate as text, as Java's `X500Principal.getName()` writes it (RFC 2253).
 
-Rules and ACLs that were written for Apache Kafka hold that text.
+Rules and ACLs that were written for Apache Kafka have that text.
 """
 
 from __future__ import annotations

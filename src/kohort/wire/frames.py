@@ -83,7 +83,7 @@ def gather_request(message: Message, version: int, correlation_id: int, client_i
     head = _REQUEST_HEAD.pack(message.API_KEY, version, correlation_id, length) + name
     if version >= _REQUEST_FLEXIBLE_FROM.get(message.API_KEY, _NEVER):
         head += b"\0"
-    if not message.HOLDS_RECORDS:
+    if not message.HAS_RECORDS:
         body = encode(message, version)
         return [_LENGTH.pack(len(head) + len(body)) + head + body]
     parts: list[Buffer] = [b"", head]
@@ -121,11 +121,11 @@ class FrameSplitter:
     its length is seen; after an error the splitter must be thrown away with its connection.
     """
 
-    __slots__ = ("_head", "_missing", "_pieces", "held", "limit")
+    __slots__ = ("_head", "_missing", "_pieces", "buffered", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.held = 0
+        self.buffered = 0
         """How many bytes there are of a frame that is not whole."""
         self._head = b""
         """The first bytes of a length, up to three."""
@@ -136,7 +136,7 @@ class FrameSplitter:
     @property
     def frame_bytes(self) -> int:
         """The size of the frame that is not whole."""
-        return self.held + self._missing
+        return self.buffered + self._missing
 
     def feed(self, chunk: Buffer) -> list[bytes]:
         """Take bytes as they came; return the frames now whole. Raises `FrameTooLarge`, `MalformedMessage`."""
@@ -145,12 +145,12 @@ class FrameSplitter:
         if self._missing:
             position = self._missing
             if len(chunk) < position:
-                self._keep(chunk)
+                self._buffer(chunk)
                 self._missing -= len(chunk)
                 return frames
             frames.append(b"".join((*self._pieces, memoryview(chunk)[:position])))
             self._pieces.clear()
-            self._missing = self.held = 0
+            self._missing = self.buffered = 0
         elif self._head:
             chunk = self._head + bytes(chunk)
             self._head = b""
@@ -162,7 +162,7 @@ class FrameSplitter:
             stop = position + 4 + length
             if stop > end:
                 self._missing = stop - end
-                self._keep(memoryview(chunk)[position + 4 :] if type(chunk) is bytes else chunk[position + 4 :])
+                self._buffer(memoryview(chunk)[position + 4 :] if type(chunk) is bytes else chunk[position + 4 :])
                 return frames
             frames.append(bytes(chunk[position + 4 : stop]))
             position = stop
@@ -170,13 +170,13 @@ class FrameSplitter:
             self._head = bytes(chunk[position:])
         return frames
 
-    def _keep(self, piece: Buffer) -> None:
-        """Hold a piece of a frame: a large one as it is, so that a large frame is copied once, when it is whole."""
-        self.held += len(piece)
+    def _buffer(self, piece: Buffer) -> None:
+        """Buffer a piece of a frame: a large one as it is, so that a large frame is copied once, when it is whole."""
+        self.buffered += len(piece)
         if len(piece) >= _WORTH_A_BUFFER:
             view = memoryview(piece)
             whole = view.obj
-            # A view of a small part would keep the rest in memory too.
+            # A view of a small part would pin the rest in memory too.
             is_most = type(whole) is bytes and 2 * len(piece) >= len(whole)
             self._pieces.append(view if is_most else memoryview(bytes(piece)))
         elif self._pieces and type(self._pieces[-1]) is bytearray:

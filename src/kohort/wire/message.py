@@ -1,6 +1,6 @@
 """The base of every message class, and how a class is made from a schema.
 
-One class serves all versions of a message: it holds every field of every version, each with Kafka's default, so a
+One class serves all versions of a message: it has every field of every version, each with Kafka's default, so a
 handler reads and writes one shape and the codec drops or fills in what a version lacks. It knows nothing of bytes.
 """
 
@@ -19,7 +19,7 @@ _SHOWN_BYTES = 24
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 class Value:
-    """A struct on the wire: equal by its fields, shown without those that hold an empty or absent value."""
+    """A struct on the wire: equal by its fields, shown without those that are empty or absent."""
 
     __slots__: ClassVar[tuple[str, ...]] = ()
     __hash__ = None  # type: ignore[assignment]
@@ -30,8 +30,8 @@ class Value:
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     def __repr__(self) -> str:
-        held = [(name, getattr(self, name)) for name in self.__slots__]
-        shown = ", ".join(f"{name}={_shown(value)}" for name, value in held if value or value == 0)
+        fields = [(name, getattr(self, name)) for name in self.__slots__]
+        shown = ", ".join(f"{name}={_shown(value)}" for name, value in fields if value or value == 0)
         return f"{type(self).__qualname__}({shown})"
 
 
@@ -43,9 +43,9 @@ class Message(Value):
     RECORD_TYPE: ClassVar[int] = -1
     VERSIONS: ClassVar[Versions] = NONE
     FLEXIBLE: ClassVar[Versions] = NONE
-    HOLDS_RECORDS: ClassVar[bool] = False
+    HAS_RECORDS: ClassVar[bool] = False
     SCHEMA: ClassVar[MessageSchema]
-    # Compiled functions by version, kept by `codec`: an attribute is found faster than a key of two parts.
+    # Compiled functions by version, set by `codec`: an attribute is found faster than a key of two parts.
     ENCODERS: ClassVar[dict[int, Callable[[Any, list[Any]], None]]]
     DECODERS: ClassVar[dict[int, Callable[..., tuple[Any, int]]]]
 
@@ -75,7 +75,7 @@ def message_class(schema: MessageSchema, module: str) -> type[Message]:
         "RECORD_TYPE": -1 if head.record_type is None else head.record_type,
         "VERSIONS": head.versions,
         "FLEXIBLE": head.flexible,
-        "HOLDS_RECORDS": holds_records(schema.struct),
+        "HAS_RECORDS": has_records(schema.struct),
         "SCHEMA": schema,
         "ENCODERS": {},
         "DECODERS": {},
@@ -89,11 +89,11 @@ def nested_structs(struct: Struct) -> list[Struct]:
     return [field.element for field in struct.fields if isinstance(field.element, Struct)]
 
 
-def holds_records(struct: Struct) -> bool:
+def has_records(struct: Struct) -> bool:
     """Whether a struct has record batches in it, at any depth."""
     if any(field.element == "records" for field in struct.fields):
         return True
-    return any(holds_records(nested) for nested in nested_structs(struct))
+    return any(has_records(nested) for nested in nested_structs(struct))
 
 
 def default_of(field: Field) -> str:

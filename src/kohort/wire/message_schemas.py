@@ -75,7 +75,7 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `element` is what an array holds, or else the field's own type: a type's name or a struct."""
+    """One field. `element` is the type of an array's entries, else the field's own: a type's name or a struct."""
 
     kafka_name: str
     name: str

@@ -1,6 +1,6 @@
 """Every message of the protocol, one class for all its versions, made from wire/schema when first asked for.
 
-`messages.pyi` beside this file states what they hold; `make gen` writes it.
+`messages.pyi` beside this file states their fields; `make gen` writes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Record batches, format v2: the bytes that travel in Produce and Fetch and lie in log segments.
 
 A batch is a 61-byte header and its records, which may be compressed. Reading raises `CorruptBatch` for
-anything that is not a whole, sound batch, never another error. Base offset and leader epoch lie outside the CRC, so
+anything that is not a whole, valid batch, never another error. Base offset and leader epoch lie outside the CRC, so
 a broker patches them in place. Source: Kafka's documentation, "Record Batch"; KIP-98; KIP-32 for the timestamp type.
 """
 
@@ -48,7 +48,7 @@ _COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x07
 
 
 class CorruptBatch(KafkaError):
-    """Bytes that are not a whole, sound record batch (CORRUPT_MESSAGE).
+    """Bytes that are not a whole, valid record batch (CORRUPT_MESSAGE).
 
     A consumer names the `partition` and the `offset` that it cannot read. `next_offset` is the first one after the
     batch, None where its header cannot be read either.
@@ -107,7 +107,7 @@ _ABSENT = _zigzag_varint(-1)
 
 
 def signed_varint(value: int) -> bytes:
-    """Return a number as records hold it."""
+    """Return a number as it stands in records."""
     return _SMALL_VARINTS[value] if 0 <= value < 2048 else _zigzag_varint(value)
 
 
@@ -381,9 +381,9 @@ def iter_batches(buffer: Buffer, *, strict: bool = False) -> Iterator[tuple[Batc
 
 
 def check_batch(batch: Buffer) -> BatchHeader:
-    """Return the header of `batch`, which must be exactly one sound batch: sizes, counts and CRC.
+    """Return the header of `batch`, which must be exactly one valid batch: sizes, counts and CRC.
 
-    A compacted batch may hold fewer records than its offsets span, even none. Raises CorruptBatch.
+    A compacted batch may have fewer records than its offsets span, even none. Raises CorruptBatch.
     """
     header = read_header(batch)
     _check(header, batch)
@@ -428,18 +428,18 @@ def encode_batch(
     transactional: bool = False,
     control: bool = False,
     log_append_time_ms: int | None = None,
-    keep_offsets: bool = False,
+    own_offsets: bool = False,
 ) -> bytes:
-    """Return one batch that holds `records`.
+    """Return one batch of `records`.
 
-    Records get consecutive offsets from `base_offset`, whatever their own are, unless `keep_offsets` (for compacted
+    Records get consecutive offsets from `base_offset`, whatever their own are, unless `own_offsets` (for compacted
     batches). Raises ValueError without records, and CompressionUnavailable.
     """
     rows: Sequence[Record] = records if isinstance(records, Sequence) else list(records)
     if not rows:
         raise ValueError("a batch has at least one record")
     count, base_timestamp = len(rows), rows[0].timestamp_ms
-    payload, last_offset_delta, max_timestamp = encode_records(rows, base_offset if keep_offsets else None)
+    payload, last_offset_delta, max_timestamp = encode_records(rows, base_offset if own_offsets else None)
     if compression:
         payload = compress(compression, payload)
     attributes = compression | (transactional and _TRANSACTIONAL) | (control and _CONTROL)
@@ -510,14 +510,14 @@ def decode_batch(batch: Buffer, *, limit: int = MAX_UNPACKED_BYTES) -> list[Reco
     return _decode(header, batch, limit)
 
 
-def sound_records(header: BatchHeader, batch: Buffer) -> list[Record]:
+def checked_records(header: BatchHeader, batch: Buffer) -> list[Record]:
     """Check a batch whose header was read already, and return its records; raises as both would."""
     _check(header, batch)
     return _decode(header, batch, MAX_UNPACKED_BYTES)
 
 
-def sound_rows(header: BatchHeader, batch: Buffer) -> list[Row]:
-    """Do as `sound_records`, for plain rows."""
+def checked_rows(header: BatchHeader, batch: Buffer) -> list[Row]:
+    """Do as `checked_records`, for plain rows."""
     _check(header, batch)
     return _decode_rows(header, batch, MAX_UNPACKED_BYTES)
 
@@ -550,14 +550,14 @@ def control_record(kind: ControlType, timestamp_ms: int, coordinator_epoch: int 
 
 
 class Marker(NamedTuple):
-    """What the marker of a transaction says."""
+    """How a transaction ended, by which coordinator."""
 
     is_commit: bool
     coordinator_epoch: int
 
 
 def read_marker(batch: Buffer) -> Marker | None:
-    """Return what a control batch says of its transaction, None for another control record. Raises CorruptBatch."""
+    """Return the marker in a control batch, None for another control record. Raises CorruptBatch."""
     records = decode_batch(batch) if read_header(batch).record_count > 0 else []
     kind = control_type(records[0]) if records else None
     if kind is None:

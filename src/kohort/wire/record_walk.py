@@ -63,7 +63,7 @@ def find_record(
 def check_records(
     header: BatchHeader, batch: Buffer, limit: int = MAX_UNPACKED_BYTES, most_headers: int | None = None
 ) -> Walk[bool]:
-    """Check that a produced batch holds just the records that its header claims; return whether all have keys.
+    """Check that a produced batch has just the records that its header claims; return whether all have keys.
 
     `most_headers` limits the headers of all records together. Raises CorruptBatch, and CompressionUnavailable.
     """

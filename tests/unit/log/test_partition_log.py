@@ -110,7 +110,7 @@ def test_batches_larger_than_a_segment_are_refused(disk: Disk) -> None:
 
 
 def test_a_batch_whose_offsets_do_not_match_its_records_is_refused(disk: Disk) -> None:
-    gap = encode_batch([Record(0, 0, None, None), Record(2, 0, None, None)], keep_offsets=True)
+    gap = encode_batch([Record(0, 0, None, None), Record(2, 0, None, None)], own_offsets=True)
     for sent in (gap, batch(2) + b"\x00"):
         with pytest.raises(KafkaError) as caught:
             append(open_log(disk), sent)
@@ -239,7 +239,7 @@ def test_a_failed_flush_ends_the_appends_and_not_the_reads() -> None:
     with pytest.raises(StorageError):
         log.flush()
     disk.fault = None
-    with pytest.raises(StorageError, match="takes no appends until the disk is sound: flush: EIO"):
+    with pytest.raises(StorageError, match="takes no appends until the disk works: flush: EIO"):
         append(log)
     assert log.high_watermark == 1
     assert len(everything(log)) == 1

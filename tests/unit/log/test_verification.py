@@ -12,7 +12,7 @@ from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything
 from kohort.log.disk import Disk, StorageError, read_file
 from kohort.log.memory_disk import MemoryDisk, failing
 from kohort.log.repair import remedy, repair
-from kohort.log.verification import Finding, Kind, partitions_of, verify
+from kohort.log.verification import Damage, DamageKind, partitions_of, verify
 from kohort.node.step_scheduler import result_of
 from kohort.wire.record_batches import Marker, encode_marker, iter_batches
 
@@ -33,7 +33,7 @@ def values(rows: list) -> list[tuple[int, bytes | None]]:
     return [(row.offset, None if row.value is None else bytes(row.value)) for row in rows]
 
 
-def found_in(disk: Disk) -> list[Finding]:
+def found_in(disk: Disk) -> list[Damage]:
     return verify(disk, DIRECTORY)[1]
 
 
@@ -78,7 +78,12 @@ def test_flipped_byte_of_a_record_costs_its_batch_alone(disk: Disk) -> None:
     position, size, first, last = place_of(disk, FIRST, 3)
     overwrite(disk, FIRST, position + size - 5, b"\xff")
     (finding,) = found_in(disk)
-    assert (finding.kind, finding.file, finding.position, finding.size) == (Kind.DAMAGED_BATCH, FIRST, position, size)
+    assert (finding.kind, finding.file, finding.position, finding.size) == (
+        DamageKind.DAMAGED_BATCH,
+        FIRST,
+        position,
+        size,
+    )
     assert finding.offsets == (first, last)
     assert repair(disk, DIRECTORY, [finding]) == []
     assert values(everything(open_log(disk))) == [row for row in records if not first <= row[0] <= last]
@@ -93,7 +98,7 @@ def test_damaged_offset_or_length_of_a_batch_is_written_anew_and_loses_nothing(
     position, *_ = place_of(disk, FIRST, 3)
     overwrite(disk, FIRST, position + field[0], field[1])
     (finding,) = found_in(disk)
-    assert finding.kind is Kind.DAMAGED_HEADER
+    assert finding.kind is DamageKind.DAMAGED_HEADER
     assert not finding.loses_records
     assert repair(disk, DIRECTORY, [finding]) == []
     assert values(everything(open_log(disk))) == records
@@ -104,7 +109,7 @@ def test_foreign_bytes_between_batches_cost_the_batch_that_they_cover(disk: Disk
     position, size, first, last = place_of(disk, FIRST, 2)
     overwrite(disk, FIRST, position, b"\x00" * size)
     (finding,) = found_in(disk)
-    assert (finding.kind, finding.offsets) == (Kind.NO_BATCH, (first, last))
+    assert (finding.kind, finding.offsets) == (DamageKind.NO_BATCH, (first, last))
     assert repair(disk, DIRECTORY, [finding]) == []
     assert values(everything(open_log(disk))) == [row for row in records if not first <= row[0] <= last]
     assert read_file(disk, f"{FIRST}.cut-{position}") == bytes(size)
@@ -118,7 +123,7 @@ def test_torn_end_of_the_newest_segment_is_found_and_cut(disk: Disk) -> None:
     file.append([batch(3)[:-7]])
     file.close()
     (finding,) = found_in(disk)
-    assert (finding.kind, finding.position) == (Kind.TORN_END, size)
+    assert (finding.kind, finding.position) == (DamageKind.TORN_END, size)
     assert verify(disk, DIRECTORY, is_in_use=True)[1] == [], "a running broker may be writing it"
     assert repair(disk, DIRECTORY, [finding]) == []
     assert values(everything(open_log(disk))) == records
@@ -130,7 +135,7 @@ def test_missing_segment_in_the_middle_names_the_offsets_that_went_with_it(disk:
     for suffix in (".log", ".index", ".timeindex"):
         disk.remove(f"{DIRECTORY}/{second[:20]}{suffix}")
     (finding,) = found_in(disk)
-    assert (finding.kind, finding.file) == (Kind.MISSING_OFFSETS, f"{DIRECTORY}/{third}")
+    assert (finding.kind, finding.file) == (DamageKind.MISSING_OFFSETS, f"{DIRECTORY}/{third}")
     assert finding.offsets == (int(second[:20]), int(third[:20]) - 1)
     assert repair(disk, DIRECTORY, [finding]) == []
     lost = range(int(second[:20]), int(third[:20]))
@@ -142,7 +147,7 @@ def test_missing_newest_segment_is_known_from_the_marker_of_the_clean_shutdown(d
     last = names(disk, ".log")[-1]
     disk.remove(f"{DIRECTORY}/{last}")
     kinds = {finding.kind: finding for finding in found_in(disk)}
-    assert kinds[Kind.MISSING_OFFSETS].offsets == (int(last[:20]), len(records) - 1)
+    assert kinds[DamageKind.MISSING_OFFSETS].offsets == (int(last[:20]), len(records) - 1)
 
 
 def test_swapped_batches_cost_the_one_that_comes_too_late(disk: Disk) -> None:
@@ -152,9 +157,9 @@ def test_swapped_batches_cost_the_one_that_comes_too_late(disk: Disk) -> None:
     then, other, *_ = place_of(disk, FIRST, 3)
     overwrite(disk, FIRST, at, content[then : then + other] + content[at : at + size])
     findings = found_in(disk)
-    assert [finding.kind for finding in findings if finding.kind is not Kind.INDEX] == [
-        Kind.MISSING_OFFSETS,
-        Kind.OUT_OF_PLACE,
+    assert [finding.kind for finding in findings if finding.kind is not DamageKind.INDEX] == [
+        DamageKind.MISSING_OFFSETS,
+        DamageKind.OUT_OF_PLACE,
     ]
     assert repair(disk, DIRECTORY, findings) == []
     assert values(everything(open_log(disk))) == [row for row in records if not first <= row[0] <= last]
@@ -176,7 +181,7 @@ def test_damaged_index_is_made_from_the_batches(disk: Disk, suffix: str) -> None
     before = read_file(disk, path)
     overwrite(disk, path, len(before) - 5, b"\x55\x55")
     (finding,) = found_in(disk)
-    assert (finding.kind, finding.file, finding.loses_records) == (Kind.INDEX, path, False)
+    assert (finding.kind, finding.file, finding.loses_records) == (DamageKind.INDEX, path, False)
     assert repair(disk, DIRECTORY, [finding]) == []
     assert found_in(disk) == []
     log = open_log(disk)
@@ -200,7 +205,7 @@ def test_missing_index_of_a_closed_segment_is_found(disk: Disk) -> None:
     filled(disk)
     disk.remove(FIRST.replace(".log", ".index"))
     (finding,) = found_in(disk)
-    assert (finding.kind, finding.reason) == (Kind.INDEX, "is missing")
+    assert (finding.kind, finding.reason) == (DamageKind.INDEX, "is missing")
 
 
 def test_list_of_aborted_transactions_is_compared_with_the_markers(disk: Disk) -> None:
@@ -213,7 +218,7 @@ def test_list_of_aborted_transactions_is_compared_with_the_markers(disk: Disk) -
     assert found_in(disk) == []
     disk.remove(path)
     (finding,) = found_in(disk)
-    assert finding.kind is Kind.ABORTED_INDEX
+    assert finding.kind is DamageKind.ABORTED_INDEX
     assert repair(disk, DIRECTORY, [finding]) == []
     assert read_file(disk, path) == before
 
@@ -231,8 +236,8 @@ def test_damaged_snapshot_and_checkpoints_are_named_and_cost_no_record(disk: Dis
     overwrite(disk, epochs, len(before) - 2, b"9")
     findings = found_in(disk)
     assert [(finding.kind, finding.file) for finding in findings] == [
-        (Kind.SNAPSHOT, snapshot),
-        (Kind.CHECKPOINT, epochs),
+        (DamageKind.SNAPSHOT, snapshot),
+        (DamageKind.CHECKPOINT, epochs),
     ]
     assert all(remedy(finding) for finding in findings)
     assert repair(disk, DIRECTORY, findings) == []
@@ -255,7 +260,7 @@ def test_bytes_that_all_look_like_a_magic_number_are_searched_in_one_pass() -> N
     file = disk.open(f"{DIRECTORY}/{names(disk, '.log')[-1]}")
     file.append([b"\x02" * 100_000])
     (finding,) = found_in(disk)
-    assert (finding.kind, finding.size) == (Kind.TORN_END, 100_000)
+    assert (finding.kind, finding.size) == (DamageKind.TORN_END, 100_000)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -259,7 +259,7 @@ def test_group_that_is_given_up_answers_members_that_wait_for_the_announcement()
     GroupMember(desk).enter()
     coordinator = desk.node.coordinator
     hosted = coordinator.partitions[coordinator.partition_of("g")]
-    coordinator.runtime.give_up(hosted)
+    coordinator.runtime.unload(hosted)
     desk.advance(0)
     assert codes(one) == codes(other) == [15]
     assert coordinator.runtime.classic_parking._groups == {}

@@ -306,7 +306,7 @@ def test_groups_that_are_given_up_answer_their_parked_heartbeats() -> None:
     desk, members = parked()
     coordinator = desk.node.coordinator
     hosted = coordinator.partitions[coordinator.partition_of("g")]
-    coordinator.runtime.give_up(hosted)
+    coordinator.runtime.unload(hosted)
     desk.advance(0)
     for member in members:
         (answer,) = member.answers()

@@ -288,7 +288,7 @@ def test_parked_heartbeats_of_a_group_that_is_given_up_are_answered() -> None:
     desk, (leader, follower) = settled()
     coordinator = desk.node.coordinator
     hosted = coordinator.partitions[coordinator.partition_of("g")]
-    coordinator.runtime.give_up(hosted)
+    coordinator.runtime.unload(hosted)
     desk.advance(0)
     assert codes(leader) == codes(follower) == [15]
 

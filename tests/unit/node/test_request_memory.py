@@ -77,13 +77,13 @@ def test_half_frames_of_many_connections_stay_below_the_limit_together(desk: Des
     senders = [Sender(desk, half(MIB)) for _ in range(25)]
     run(senders)
     memory = desk.node.connections.memory
-    assert memory.held <= LIMIT + len(senders) * CHUNK, "a chunk is read before its size is known"
+    assert memory.buffered <= LIMIT + len(senders) * CHUNK, "a chunk is read before its size is known"
     assert held(desk) <= LIMIT + len(senders) * CHUNK + MIB, "and one request is let through"
     assert len(memory.waiting) >= 20
     assert all(sender.peer.closed is None for sender in senders)
     for sender in senders:
         sender.peer.leave()
-    assert (memory.held, memory.waiting, memory.favoured) == (0, {}, None)
+    assert (memory.buffered, memory.waiting, memory.favoured) == (0, {}, None)
 
 
 def test_a_connection_over_its_share_is_not_read_and_one_line_reports_it(
@@ -114,7 +114,7 @@ def test_a_request_larger_than_the_whole_memory_completes(desk: Desk) -> None:
     run([sender])
     assert sender.is_done
     assert desk.node.topics.partition("orders", 0).log.log_end_offset == 1  # type: ignore[union-attr]
-    assert desk.node.connections.memory.held == 0
+    assert desk.node.connections.memory.buffered == 0
 
 
 def test_large_requests_of_many_connections_all_complete_one_after_the_other(desk: Desk) -> None:
@@ -163,10 +163,10 @@ def test_a_request_that_is_worked_on_in_steps_counts_until_it_is_answered(desk: 
     desk.flushes_by_hand = True
     peer.feed(frame)
     memory = desk.node.connections.memory
-    assert memory.held == len(frame) - 4
+    assert memory.buffered == len(frame) - 4
     while not peer.replies:
         desk.node.flush(desk.clock.now_ms())
-    assert memory.held == 0
+    assert memory.buffered == 0
 
 
 def test_without_a_limit_every_connection_is_read() -> None:
@@ -193,12 +193,12 @@ def test_a_client_that_sends_whole_requests_is_served_whatever_others_hold(
         senders.append(sender)
     for _ in range(len(frames) + 1):
         while sum(sender.send(chunk) for sender in senders):
-            assert desk.node.connections.memory.held <= MIB // 4 + len(frames) * (FREE_BYTES + chunk)
+            assert desk.node.connections.memory.buffered <= MIB // 4 + len(frames) * (FREE_BYTES + chunk)
         desk.advance(STALL_MS)
     assert [sender.is_done for sender in honest] == [True] * len(honest)
     for sender in senders:
         sender.peer.leave()
-    assert desk.node.connections.memory.held == 0
+    assert desk.node.connections.memory.buffered == 0
 
 
 # -- before the login

@@ -27,8 +27,8 @@ def test_a_class_knows_its_key_and_versions() -> None:
     assert list(JoinGroupRequest.VERSIONS) == list(range(10))
     assert str(JoinGroupRequest.FLEXIBLE) == "6-9"
     assert (OffsetCommitKey.API_KEY, OffsetCommitKey.RECORD_TYPE) == (-1, 1)
-    assert FetchResponse.HOLDS_RECORDS
-    assert not JoinGroupRequest.HOLDS_RECORDS
+    assert FetchResponse.HAS_RECORDS
+    assert not JoinGroupRequest.HAS_RECORDS
 
 
 def test_nested_structs_are_attributes_of_what_encloses_them() -> None:

@@ -121,7 +121,7 @@ def test_records_come_back(codec: Compression) -> None:
 def test_offsets_count_from_the_base_unless_they_are_kept() -> None:
     rows = [Record(9, 0, None, b"a"), Record(12, 0, None, b"b")]
     assert [row.offset for row in decode_batch(encode_batch(rows, base_offset=5))] == [5, 6]
-    kept = encode_batch(rows, base_offset=5, keep_offsets=True)
+    kept = encode_batch(rows, base_offset=5, own_offsets=True)
     assert [row.offset for row in decode_batch(kept)] == [9, 12]
     assert (check_batch(kept).last_offset, check_batch(kept).record_count) == (12, 2)
 

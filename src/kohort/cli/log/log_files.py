@@ -20,7 +20,7 @@ from kohort.cli.terminal.options import add_json, add_option, verb
 
 if TYPE_CHECKING:
     from kohort.broker.os_disk import OsDisk
-    from kohort.log.verification import Finding
+    from kohort.log.verification import Damage
 
 VERIFY_EXAMPLES = """
 kohort log verify ./kohort-data
@@ -56,14 +56,14 @@ class Partition:
     directory: str
     is_in_use: bool
     records: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Damage] = field(default_factory=list)
 
     @property
     def path(self) -> str:
         """The directory, for people."""
         return str(self.disk.root / self.directory)
 
-    def file(self, finding: Finding) -> str:
+    def file(self, finding: Damage) -> str:
         """The file of a finding, for people."""
         return str(self.disk.root / finding.file)
 
@@ -147,7 +147,7 @@ def storage(path: str) -> Iterator[None]:
         raise CommandFailed(reason_of(error) if error.filename else f"{path}: {reason_of(error)}") from None
 
 
-def sentence(finding: Finding) -> str:
+def sentence(finding: Damage) -> str:
     """Return what was found, in words."""
     at = f" at byte {finding.position}" if finding.size else ""
     lost = ""

@@ -17,7 +17,7 @@ from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.input_splits import Split
 from kohort.fleet.inputs.text_files import TextRecord, lines_of, rows_of_records
 from kohort.wire.compression import Buffer
-from kohort.wire.record_batches import iter_batches, sound_records
+from kohort.wire.record_batches import checked_records, iter_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ def export_lines(batches: Buffer, partition: int) -> Iterator[str]:
     Raises CorruptBatch.
     """
     for header, batch in iter_batches(batches):
-        for record in sound_records(header, batch):
+        for record in checked_records(header, batch):
             line: dict[str, Any] = {
                 "partition": partition,
                 "offset": record.offset,

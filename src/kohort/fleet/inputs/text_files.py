@@ -160,7 +160,7 @@ class _Partitions:
             producer_epoch=first.producer_epoch,
             transactional=first.transactional,
             control=first.control,
-            keep_offsets=True,
+            own_offsets=True,
         )
         self._batches.setdefault(partition, bytearray()).extend(batch)
         self._waiting[partition] = []

@@ -64,7 +64,7 @@ class ApiContext:
         return self.listeners[0]
 
     def find_topic(self, request: Request, check: Check, key: str | bytes) -> Topic:
-        """Return the topic of a name or an id. Raises KafkaError, that of the check before it says if a name exists."""
+        """Return the topic of a name or an id. Raises KafkaError; a check comes before it is known if a name exists."""
         access = self.access
         if access.authorizer is None:
             return self.topics.find(key)
@@ -122,20 +122,20 @@ ResponseT = TypeVar("ResponseT")
 def when_answered(
     request: Request,
     ask: Callable[[Callable[[AnswerT], None]], None],
-    go_on: Callable[[AnswerT], Steps[ResponseT]],
+    proceed: Callable[[AnswerT], Steps[ResponseT]],
 ) -> Steps[ResponseT | None]:
-    """Call `ask` with a ticket, and `go_on` with what the ticket gets; return the response, None if it comes later."""
+    """Call `ask` with a ticket, and `proceed` with its answer; return the response, None if that comes later."""
     answers: list[AnswerT] = []
     is_parked = False
 
     def ticket(answer: AnswerT) -> None:
         if is_parked:
-            request.server.proceed(request, go_on(answer))
+            request.server.proceed(request, proceed(answer))
         else:
             answers.append(answer)
 
     ask(ticket)
     if answers:
-        return (yield from go_on(answers[0]))
+        return (yield from proceed(answers[0]))
     is_parked = True
     return None

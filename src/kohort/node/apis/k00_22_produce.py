@@ -16,7 +16,7 @@ from kohort.log.partition_log import Appended
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext, when_answered
 from kohort.node.authorization import api_checks
-from kohort.node.client_connection import NO_REPLY, Request, Silence
+from kohort.node.client_connection import NO_REPLY, NoReply, Request
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.produced_batch import check_content, check_header, one_batch
@@ -31,7 +31,7 @@ from kohort.wire.record_batches import BatchHeader, CorruptBatch, read_header
 _Result = ProduceResponse.Response.PartitionResponse
 
 
-def produce(context: ApiContext, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | Silence | None]:
+def produce(context: ApiContext, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | NoReply | None]:
     """Append each partition's batch; the response waits for the disk where the topic promises it."""
     if message.acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -42,11 +42,11 @@ def produce(context: ApiContext, request: Request, message: ProduceRequest) -> S
     def ask(ticket: Callable[[TransactionResult], None]) -> None:
         context.transactions.add_partitions(added, ticket)
 
-    def go_on(result: TransactionResult) -> Steps[ProduceResponse | Silence | None]:
+    def proceed(result: TransactionResult) -> Steps[ProduceResponse | NoReply | None]:
         membership = _Membership(context, request, message, dict.fromkeys(added.partitions, result.error))
         return _append_all(context, request, message, membership)
 
-    return (yield from when_answered(request, ask, go_on))
+    return (yield from when_answered(request, ask, proceed))
 
 
 class _Membership:
@@ -88,7 +88,7 @@ class _Membership:
 
 def _append_all(
     context: ApiContext, request: Request, message: ProduceRequest, membership: _Membership
-) -> Steps[ProduceResponse | Silence | None]:
+) -> Steps[ProduceResponse | NoReply | None]:
     """Append to every partition but those that are not in their transaction."""
     response = ProduceResponse(responses=[])
     waiting = _Waiting(context, request, response, message.timeout_ms)
@@ -119,7 +119,7 @@ def _append_all(
             ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=results)
         )
     if message.acks == 0:
-        return _after_silence(request, response)
+        return _without_reply(request, response)
     return waiting.response()
 
 
@@ -184,7 +184,7 @@ def _find(context: ApiContext, request: Request, asked: ProduceRequest.TopicData
     return topic.partition(index)
 
 
-def _after_silence(request: Request, response: ProduceResponse) -> Silence:
+def _without_reply(request: Request, response: ProduceResponse) -> NoReply:
     results = (result for topic in response.responses for result in topic.partition_responses)
     if failed := next((result for result in results if result.error_code), None):
         # As in Kafka: with acks=0 a closed connection is the only way to report an error.
@@ -262,7 +262,7 @@ def append_produced(
     if header.producer_id >= 0:
         duplicate = partition.log.producers.check(header)
         if duplicate is not None:
-            partition.log.require_sound()
+            partition.log.require_no_failure()
             return Appended(*duplicate, partition.log.log_start_offset)
     return partition.append([records], now_ms)
 

@@ -2,7 +2,7 @@
 
 v7 adds sessions (KIP-227); v9 fences by leader epoch (KIP-320); v12 finds diverged logs; v13 names topics by id
 (KIP-516); v15 moves the replica's id into a tagged field; v16 hints at new leaders; v18 is for followers only.
-Records are views of what the log holds and are never copied. A fetch that waits is counted down by appends and reads
+Records are views of the log and are never copied. A fetch that waits is counted down by appends and reads
 again when it wakes.
 """
 
@@ -153,7 +153,7 @@ class Fetch:
         session = self._session
         for fetched, result, size in self._results:
             yield 1
-            if self._is_incremental and not size and not result.error_code and not _is_news(fetched, result):
+            if self._is_incremental and not size and not result.error_code and not _has_changed(fetched, result):
                 continue
             if session is not None:
                 fetched.high_watermark = -2 if result.error_code else result.high_watermark
@@ -242,7 +242,7 @@ class Fetch:
         return True
 
 
-def _is_news(fetched: Fetched, result: FetchResponse.Response.Partition) -> bool:
+def _has_changed(fetched: Fetched, result: FetchResponse.Response.Partition) -> bool:
     return (
         fetched.high_watermark != result.high_watermark
         or fetched.log_start_offset != result.log_start_offset

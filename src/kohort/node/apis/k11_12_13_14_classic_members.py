@@ -154,7 +154,7 @@ _ALIVE = HeartbeatResponse()
 
 
 def heartbeat(context: ApiContext, request: Request, message: HeartbeatRequest) -> HeartbeatResponse | None:
-    """Pass the heartbeat to the member's group, where it may wait for news."""
+    """Pass the heartbeat to the member's group, where it may be parked."""
 
     def ticket(result: Result) -> None:
         request.reply(HeartbeatResponse(error_code=result.error) if result.error else _ALIVE)
@@ -162,7 +162,7 @@ def heartbeat(context: ApiContext, request: Request, message: HeartbeatRequest) 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
     parked = context.coordinator.heartbeat(command, ticket, request.connection.client_software[0])
     if parked is not None:
-        request.keep(
+        request.park(
             lambda behind, now_ms: parked.followed(follower_of(message, behind, OffsetCommitRequest), now_ms),
             parked.drop,
         )

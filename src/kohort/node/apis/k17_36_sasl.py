@@ -40,7 +40,7 @@ def sasl_handshake(context: ApiContext, request: Request, message: SaslHandshake
 
 
 def sasl_authenticate(context: ApiContext, request: Request, message: SaslAuthenticateRequest) -> Any:
-    """Take one token of the client's; at the end of the exchange the client is let in, or refused."""
+    """Take one token of the client's; at the end of the exchange the client is admitted, or refused."""
     connection = request.connection
     login, connection.login = connection.login, None
     if login is None:

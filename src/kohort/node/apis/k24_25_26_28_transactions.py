@@ -1,7 +1,7 @@
 """What transactional producers ask: add partitions or a group's offsets to a transaction, commit offsets in it, end it.
 
 AddPartitionsToTxn: v3 is flexible; v4, v5 have many transactions, for brokers, and may only verify (KIP-890).
-AddOffsetsToTxn adds the partition of `__consumer_offsets` that holds the group; v4 is for version 2 of transactions.
+AddOffsetsToTxn adds the group's partition of `__consumer_offsets`; v4 is for version 2 of transactions.
 TxnOffsetCommit: v3 has the member and its generation (KIP-447), v5 adds the group's partition itself (version 2), v6
 names topics by id. EndTxn: v5 raises the producer's epoch and answers with the next one (version 2).
 
@@ -215,7 +215,7 @@ def _answer(
 def add_offsets_to_txn(
     context: ApiContext, request: Request, message: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | None:
-    """Add the partition that holds a group's offsets."""
+    """Add the partition of a group's offsets."""
     partition = _offsets_partition(context, message.group_id)
     command = AddPartitions(
         message.transactional_id, message.producer_id, message.producer_epoch, frozenset({partition}), 0
@@ -229,7 +229,7 @@ def add_offsets_to_txn(
 
 
 def _offsets_partition(context: ApiContext, group_id: str) -> TopicPartition:
-    """Return the partition that holds a group. Raises KafkaError."""
+    """Return a group's partition of `__consumer_offsets`. Raises KafkaError."""
     try:
         context.coordinator.ensure_topic()
     except StorageError as error:

@@ -61,7 +61,7 @@ def describe_acls(context: ApiContext, request: Request, message: DescribeAclsRe
 
 
 def create_acls(context: ApiContext, request: Request, message: CreateAclsRequest) -> Steps[CreateAclsResponse]:
-    """Add each rule that is sound; one that is there already is added without effect."""
+    """Add each rule that is valid; one that is there already is added without effect."""
     _require_authorizer(context)
     _check_count(len(message.creations))
     acls = context.state.acls
@@ -72,7 +72,7 @@ def create_acls(context: ApiContext, request: Request, message: CreateAclsReques
         response.results.append(result)
         yield 1
         try:
-            acl = _sound(creation)
+            acl = _checked(creation)
             if acl not in acls:
                 added[acl] = None
         except KafkaError as error:
@@ -158,7 +158,7 @@ def _filter_of(asked: DescribeAclsRequest | DeleteAclsRequest.Filter) -> AclFilt
     return wanted
 
 
-def _sound(creation: CreateAclsRequest.Creation) -> AclBinding:
+def _checked(creation: CreateAclsRequest.Creation) -> AclBinding:
     """Return the rule that is to be created. Raises KafkaError."""
     acl = AclBinding(
         ResourceType.of(creation.resource_type),

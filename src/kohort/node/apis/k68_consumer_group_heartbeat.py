@@ -26,7 +26,7 @@ _Assignment = ConsumerGroupHeartbeatResponse.Assignment
 def consumer_group_heartbeat(
     context: ApiContext, request: Request, message: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | None:
-    """Pass the heartbeat to the member's group, where it may wait for news."""
+    """Pass the heartbeat to the member's group, where it may be parked."""
     if "consumer" not in context.config.group_coordinator_rebalance_protocols:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_ENABLED)
     command = heartbeat_command(
@@ -51,7 +51,7 @@ def consumer_group_heartbeat(
 
     parked = context.coordinator.consumer_heartbeat(command, ticket)
     if parked is not None:
-        request.keep(lambda _, now_ms: parked.followed(Follower.OTHER, now_ms), parked.drop)
+        request.park(lambda _, now_ms: parked.followed(Follower.OTHER, now_ms), parked.drop)
     return None
 
 

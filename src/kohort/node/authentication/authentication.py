@@ -17,7 +17,7 @@ from kohort.wire.scram import ITERATIONS, SALT_BYTES, Credential
 
 
 class LoginFailed(Exception):
-    """The client is not who it claims to be, or breaks the rules of the mechanism. The text holds no secret."""
+    """The client is not who it claims to be, or breaks the rules of the mechanism. The text has no secret."""
 
 
 Claims = Mapping[str, Any]

@@ -1,4 +1,4 @@
 """What clients may do: the rules (ACLs), the authorizer that answers questions by them, and what each API asks.
 
-It keeps no connection and reads no request: `kohort.node.apis` asks with the principal and the host of a connection.
+It has no connection and reads no request: `kohort.node.apis` asks with the principal and the host of a connection.
 """

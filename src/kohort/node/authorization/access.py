@@ -22,7 +22,7 @@ from kohort.node.authorization.authorizer import Authorizer
 log = logging.getLogger("kohort.node")
 
 LONGEST_PASSED = 16 << 10
-"""How long the names of a request are together that a connection keeps as allowed."""
+"""How long the names of a request are together that a connection remembers as allowed."""
 
 MOST_LOGGED = 10_000
 """Refusals that are not logged again; beyond it all are forgotten."""

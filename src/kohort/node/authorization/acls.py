@@ -1,6 +1,6 @@
 """The ACLs of one broker, indexed so that a question costs the same whatever the number of rules.
 
-Rules are kept by type of resource, then by literal name and by prefix, then by principal. A name is looked up under
+Rules are stored by type of resource, then by literal name and by prefix, then by principal. A name is looked up under
 itself, under `*`, and under each of its prefixes whose length some prefixed rule has.
 """
 

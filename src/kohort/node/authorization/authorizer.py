@@ -101,7 +101,7 @@ class Authorizer:
 
 
 def _effect(acl: AclBinding, host: str, operation: AclOperation) -> AclPermission | None:
-    """Return what a rule for a principal and a resource means to an operation, None where it says nothing of it."""
+    """Return what a rule for a principal and a resource means to an operation, None where it does not cover it."""
     if acl.host not in (WILDCARD, host):
         return None
     if acl.permission is AclPermission.ALLOW:

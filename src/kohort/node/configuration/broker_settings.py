@@ -393,7 +393,7 @@ class TopicSettings:
 
 
 class GroupSettings:
-    """The settings of a group. A value outside the broker's bounds is kept, and works as the bound."""
+    """The settings of a group. A value outside the broker's bounds is stored, and works as the bound."""
 
     consumer_assignment_interval_ms: Setting[int] = _default_from(BrokerSettings.group_consumer_assignment_interval_ms)
     consumer_heartbeat_interval_ms: Setting[int] = _default_from(BrokerSettings.group_consumer_heartbeat_interval_ms)

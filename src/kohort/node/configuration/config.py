@@ -1,6 +1,6 @@
 """The values of settings: the broker's own, and those of one topic or one group over the broker's.
 
-A configuration never holds a value that its setting would refuse: whatever comes in as text is checked here, and the
+A configuration never has a value that its setting would refuse: whatever comes in as text is checked here, and the
 error is one sentence that names the setting, the value and what was expected. The broker's settings have three layers,
 of which the later wins: default, static (start), dynamic (IncrementalAlterConfigs).
 """

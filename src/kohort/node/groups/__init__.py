@@ -1,4 +1,4 @@
 """The group coordinator of a broker node.
 
-It runs the decisions of kohort.group, keeps their records in __consumer_offsets and writes the event log of groups.
+It runs the decisions of kohort.group, writes their records to __consumer_offsets and writes the event log of groups.
 """

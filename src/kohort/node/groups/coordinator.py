@@ -1,4 +1,4 @@
-"""All groups of one node: which partition of `__consumer_offsets` holds each, and what may be asked of it.
+"""All groups of one node: which partition of `__consumer_offsets` each is in, and what may be asked of it.
 
 Commands of clients go to the `Runtime`, as do those of the broker itself: topics that change, offsets that expire.
 """
@@ -120,7 +120,7 @@ class Coordinator:
         ]
         progress = Progress(self._clock.elapsed_us)
         for hosted in self.partitions:
-            hosted.partition.on_lost = partial(self.runtime.give_up, hosted)
+            hosted.partition.on_lost = partial(self.runtime.unload, hosted)
             if hosted.partition.may_have_files:
                 self.runtime.load(hosted, progress)
             else:
@@ -167,7 +167,7 @@ class Coordinator:
         return self.runtime.heartbeat(hosted, command, ticket, software)
 
     def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket) -> ParkedConsumer | None:
-        """Decide a heartbeat of the consumer protocol; the same holds for one that is parked."""
+        """Decide a heartbeat of the consumer protocol, also one that was parked."""
         hosted = self._partition_by_group.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             hosted = self._active(command, ticket)
@@ -178,7 +178,7 @@ class Coordinator:
         return self.runtime.consumer_heartbeat(hosted, command, ticket) if hosted else None
 
     def partition_of(self, group_id: str) -> int:
-        """Return the partition of `__consumer_offsets` that holds a group."""
+        """Return the partition of `__consumer_offsets` that a group is in."""
         return group_partition(group_id, len(self.partitions) or self._config.offsets_topic_num_partitions)
 
     def load_error(self, group_id: str) -> ErrorCode:

@@ -2,7 +2,7 @@
 
 An event is `Noted` when it happens, together with what is gone a moment later, and made JSON when its batch is written.
 The embedded protocols of consumers, Connect and Streams are decoded; what is opaque in others is left out.
-Events of consumer groups (KIP-848) hold topic ids, JSON has names; a deleted topic appears by its id as text, unless it
+Events of consumer groups (KIP-848) have topic ids, JSON has names; a deleted topic appears by its id as text, unless it
 was named before. The targets of one computation are reported together, by the event that ends it.
 """
 
@@ -181,7 +181,7 @@ def _names_of(kind: type) -> list[tuple[str, str]]:
 
 
 OMITTED = {"group_id", "generation", "cause", "protocols", "metadata_hash"}
-"""Fields that `event_fields` adds itself, and those that are bytes or say nothing to people."""
+"""Fields that `event_fields` adds itself, and those that are bytes or of no use to people."""
 
 _RENAMED = {
     "member_id": "member",
@@ -291,8 +291,8 @@ def loaded_consumer_fields(group: ConsumerGroup) -> Callable[[TopicName], Fields
     }
     return lambda name_of: {
         "clients": clients,
-        "assignments": {member_id: _held(held, name_of) for member_id, held in assigned.items()},
-        "pending": {member_id: _held(held, name_of) for member_id, held in pending.items()},
+        "assignments": {member_id: _by_topic(owned, name_of) for member_id, owned in assigned.items()},
+        "pending": {member_id: _by_topic(owned, name_of) for member_id, owned in pending.items()},
         "targets": {member_id: _named(target, name_of) for member_id, target in targets.items()},
         **now,
     }
@@ -337,8 +337,8 @@ def _member_assignment(event: MemberAssignmentStored, name_of: TopicName) -> Fie
         "member_epoch": event.epoch,
         "previous_epoch": event.previous_epoch,
         "member_state": event.state.name,
-        "assigned": _held(event.assigned, name_of),
-        "pending": _held(event.pending, name_of),
+        "assigned": _by_topic(event.assigned, name_of),
+        "pending": _by_topic(event.pending, name_of),
     }
     if event.classic_phase:
         found["phase"] = event.classic_phase.name
@@ -416,7 +416,7 @@ def _read(metadata: bytes) -> tuple[list[str] | None, dict[str, list[int]] | Non
 
 def _decoded(assignments: dict[str, bytes]) -> dict[str, dict[str, list[int]]] | None:
     try:
-        return {member_id: assigned_by_topic(held) for member_id, held in assignments.items()}
+        return {member_id: assigned_by_topic(owned) for member_id, owned in assignments.items()}
     except MalformedMessage:
         return None
 
@@ -425,5 +425,5 @@ def _named(partitions: IdPartitions, name_of: TopicName) -> ByTopic:
     return {name_of(topic_id): list(numbers) for topic_id, numbers in partitions}
 
 
-def _held(held: Iterable[Assigned], name_of: TopicName) -> ByTopic:
-    return {name_of(each.topic_id): list(each.partitions) for each in held}
+def _by_topic(assigned: Iterable[Assigned], name_of: TopicName) -> ByTopic:
+    return {name_of(each.topic_id): list(each.partitions) for each in assigned}

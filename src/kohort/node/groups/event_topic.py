@@ -118,7 +118,7 @@ class EventWriter:
         self._synced: dict[str, dict[str, int]] = {}
         """By group, when each member of the generation asked for its assignment."""
         self._targets: dict[str, list[MemberTargetStored]] = {}
-        """By group, the targets of the computation that goes on."""
+        """By group, the targets of the computation under way."""
         self._topic_names: dict[bytes, str] = {}
         self._unnamed: set[bytes] = set()
         """Topics of which no name is known."""
@@ -216,7 +216,7 @@ class EventWriter:
         return Noted(event, group.state, group.epoch, size, members, loaded=loaded, is_consumer=True)
 
     def _topic_name(self, topic_id: bytes) -> str:
-        """Return a topic's name; a deleted one keeps the name it had."""
+        """Return a topic's name; of a deleted one the name it had."""
         name = self._store.topic_name(topic_id)
         if name is not None:
             self._topic_names[topic_id] = name

@@ -1,6 +1,6 @@
 """How many groups a broker takes, and how much a member may send about itself.
 
-Every member is kept in memory and written to the log, so that a client could otherwise use up both.
+Every member is in memory and written to the log, so that a client could otherwise use up both.
 """
 
 from __future__ import annotations

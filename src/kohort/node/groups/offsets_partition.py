@@ -107,7 +107,7 @@ class CoordinatedPartition(ABC):
     def batches(self, progress: Progress | None = None) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Yield the batches of the log from its start. Raises CorruptBatch, StorageError, KafkaError."""
         source = self.partition.log
-        source.require_sound()
+        source.require_no_failure()
         offset = source.log_start_offset
         while offset < source.log_end_offset:
             start = offset
@@ -166,7 +166,7 @@ class OffsetsPartition(CoordinatedPartition):
             log.info("%s: skipped records of other types of groups: %s", self.partition.directory, types)
         for offset in replay.lost:
             log.warning(
-                "%s: went on without the record at offset %d, as kohort.offsets.load.ignore allows",
+                "%s: continued without the record at offset %d, as kohort.offsets.load.ignore allows",
                 self.partition.directory,
                 offset,
             )
@@ -174,7 +174,7 @@ class OffsetsPartition(CoordinatedPartition):
             yield Loaded(group_id)
 
     def _fold(self, replay: Replay, progress: Progress) -> None:
-        # What the operator gives up must not have taken the place of what was there before it.
+        # What the operator abandons must not have taken the place of what was there before it.
         take = partial(self._apply_all, replay) if self.ignored else replay.take
         for header, batch in self.batches(progress):
             try:

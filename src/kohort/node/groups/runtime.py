@@ -97,7 +97,7 @@ class GroupObserver(Protocol):
 
 
 class Runtime:
-    """Carries out decisions about the groups of one node; `partitions` are the offsets partitions that hold them."""
+    """Carries out decisions about the groups of one node; `partitions` are those of `__consumer_offsets`."""
 
     def __init__(
         self, services: Services, partitions: Sequence[OffsetsPartition], observer: GroupObserver | None
@@ -125,10 +125,10 @@ class Runtime:
             config.kohort_group_consumer_heartbeat_settling_ms,
         )
         self._woken: dict[ParkedConsumer, None] = {}
-        """Parked heartbeats for whose members there is news."""
+        """Parked heartbeats of members that may get another answer."""
         self._is_waking = False
         self._has_changed = False
-        """Whether something happened to a group that its kept heartbeats have not been asked about."""
+        """Whether something happened to a group that its parked heartbeats have not been asked about."""
         self._events = None
         if config.kohort_group_events:
             store = EventTopic(services.topics, config.kohort_group_events_retention_bytes)
@@ -140,7 +140,7 @@ class Runtime:
             self._events.flush(self._clock.now_ms)
 
     def hosted(self, group_id: str) -> OffsetsPartition | None:
-        """Return the partition that holds a group, with all commits decided; None while there is no offsets topic."""
+        """Return a group's partition, with all commits decided; None while there is no offsets topic."""
         if not self._partitions:
             return None
         hosted = self.partition_by_group[group_id]
@@ -163,7 +163,7 @@ class Runtime:
     def heartbeat(
         self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, software: str
     ) -> ParkedClassic | None:
-        """Decide a heartbeat of a classic member, and park it if there is no news yet and its sender can wait."""
+        """Decide a heartbeat of a classic member, and park it if there is no rebalance yet and its sender can wait."""
         result, arm, now_ms = None, None, self._clock.now_ms
         decision = decide(hosted.shard, command, now_ms)
         for effect in decision:
@@ -198,7 +198,7 @@ class Runtime:
     def consumer_heartbeat(
         self, hosted: OffsetsPartition, command: ConsumerHeartbeat, ticket: Ticket
     ) -> ParkedConsumer | None:
-        """Decide a heartbeat of the consumer protocol, and park it if its member has no news and nothing to do."""
+        """Decide a heartbeat of the consumer protocol, and park it if its answer has no new assignment."""
         result, arm, now_ms = None, None, self._clock.now_ms
         decision = decide(hosted.shard, command, now_ms)
         if command.owned is not None:
@@ -296,7 +296,7 @@ class Runtime:
             self.classic_parking.committed(command.member_id, now_ms, is_in_round=group.is_gathering)
 
     def gather(self, hosted: OffsetsPartition, command: CommitOffsets, ticket: Ticket) -> None:
-        """Keep a commit until this batch of input ends, or something else is asked of its partition."""
+        """Gather a commit until this batch of input ends, or something else is asked of its partition."""
         if not hosted.gathered:
             self._durability.postpone(partial(self.commit_gathered, hosted))
         hosted.gathered.append((command, ticket))
@@ -419,7 +419,7 @@ class Runtime:
             self._events.note(shard, event, now_ms)
 
     def _append(self, hosted: OffsetsPartition, events: list[HardEvent]) -> ErrorCode:
-        """Append the records of one decision; return what kept them out of the log, or NONE."""
+        """Append the records of one decision; return why they are not in the log, or NONE."""
         now_ms = self._clock.now_ms
         try:
             hosted.partition.append([encode_events(events, now_ms)], now_ms)
@@ -432,17 +432,15 @@ class Runtime:
 
     def _answer(self, hosted: OffsetsPartition, ready: list[tuple[Ticket, Result]]) -> None:
         """Let replies go, once the records before them are as durable as the log promises."""
-        if hosted.partition.flushes:
-            held = partial(_release, ready)
-            if self._durability.when_durable(hosted.partition, held):
-                return
+        if hosted.partition.flushes and self._durability.when_durable(hosted.partition, partial(_release, ready)):
+            return
         for ticket, result in ready:
             ticket(result)
 
-    def give_up(self, hosted: OffsetsPartition) -> None:
+    def unload(self, hosted: OffsetsPartition) -> None:
         """Forget a partition's groups until its log takes appends again, since a flush of it has failed.
 
-        What is known of them the disk need not hold: a generation that members received from there would come again
+        What is known of them need not be on the disk: a generation that members received from there would come again
         after a loss of power.
         """
         if hosted.status is Status.ACTIVE:
@@ -488,7 +486,7 @@ def load_later(timers: Timers, clock: NodeClock, directory: str, wait_ms: int, l
 
 
 def _release(ready: list[tuple[Ticket, Result]], error: ErrorCode) -> None:
-    """Let held replies go; after a failed flush they are errors."""
+    """Send the replies that waited for a flush; after a failed one they are errors."""
     for ticket, result in ready:
         ticket(failure(result, append_error(error)) if error else result)
 
@@ -501,7 +499,7 @@ def _waits_for_others(hosted: OffsetsPartition, command: ConsumerHeartbeat) -> b
 
 
 def _quiet_result(decision: Decision) -> ConsumerHeartbeatResult | None:
-    """Return the answer of a decision that is only an answer without news, else None."""
+    """Return the answer of a decision that is only an answer, and an empty one, else None."""
     if len(decision) != 1 or type(decision[0]) is not Reply:
         return None
     result = decision[0].result

@@ -25,7 +25,7 @@ except ImportError:
     re2 = None
 
 MAX_LENGTH = 32_767
-"""Characters of an expression: what the record that stores it can hold."""
+"""Characters of an expression: how long it can be in its record."""
 
 MAX_STEPS = 500_000_000
 """The size of a compiled expression times the characters of all names: a few seconds, at the very worst."""
@@ -34,7 +34,7 @@ FREE_SIZE = 250
 """A compiled expression up to this size is never refused."""
 
 PROGRAM_BYTES = 1 << 20
-"""RE2's `max_mem` for an expression: half a megabyte of it holds some 45,000 steps."""
+"""RE2's `max_mem` for an expression: half a megabyte of it is enough for some 45,000 steps."""
 
 MISSING = f"This broker cannot match regular expressions: it needs google-re2; {install_command('fast')}"
 
@@ -161,7 +161,7 @@ class NodeTopics:
             try:
                 expression = self._compile(regex)
             except InvalidExpression:
-                # A group loaded from another broker's log may hold what we would have refused.
+                # A group loaded from another broker's log may have what we would have refused.
                 return frozenset()
             matched = _Matched(expression, filter(expression.matches, self._matchable))
             self._matched_names += len(matched.names)

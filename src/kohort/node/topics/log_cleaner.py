@@ -44,7 +44,7 @@ class LogCleaner:
         self._topics = topics
         self._timers = timers
         self._pass: _Pass | None = None
-        self._given_up: set[str] = set()
+        self._abandoned: set[str] = set()
         """Folders of logs that cannot be cleaned."""
 
     @property
@@ -62,7 +62,7 @@ class LogCleaner:
         if self._pass is None:
             self._look(now_ms)
         else:
-            read = self._go_on(self._pass)
+            read = self._clean(self._pass)
         if self._pass is not None or read:
             pause_ms = int(read * 1000 / self._config.log_cleaner_io_max_bytes_per_second)
             self._timers.arm(_TIMER, now_ms + max(PAUSE_MS, pause_ms), self._turn)
@@ -88,7 +88,7 @@ class LogCleaner:
     def _need_of(self, partition: Partition, now_ms: int) -> Cleanable | None:
         """Return what there is to clean in a log, None if it is not worth it. A log that is not open is clean."""
         opened = partition.opened
-        if opened is None or opened.failure is not None or partition.directory in self._given_up:
+        if opened is None or opened.failure is not None or partition.directory in self._abandoned:
             return None
         try:
             return opened.cleaner.cleanable(now_ms) if opened.cleaner.is_worthwhile(now_ms) else None
@@ -96,7 +96,7 @@ class LogCleaner:
             log.error("cleaning of %s: %s", partition.directory, error)
             return None
 
-    def _go_on(self, under_way: _Pass) -> int:
+    def _clean(self, under_way: _Pass) -> int:
         """Do a slice, and return how many bytes it read; 0 if the disk let nothing be done."""
         partition, opened, steps = under_way
         read = 0
@@ -113,7 +113,7 @@ class LogCleaner:
                 partition.close()  # the next use opens it again, which finishes what was decided
         except KafkaError as error:
             log.error("%s cannot be cleaned: %s", partition.directory, error)
-            self._given_up.add(partition.directory)
+            self._abandoned.add(partition.directory)
         done = opened.cleaner.last
         if done is not None and done is not before:
             log.info(

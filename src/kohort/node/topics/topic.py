@@ -26,7 +26,7 @@ INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_grou
 
 
 UNPACKED_AT_ONCE = 4
-"""How many compressed batches are unpacked at a time: each may keep `kohort.produce.max.unpacked.bytes` in memory."""
+"""How many compressed batches are unpacked at a time: each may need `kohort.produce.max.unpacked.bytes` of memory."""
 
 REOPEN_MS, LONGEST_REOPEN_MS = 1_000, 60_000
 """When a log that failed is opened again, and how seldom at the end where that fails too."""
@@ -45,7 +45,7 @@ class Storage:
         self.health = DiskHealth(clock, disk.directory)
         self.epoch = 0
         self.unpacking = Gate(UNPACKED_AT_ONCE)
-        """Where everything waits that may keep a whole batch in memory without its compression."""
+        """Where everything waits that may need a whole batch in memory without its compression."""
 
 
 class Topic:
@@ -97,7 +97,7 @@ class Partition:
     """Called when records that were appended may be lost, by a failed flush: they are neither read nor acknowledged."""
     _log: PartitionLog | None = None
     _reopen_ms: int = 0
-    """When a log that failed is opened again; 0 while it is sound."""
+    """When a log that failed is opened again; 0 while it works."""
     _reopen_wait_ms: int = REOPEN_MS
 
     def __post_init__(self) -> None:

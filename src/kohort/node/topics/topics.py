@@ -134,7 +134,7 @@ class Topics:
         """Return an internal topic, created if there is none. Raises KafkaError, StorageError.
 
         Folders that it has left where the metadata log was lost or shortened are taken up, under their own id: clients
-        cannot delete such a topic, so what they hold is as it was.
+        cannot delete such a topic, so their content is as it was.
         """
         topic = self._topics.get(name)
         if topic is not None:

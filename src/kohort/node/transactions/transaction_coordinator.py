@@ -1,4 +1,4 @@
-"""All transactional ids of one node: which partition of `__transaction_state` holds each, and what may be asked of it.
+"""All transactional ids of one node: which partition of `__transaction_state` each is in, and what may be asked of it.
 
 It carries out the decisions of `kohort.transaction` in their order: the record first, then, as soon as that is as
 durable as the topic promises, the answer and the markers.
@@ -47,7 +47,7 @@ from kohort.transaction.effects import (
 from kohort.transaction.transaction import Transaction
 from kohort.transaction.transactions import Transactions, apply
 from kohort.wire.primitives import MalformedMessage
-from kohort.wire.record_batches import BatchHeader, CorruptBatch, sound_records
+from kohort.wire.record_batches import BatchHeader, CorruptBatch, checked_records
 
 log = logging.getLogger("kohort.node")
 
@@ -79,7 +79,7 @@ class TransactionPartition(CoordinatedPartition):
     def _fold(self, header: BatchHeader, batch: memoryview) -> int:
         """Fold the records of a batch; return how many were of other types."""
         skipped = 0
-        for record in sound_records(header, batch):
+        for record in checked_records(header, batch):
             try:
                 event = read_event(record.key, record.value)
             except MalformedMessage as error:
@@ -116,7 +116,7 @@ class TransactionCoordinator:
     # -- life
 
     def start(self) -> None:
-        """Replay every partition that has a log, and go on with what was under way."""
+        """Replay every partition that has a log, and continue what was under way."""
         topic = self._services.topics.get(TRANSACTION_TOPIC)
         if topic is not None:
             self._host(topic)
@@ -142,14 +142,14 @@ class TransactionCoordinator:
         max_timeout_ms = self._config.transaction_max_timeout_ms
         self.partitions += [TransactionPartition(partition, max_timeout_ms) for partition in topic.partitions]
         for hosted in self.partitions:
-            hosted.partition.on_lost = partial(self._give_up, hosted)
+            hosted.partition.on_lost = partial(self._unload, hosted)
             if hosted.partition.may_have_files:
                 self._load(hosted, RELOAD_MS)
             else:
                 hosted.status = Status.ACTIVE
 
     def _load(self, hosted: TransactionPartition, again_ms: int) -> None:
-        """Replay a partition and go on with what was under way; where the disk fails now, after `again_ms`."""
+        """Replay a partition and continue what was under way; where the disk fails now, after `again_ms`."""
         hosted.load()
         for transactional_id in sorted(hosted.transactions.by_id):
             self._run(hosted, Loaded(transactional_id), None)
@@ -159,7 +159,7 @@ class TransactionCoordinator:
     def _load_later(self, hosted: TransactionPartition, wait_ms: int) -> None:
         load_later(self._timers, self._clock, hosted.partition.directory, wait_ms, partial(self._load, hosted))
 
-    def _give_up(self, hosted: TransactionPartition) -> None:
+    def _unload(self, hosted: TransactionPartition) -> None:
         """Forget a partition's transactional ids until its log takes appends again, since a flush of it has failed."""
         if hosted.status is Status.ACTIVE:
             hosted.fail("a flush failed", is_for_now=True)
@@ -224,7 +224,7 @@ class TransactionCoordinator:
             yield from list(hosted.transactions.by_id.values())
 
     def partition_of(self, transactional_id: str) -> int:
-        """Return the partition of `__transaction_state` that holds an id."""
+        """Return the partition of `__transaction_state` that an id is in."""
         return group_partition(
             transactional_id, len(self.partitions) or self._config.transaction_state_log_num_partitions
         )
@@ -288,7 +288,7 @@ class TransactionCoordinator:
             released(ErrorCode.NONE)
 
     def _append(self, hosted: TransactionPartition, decision: Decision) -> ErrorCode:
-        """Append the records of a decision, as one batch each; return what kept them out of the log, or NONE."""
+        """Append the records of a decision, as one batch each; return why they are not in the log, or NONE."""
         now_ms = self._clock.now_ms
         try:
             batches = [encode_event(effect.event, now_ms) for effect in decision if isinstance(effect, Append)]

@@ -19,7 +19,7 @@ from kohort.sim.peers.peer_connection import PeerConnections
 from kohort.sim.peers.peer_fetcher import FETCH_BY_NAME
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest
-from kohort.wire.record_batches import sound_records
+from kohort.wire.record_batches import checked_records
 
 _READ_COMMITTED = 1
 _WAIT_MS, _BACKOFF_US = 500, 200_000
@@ -79,7 +79,7 @@ class CommittedReader:
             values = [
                 (record.offset, bytes(record.value or b""))
                 for batch in visible.raw
-                for record in sound_records(batch.header, batch.view)
+                for record in checked_records(batch.header, batch.view)
                 if record.offset >= offset
             ]
         self.positions[partition] = next_offset

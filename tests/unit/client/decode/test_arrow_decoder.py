@@ -119,7 +119,7 @@ def test_append_time_replaces_the_timestamps_of_the_records(decoder):
 
 def test_compacted_batches_keep_the_offsets_of_what_is_left(decoder):
     left = [Record(offset, 0, b"k", b"v") for offset in (11, 15, 19)]
-    buffer = encode_batch(left, base_offset=10, keep_offsets=True)
+    buffer = encode_batch(left, base_offset=10, own_offsets=True)
     assert to_arrow(buffer, "t", 0, decoder=decoder)["offset"].to_pylist() == [11, 15, 19]
 
 

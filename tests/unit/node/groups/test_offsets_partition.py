@@ -54,7 +54,7 @@ def test_operator_may_go_on_without_a_record_that_cannot_be_read(caplog: pytest.
     desk = desk.restart(kohort_offsets_load_ignore=f"{place + 1}@{end},{place}@{end + 1}")
     assert heartbeat(desk, member) == ErrorCode.NOT_COORDINATOR
     desk = desk.restart(kohort_offsets_load_ignore=f"{place + 1}@0,{place}@{end}")
-    assert f"went on without the record at offset {end}" in caplog.text
+    assert f"continued without the record at offset {end}" in caplog.text
     assert heartbeat(desk, member) == 0
     assert committed(member.peer) == 7
 
