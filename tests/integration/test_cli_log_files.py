@@ -54,7 +54,7 @@ def consumed(folder: Path) -> list[bytes]:
             return found
 
 
-def test_sound_directory_has_no_findings(broker_directory: Path, commands: Commands) -> None:
+def test_intact_directory_has_no_findings(broker_directory: Path, commands: Commands) -> None:
     outcome = commands("log", "verify", str(broker_directory))
     assert (outcome.status, outcome.out) == (0, "")
     assert "every byte is sound" in outcome.err

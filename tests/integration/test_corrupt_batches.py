@@ -85,7 +85,7 @@ SPOILED: dict[str, tuple[bytes, Spoil]] = {
 
 
 @pytest.mark.parametrize("kind", SPOILED)
-def test_sound_records_come_first_and_the_position_stays_at_what_cannot_be_read(
+def test_valid_records_come_first_and_the_position_stays_at_what_cannot_be_read(
     broker: EmbeddedBroker, tmp_path: Path, kind: str
 ) -> None:
     batch, spoil = SPOILED[kind]

@@ -37,6 +37,7 @@ PACKAGES_OF_WIRE_VERBS = tuple(
         "cli",
         "client",
         "drawing",
+        "fleet",
         "gateway",
         "group",
         "log",

@@ -45,7 +45,7 @@ def plan(inputs: Sequence[Input], since: Since) -> list[Split]:
     return segment_files.without_replicas(found)
 
 
-def has_news(inputs: Sequence[Input], since: Since) -> bool:
+def has_unread(inputs: Sequence[Input], since: Since) -> bool:
     """Whether inputs may have something that is not read yet. Raises KafkaError as `plan` does."""
     return any(each.kind not in ("cluster", "segment") for each in inputs) or bool(plan(inputs, since))
 

@@ -94,7 +94,7 @@ def write_bronze(tasks: Tasks, run: Run, read: InputRows) -> StoredBronze:
 
 
 @dataclass(slots=True)
-class Tally:
+class TopicTally:
     """Counts over bronze `records`."""
 
     counts: dict[tuple[str, int, int | None], tuple[int, int, int]] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Tally:
         known = [each for each in (self.topics.get(key), partitions) if each is not None]
         self.topics[key] = max(known, default=None)
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: TopicTally) -> None:
         """Add the counts over other files."""
         for key, counts in other.counts.items():
             self.add_count(key, *counts)
@@ -141,7 +141,7 @@ class Stored:
     """What tasks have stored, and the few rows that are not records."""
 
     files: list[DeltaFile] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    tally: TopicTally = field(default_factory=TopicTally)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     positions: list[dict[str, Any]] = field(default_factory=list)
 
@@ -169,7 +169,7 @@ def store(plan: DeltaPlan, run: int, part: Part) -> Stored:
     return stored
 
 
-def count(rows: pa.Table, found: Tally) -> None:
+def count(rows: pa.Table, found: TopicTally) -> None:
     """Add rows of bronze `records` to a tally."""
     by_type = rows.group_by(["source", "partition", "record_type"]).aggregate(
         [("offset", "count"), ("tombstone", "sum"), ("offset", "max")]
@@ -187,7 +187,7 @@ def count(rows: pa.Table, found: Tally) -> None:
             _name_topics(row["source"], row["fields"], found)
 
 
-def _name_topics(source: str, fields: str | None, found: Tally) -> None:
+def _name_topics(source: str, fields: str | None, found: TopicTally) -> None:
     value: Mapping[str, Any] = json.loads(fields) if fields else {}
     for each in (each for name in _LISTS for each in value.get(name) or ()):
         if each.get("topicId") and each.get("topicName"):
@@ -228,7 +228,7 @@ def _add_new(run: Run, table: Table, rows: Iterable[pa.RecordBatch]) -> int:
     return added
 
 
-def _count(new: Tally, run: Run) -> dict[tuple[str, int], int]:
+def _count(new: TopicTally, run: Run) -> dict[tuple[str, int], int]:
     """Add the new records to what is counted; return how many there are of each partition."""
     found: dict[tuple[str, int], int] = {}
     counts = {_key_of_count(row): row for row in run.small_rows(COUNTS)}
@@ -251,7 +251,7 @@ def _key_of_count(row: Mapping[str, Any]) -> tuple[str, int, int]:
 
 
 def _put_topics(run: Run, new: Iterable[Mapping[str, Any]]) -> None:
-    """Keep one row for each topic, with the latest known values."""
+    """Return one row for each topic, with the latest known values."""
     topics: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in (*run.small_rows(TOPICS), *new):
         key = row["source"], row["topic_id"] or "", row["topic"] or ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
 
-from kohort.fleet.load_check import NEWEST_TYPE, WITH_MEMBER, LogCheck, Step, Violation
+from kohort.fleet.load_check import NEWEST_TYPE, WITH_MEMBER, CheckedRecord, LogCheck, Violation
 from kohort.group.events import MemberAssignmentStored
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT, READERS
 from kohort.log.group_records import read_text
@@ -145,17 +145,17 @@ def _replay(record: Record, check: LogCheck, checked: Checked, seen: set[bytes])
     checked.violations.extend(check.take(step))
 
 
-def step_of(offset: int, at_ms: int, key: bytes, value: bytes | None) -> Step:
+def step_of(offset: int, at_ms: int, key: bytes, value: bytes | None) -> CheckedRecord:
     """Return a record as a step. Raises MalformedMessage."""
     if len(key) < 2:
         raise MalformedMessage("the record's key has no record type")
     (record_type,) = _SHORT.unpack_from(key)
     if not 0 <= record_type <= NEWEST_TYPE:
-        return Step(offset, at_ms, record_type, "", is_tombstone=value is None)
+        return CheckedRecord(offset, at_ms, record_type, "", is_tombstone=value is None)
     group, position = read_text(key, 2)
     member = read_text(key, position)[0] if record_type in WITH_MEMBER else ""
     if record_type != MEMBER_ASSIGNMENT or value is None:
-        return Step(offset, at_ms, record_type, group, member, value is None)
+        return CheckedRecord(offset, at_ms, record_type, group, member, value is None)
     event = READERS[MEMBER_ASSIGNMENT](key, value)
     assert isinstance(event, MemberAssignmentStored), "a value is no tombstone"
     owned_partitions = [
@@ -163,4 +163,4 @@ def step_of(offset: int, at_ms: int, key: bytes, value: bytes | None) -> Step:
         for topic in (*event.assigned, *event.pending)
         for partition in topic.partitions
     ]
-    return Step(offset, at_ms, record_type, group, member, False, event.epoch, owned_partitions)
+    return CheckedRecord(offset, at_ms, record_type, group, member, False, event.epoch, owned_partitions)

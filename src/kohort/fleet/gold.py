@@ -39,7 +39,7 @@ _LISTS = ("protocols", "embedded_versions")
 _MERGED = ", ".join(
     [
         *(f'sum("{name}") AS "{name}"' for name in _SUMS),
-        # Of two parts that end in the same instant the new one is later. A struct keeps a value that is null.
+        # Of two parts that end in the same instant the new one is later. A struct retains a value that is null.
         *(f'arg_max({struct_of([name])}, (last_at_ms, is_new))."{name}" AS "{name}"' for name in _AT_THE_END),
         *(f'list_sort(list_distinct(flatten(list("{name}")))) AS "{name}"' for name in _LISTS),
         "arg_max(slowest_member, rebalance_ms_max) FILTER (slowest_member IS NOT NULL) AS slowest_member",
@@ -143,8 +143,8 @@ def write_gold(run: Run) -> None:
         run.put(GROUPS)
 
 
-def keep_untouched(run: Run) -> None:
-    """Replace the states of groups, and their open intervals, of which this run has new ones; keep all others."""
+def replace_states(run: Run) -> None:
+    """Replace the states of groups, and their open intervals, of which this run has new ones; all others stay."""
     new = run.written(STATE_GROUPS).dataset()
     for table in (STATE_OPEN, STATE_GROUPS):
         if not run.is_empty(table):

@@ -83,8 +83,8 @@ class Truth:
             named = {name for other, name in pairs if other == group}
             lines.update(f"{name} found in {known.scenario!r}" for name in named - known.expected - known.permitted)
             lines.update(f"{name} missed in {known.scenario!r}" for name in known.expected - named)
-        strangers = {group for group, _ in pairs} - self.groups.keys()
-        lines.update(f"an unknown group: {group!r}" for group in strangers)
+        unknown = {group for group, _ in pairs} - self.groups.keys()
+        lines.update(f"an unknown group: {group!r}" for group in unknown)
         return [f"{line} ({count} groups)" for line, count in sorted(lines.items())]
 
     def write(self, directory: Path) -> None:

@@ -1,7 +1,7 @@
 """Checks whether Apache Kafka can load a log of groups: finds records at which some version's coordinator would fail.
 
 `LogCheck` replays one partition of `__consumer_offsets` in offset order, with the conditions of Kafka's versions
-(`DEMANDS`). It keeps of each group only what these need, and continues after a violation as the other versions would.
+(`DEMANDS`). It stores of each group only what these need, and continues after a violation as the other versions would.
 Transactional offsets count as offsets, as for Kafka. It knows no files and no bytes: see `checked_files`.
 """
 
@@ -96,7 +96,7 @@ OWNED_TWICE = Demand(
 DEMANDS = (KAFKA_17306, KAFKA_19862, KAFKA_20254, KAFKA_21117, KAFKA_21102, OWNED_TWICE)
 
 
-class Step(NamedTuple):
+class CheckedRecord(NamedTuple):
     """The relevant part of one record. `owned` are the partitions of a record of type 8."""
 
     offset: int
@@ -113,7 +113,7 @@ class Violation(NamedTuple):
     """One record that stops a coordinator."""
 
     demand: Demand
-    step: Step
+    step: CheckedRecord
     sentence: str
 
 
@@ -122,7 +122,7 @@ _Owned = tuple[int, frozenset[tuple[str, int]]]
 
 
 @dataclass(slots=True)
-class _Group:
+class _CheckedGroup:
     type: Type
     members: dict[str, _Owned] = field(default_factory=dict)
     """By member its epoch and partitions; (-1, none) once its assignment is deleted."""
@@ -139,7 +139,7 @@ class LogCheck:
     """Replay of one partition of the log."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _CheckedGroup] = {}
 
     def to_json(self) -> list[Any]:
         """Return its state as what `json.dumps` takes."""
@@ -162,24 +162,24 @@ class LogCheck:
         for name, kind, members, targets, has_target, epochs in state:
             owned = {member: (epoch, frozenset(map(tuple, partitions))) for member, epoch, partitions in members}
             by_partition = {(topic, number): epoch for topic, number, epoch in epochs}
-            check._groups[name] = _Group(Type(kind), owned, set(targets), has_target, by_partition)
+            check._groups[name] = _CheckedGroup(Type(kind), owned, set(targets), has_target, by_partition)
         return check
 
-    def take(self, step: Step) -> Iterator[Violation]:
+    def take(self, step: CheckedRecord) -> Iterator[Violation]:
         """Replay a record, and yield the conditions that it violates."""
         kind = step.record_type
         if kind in (0, 1):
             if not step.is_tombstone and step.group not in self._groups:
-                self._groups[step.group] = _Group(Type.SIMPLE)
+                self._groups[step.group] = _CheckedGroup(Type.SIMPLE)
         elif kind == 2:
             if step.is_tombstone:
                 self._groups.pop(step.group, None)
             else:
-                self._groups[step.group] = _Group(Type.CLASSIC)
+                self._groups[step.group] = _CheckedGroup(Type.CLASSIC)
         elif kind in _REPLAYS:
             yield from self._modern(step, *_REPLAYS[kind])
 
-    def _modern(self, step: Step, wanted: Type, replay: _Replay | None) -> Iterator[Violation]:
+    def _modern(self, step: CheckedRecord, wanted: Type, replay: _Replay | None) -> Iterator[Violation]:
         group = self._groups.get(step.group)
         if group is None and step.is_tombstone:
             if wanted is Type.CONSUMER:
@@ -191,11 +191,11 @@ class LogCheck:
                 return
             group = None
         if group is None:
-            group = self._groups[step.group] = _Group(wanted)
+            group = self._groups[step.group] = _CheckedGroup(wanted)
         if replay is not None:
             yield from replay(self, group, step)
 
-    def _of_another_type(self, step: Step, group: _Group, wanted: Type) -> Iterator[Violation]:
+    def _of_another_type(self, step: CheckedRecord, group: _CheckedGroup, wanted: Type) -> Iterator[Violation]:
         if group.type is Type.SIMPLE:
             if step.is_tombstone and wanted is Type.CONSUMER:
                 return  # created and deleted at once: accepted from 4.0 on, older versions fail at the next record
@@ -210,7 +210,7 @@ class LogCheck:
 
     # -- the conditions of each record type
 
-    def _replay_group(self, group: _Group, step: Step) -> Iterator[Violation]:
+    def _replay_group(self, group: _CheckedGroup, step: CheckedRecord) -> Iterator[Violation]:
         if not step.is_tombstone:
             return
         if group.members:
@@ -221,7 +221,7 @@ class LogCheck:
             yield Violation(KAFKA_21102, step, f"group {step.group} is deleted and still has a target assignment")
         del self._groups[step.group]
 
-    def _replay_member(self, group: _Group, step: Step) -> Iterator[Violation]:
+    def _replay_member(self, group: _CheckedGroup, step: CheckedRecord) -> Iterator[Violation]:
         if not step.is_tombstone:
             group.members.setdefault(step.member, (0, frozenset()))
             return
@@ -232,23 +232,23 @@ class LogCheck:
             return
         if found[0] != GONE:
             yield Violation(KAFKA_21102, step, f"member {step.member} is deleted while it has an assignment")
-            self._give_up(group, found)
+            self._revoke(group, found)
         elif step.member in group.targets:
             yield Violation(KAFKA_21102, step, f"member {step.member} is deleted while it has a target")
             group.targets.discard(step.member)
 
-    def _replay_target(self, group: _Group, step: Step) -> Iterator[Violation]:
+    def _replay_target(self, group: _CheckedGroup, step: CheckedRecord) -> Iterator[Violation]:
         if step.is_tombstone and group.targets:
             text = f"the target of group {step.group} is deleted while {_members(len(group.targets))} have one"
             yield Violation(KAFKA_21102, step, text)
             group.targets.clear()
         group.has_target = not step.is_tombstone
 
-    def _replay_member_target(self, group: _Group, step: Step) -> Iterator[Violation]:
+    def _replay_member_target(self, group: _CheckedGroup, step: CheckedRecord) -> Iterator[Violation]:
         (group.targets.discard if step.is_tombstone else group.targets.add)(step.member)
         yield from ()
 
-    def _replay_assignment(self, group: _Group, step: Step) -> Iterator[Violation]:
+    def _replay_assignment(self, group: _CheckedGroup, step: CheckedRecord) -> Iterator[Violation]:
         found = group.members.get(step.member)
         if step.is_tombstone:
             if found is None:
@@ -268,7 +268,7 @@ class LogCheck:
             group.epochs[partition] = max(step.epoch, owned if owned is not None else step.epoch)
         group.members[step.member] = step.epoch, frozenset(step.owned_partitions)
 
-    def _released(self, group: _Group, step: Step, found: _Owned) -> Iterator[Violation]:
+    def _released(self, group: _CheckedGroup, step: CheckedRecord, found: _Owned) -> Iterator[Violation]:
         epoch, owned_partitions = found
         for partition in sorted(owned_partitions):
             owned = group.epochs.get(partition)
@@ -276,16 +276,16 @@ class LogCheck:
                 text = f"{step.member} gives up {_name(partition)} of epoch {epoch}, "
                 text += "which has no owner" if owned is None else f"which is owned in epoch {owned}"
                 yield Violation(KAFKA_19862, step, text)
-        self._give_up(group, found)
+        self._revoke(group, found)
 
-    def _give_up(self, group: _Group, found: _Owned) -> None:
+    def _revoke(self, group: _CheckedGroup, found: _Owned) -> None:
         epoch, owned_partitions = found
         for partition in owned_partitions:
             if group.epochs.get(partition) == epoch:
                 del group.epochs[partition]
 
 
-_Replay = Callable[[LogCheck, _Group, Step], Iterator[Violation]]
+_Replay = Callable[[LogCheck, _CheckedGroup, CheckedRecord], Iterator[Violation]]
 _OF_TYPES: tuple[tuple[_Replay | None, tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = (
     (LogCheck._replay_group, (3,), (11,), (17,)),
     (LogCheck._replay_member, (5,), (10,), (19,)),

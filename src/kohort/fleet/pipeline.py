@@ -147,6 +147,6 @@ def _derive(tasks: Tasks, run: Run, bronze: StoredBronze, stage: Stage) -> None:
         run.adopt(EVENTS)
         run.adopt(OWNERSHIP)
         # The new rows alone are those of the groups that gold has to look at.
-        gold.keep_untouched(run)
+        gold.replace_states(run)
     with stage("gold"):
         gold.write_gold(run)

@@ -92,7 +92,7 @@ def quoted(*names: str) -> str:
 
 
 def struct_of(names: Iterable[str]) -> str:
-    """Return a struct of columns; as a value of an aggregate it keeps nulls."""
+    """Return a struct of columns; as a value of an aggregate it retains nulls."""
     return "{" + ", ".join(f"'{name}': {quoted(name)}" for name in names) + "}"
 
 

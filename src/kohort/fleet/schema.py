@@ -2,8 +2,8 @@
 
 Every table is Parquet under one directory, by layer (`bronze/records`, `silver/events`, …); `tables.py` decides which
 of its files are published. Times are milliseconds since the epoch, UTC; `day` is the UTC day of a row's time; `bucket`
-is `bucket_of(partition)`: all records of a group are in one partition of `__consumer_offsets`, and this placement is
-kept, so that nothing is shuffled. The tables of the layer `state` are private to the pipeline.
+is `bucket_of(partition)`: all records of a group are in one partition of `__consumer_offsets`, and this placement
+stays, so that nothing is shuffled. The tables of the layer `state` are private to the pipeline.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ RECORDS = Table(
 )
 """Decoded records. `fields` is the value as JSON, each field with Kafka's name in camel case (`memberEpoch`, as
 kafka-dump-log writes it), topic ids as Kafka's text of 22 characters, numbers as numbers, absent tagged fields left out
-or null. Bytes that hold something known are replaced by it:
+or null. Bytes of a known layout are replaced by its fields:
 - type 2: `members[].subscription` {version, topics, userData, ownedPartitions [{topic, partitions}], generationId,
   rackId} and `members[].assignment` {version, assignedPartitions [{topic, partitions}], userData}, where protocolType
   is `consumer` and they can be read; else {"hex": first 64 bytes, "length": n}. `userData` is hex (at most 64 bytes of
@@ -281,7 +281,7 @@ EVENTS = Table(
 - `revoked`: a member gave `partitions` up
 - `revoking`: a member was asked to give `partitions` up
 - `lost`: a member that left or was evicted owned `partitions`
-- `settled`: the rebalance is over; `detail` {ms, moved, kept, failed}
+- `settled`: the rebalance is over; `detail` `{ms, moved, kept, failed}`
 - `subscription_changed`
 - `leader_changed`: classic
 - `emptied`: the last member left
@@ -328,7 +328,7 @@ GROUP_HOURS = Table(
         "unowned_partition_seconds double",
         "partitions_moved int",
         "partitions_kept int",
-        "stickiness double",  # kept / (kept + moved); null where nothing was assigned anew
+        "stickiness double",  # share of partitions that stayed; null where nothing was assigned anew
         "commits bigint",
         "commit_rate double",  # per second of the hour
         "lag bigint",  # at the hour's last commit of each partition; null unless end offsets are known

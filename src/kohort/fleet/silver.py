@@ -1,7 +1,7 @@
 """Silver tables: events, ownership intervals, and parts of hours, from one pass over bronze records.
 
 Offset commits, which are most of a log, are counted by a query and enter the fold as one row per group and hour, and
-one for each that went back. All other records are sorted by group and offset, and folded one by one: a task holds one
+one for each that went back. All other records are sorted by group and offset, and folded one by one: a task has one
 group at a time and writes results in batches, into files of each table. The cost is linear in records; memory is that
 of the largest group's current state.
 """
@@ -80,7 +80,7 @@ WITH commits AS (
         SELECT source, "group", "offset", at_ms, topic, topic_partition, topic_id, committed_offset
         FROM last_commits WHERE {HERE}
     ) WINDOW before AS (PARTITION BY source, "group", topic, topic_partition ORDER BY "offset")
-), news AS (
+), changes AS (
     SELECT source, "group", partition, "offset", at_ms, record_type, tombstone, member, fields, 0, 0
     FROM records WHERE record_type >= 2 AND "group" IS NOT NULL AND {HERE}
     UNION ALL
@@ -97,10 +97,10 @@ WITH commits AS (
     FROM steps WHERE partition IS NOT NULL AND committed_offset < previous
         AND coalesce(topic_id = previous_id, true) -- else the topic was made anew
 ), input({", ".join(f'"{name}"' for name in INPUT)}) AS (
-    FROM news
+    FROM changes
     UNION ALL
     SELECT source, "group", partition, -1, 0, {STATE}, false, NULL, folded, 0, 0
-    FROM states SEMI JOIN news USING (source, "group") WHERE {HERE}
+    FROM states SEMI JOIN changes USING (source, "group") WHERE {HERE}
 )
 SELECT * FROM input ORDER BY source, "group", "offset", record_type DESC
 """

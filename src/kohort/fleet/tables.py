@@ -45,13 +45,13 @@ APPLICATION = "kohort/fleet"
 LAYOUT = 2
 """Which columns tables have, and what the folded states of groups contain."""
 
-KEPT_RUNS = 1_000
+LISTED_RUNS = 1_000
 """How many runs `state/runs` lists."""
 
 UPKEEP_EVERY = 10
 """After so many runs small files are joined, and files are removed that were replaced long ago."""
 
-KEEP_STATE = {"delta.deletedFileRetentionDuration": "interval 1 days"}
+DELETED_FILES = {"delta.deletedFileRetentionDuration": "interval 1 days"}
 """How long replaced files stay of tables that only the next run reads; of the others it is Delta's own, a week."""
 
 EVERY_TABLE = (*TABLES, *STATE_TABLES)
@@ -107,8 +107,8 @@ class Tables:
         self.runs.sort(key=lambda row: row["run"])
         shown = [row for row in self.runs if self._wanted in (None, row["run"])]
         if self._wanted is not None and not shown:
-            kept = f"{self.runs[0]['run']} to {self.runs[-1]['run']} are listed" if self.runs else "there is none yet"
-            raise TableBroken(f"{self.location} has no run {self._wanted}: {kept}")
+            listed = f"{self.runs[0]['run']} to {self.runs[-1]['run']} are listed" if self.runs else "there is none yet"
+            raise TableBroken(f"{self.location} has no run {self._wanted}: {listed}")
         newest: dict[str, Any] = shown[-1] if shown else {"run": 0, "layout": LAYOUT, "versions": [], "positions": []}
         if newest["layout"] != LAYOUT:
             raise TableBroken(
@@ -187,11 +187,11 @@ class Tables:
                 for partition, offset in sorted(offsets.items())
             ],
         }
-        rows = [*(each for each in self.runs if each["run"] != run), row][-KEPT_RUNS:]
+        rows = [*(each for each in self.runs if each["run"] != run), row][-LISTED_RUNS:]
         plan = plan_of(self._storage(RUNS), RUNS)
         with self._storage(RUNS).failures():
             if self._log is None:
-                plan.storage.create(delta_schema(RUNS.arrow(), RUNS.path), (), KEEP_STATE)
+                plan.storage.create(delta_schema(RUNS.arrow(), RUNS.path), (), DELETED_FILES)
                 self._log = plan.storage.open()
                 if self._log.version():
                     raise self._busy(run)
@@ -318,7 +318,7 @@ class Run:
         self._changes[table] = _Change(added, added, replaces=True)
 
     def put_days(self, table: Table) -> None:
-        """Replace the days of which this run wrote rows for a table; keep other days."""
+        """Replace the days of which this run wrote rows for a table; other days stay."""
         added = self._written.get(table, [])
         days = {file.partition_values["day"] or "" for file in added}
         stay = [file for file in self.tables.files(table) if file.partition_values["day"] not in days]
@@ -348,7 +348,7 @@ class Run:
         storage = self.tables._storage(table)
         with storage.failures():
             if named is None:
-                made_by = {} if table in TABLES else KEEP_STATE
+                made_by = {} if table in TABLES else DELETED_FILES
                 storage.create(delta_schema(table.arrow(), table.path), table.partitioned_by, made_by)
                 change = (change or _Change([], []))._replace(replaces=True, days=())
             head = storage.open()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from random import Random
 
 from kohort.fleet.report.fleet_report import (
-    Finding,
+    BlockingReason,
+    FindingLine,
     FleetReport,
     GroupKey,
     GroupLine,
     HeatRow,
     Limits,
-    Read,
     Readiness,
-    Reason,
+    ReportInput,
     RuleFindings,
     Span,
     Timeline,
@@ -90,7 +90,7 @@ def report(groups: int = 60, seed: int = 7, hours: int = 72, hostile: bool = Tru
             (_reason(keys, groups // 8),), 0,
         ),
         groups=tuple(lines[: limits.groups]),
-        read=Read(
+        read=ReportInput(
             ("prod-a",), 1_204_331, 40_112, (("offset commit", 1_100_000), ("group metadata", 104_331)),
             (("CRC does not match", 3),), 0,
         ),
@@ -131,15 +131,15 @@ def _rule(draw: Random, rule: tuple[str, str, str, str], lines: list[GroupLine],
             for n in range(4)
         )
         shown.append(
-            Finding(
+            FindingLine(
                 line.key, name, severity, f"{line.key.group} {text}", todo, at_ms, at_ms + HOUR_MS, 3.0, evidence, 9
             )
         )
     return RuleFindings(name, ((severity, len(concerned)),), len(concerned), tuple(shown))
 
 
-def _reason(keys: list[GroupKey], groups: int) -> Reason:
-    return Reason(
+def _reason(keys: list[GroupKey], groups: int) -> BlockingReason:
+    return BlockingReason(
         "move it to Kafka's assignors first", "its assignor range-by-hand sends bytes", groups, tuple(keys[:3])
     )
 

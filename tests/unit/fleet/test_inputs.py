@@ -157,8 +157,8 @@ def test_segments_that_end_before_what_is_wanted_are_not_opened(tmp_path):
 def test_a_segment_that_was_read_is_read_again_for_what_is_behind_its_batches(tmp_path, tail, is_read):
     write(tmp_path, 0, batch_of([(commit_key("g", "t", number), COMMIT_VALUE) for number in range(3)]) + tail)
     inputs = parse_inputs([f"a={tmp_path}"])
-    assert bool(bronze.plan(inputs, {"a": {0: 3}})) is bronze.has_news(inputs, {"a": {0: 3}}) is is_read
-    assert bronze.has_news(inputs, {"a": {0: 2}})
+    assert bool(bronze.plan(inputs, {"a": {0: 3}})) is bronze.has_unread(inputs, {"a": {0: 3}}) is is_read
+    assert bronze.has_unread(inputs, {"a": {0: 2}})
 
 
 def test_a_file_that_is_gone_when_it_is_read_is_a_fault(tmp_path):

@@ -17,9 +17,9 @@ from kohort.fleet.load_check import (
     KAFKA_21102,
     KAFKA_21117,
     OWNED_TWICE,
+    CheckedRecord,
     Demand,
     LogCheck,
-    Step,
 )
 from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
@@ -27,15 +27,15 @@ from kohort.log.partition_log import PartitionLog
 from kohort.wire.record_batches import Record, encode_batch
 
 
-def step(record_type: int, member: str = "", *, gone: bool = False, **more: Any) -> Step:
-    return Step(0, 0, record_type, "g", member, gone, **more)
+def step(record_type: int, member: str = "", *, gone: bool = False, **more: Any) -> CheckedRecord:
+    return CheckedRecord(0, 0, record_type, "g", member, gone, **more)
 
 
-def assigned(member: str, epoch: int, *partitions: int) -> Step:
+def assigned(member: str, epoch: int, *partitions: int) -> CheckedRecord:
     return step(8, member, epoch=epoch, owned_partitions=[("t", partition) for partition in partitions])
 
 
-def demands(*steps: Step) -> list[Demand]:
+def demands(*steps: CheckedRecord) -> list[Demand]:
     check = LogCheck()
     return [violation.demand for each in steps for violation in check.take(each)]
 

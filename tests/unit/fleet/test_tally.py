@@ -7,16 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from kohort.fleet.bronze_writer import Tally, count
+from kohort.fleet.bronze_writer import TopicTally, count
 from kohort.fleet.schema import RECORDS
 
 
-def tally_of(*rows: dict[str, Any]) -> Tally:
+def tally_of(*rows: dict[str, Any]) -> TopicTally:
     """Return what two tasks count of these rows, the first one alone and all others."""
     plain = dict.fromkeys(RECORDS.names) | {"source": "a", "partition": 3, "tombstone": False}
-    found = Tally()
+    found = TopicTally()
     for part in (rows[:1], rows[1:]):
-        counted = Tally()
+        counted = TopicTally()
         count(pa.Table.from_pylist([plain | row for row in part], schema=RECORDS.arrow()), counted)
         found.add(counted)
     return found

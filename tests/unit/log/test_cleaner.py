@@ -338,7 +338,7 @@ def test_compacted_and_deleted_log_loses_its_oldest_segments_too() -> None:
     assert offsets(log) == [*range(log.log_start_offset, 60)]
 
 
-def test_every_batch_of_a_cleaned_log_is_sound(disk: Disk) -> None:
+def test_every_batch_of_a_cleaned_log_is_valid(disk: Disk) -> None:
     log = open_log(disk, COMPACT)
     for n in range(60):
         put(log, *((f"key-{at}", f"value {n}") for at in range(n % 7, n % 7 + 3)))

@@ -362,7 +362,7 @@ def test_a_segment_that_lies_where_another_belongs_is_reported_when_the_log_is_o
     ]
 
 
-def test_a_sound_log_reports_nothing_whatever_its_indexes_are(disk: Disk) -> None:
+def test_an_intact_log_reports_nothing_whatever_its_indexes_are(disk: Disk) -> None:
     _, bases = filled(disk)
     disk.remove(f"{DIRECTORY}/{bases[0]:020d}.index")
     replace_file(disk, f"{DIRECTORY}/{bases[1]:020d}.index", bytes(80))

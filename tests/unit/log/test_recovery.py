@@ -89,7 +89,7 @@ def damage(disk: Disk, position: int, content: bytes) -> None:
     file.close()
 
 
-def test_a_sound_batch_behind_a_damaged_one_is_never_cut(disk: Disk) -> None:
+def test_a_valid_batch_behind_a_damaged_one_is_never_cut(disk: Disk) -> None:
     log = open_log(disk)
     for n in range(4):
         append(log, batch(2, fill=b"%d" % n))
@@ -110,7 +110,7 @@ def test_a_sound_batch_behind_a_damaged_one_is_never_cut(disk: Disk) -> None:
         check_batch(found)
 
 
-def test_sound_batches_that_cannot_be_reached_are_set_aside(disk: Disk) -> None:
+def test_valid_batches_that_cannot_be_reached_are_set_aside(disk: Disk) -> None:
     log = open_log(disk)
     for n in range(4):
         append(log, batch(2, fill=b"%d" % n))

@@ -53,7 +53,7 @@ def place_of(disk: Disk, path: str, number: int) -> tuple[int, int, int, int]:
     raise AssertionError("the segment has fewer batches")
 
 
-def test_sound_log_has_no_findings(disk: Disk) -> None:
+def test_intact_log_has_no_findings(disk: Disk) -> None:
     records = filled(disk)
     held, findings = verify(disk, DIRECTORY)
     assert findings == []

@@ -82,7 +82,7 @@ def test_a_log_that_was_cut_short_by_a_crash_starts_and_says_what_is_gone(caplog
     )
 
 
-def test_damage_before_sound_entries_stops_a_start_and_changes_nothing() -> None:
+def test_damage_before_valid_entries_stops_a_start_and_changes_nothing() -> None:
     desk = lived()
     start = batch_starts(desk)[1]
     content = desk.disk.files[LOG].content

@@ -49,7 +49,7 @@ def record(*fields: int | bytes) -> bytes:
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
-def test_sound_records_are_found_sound_and_whether_all_have_keys(codec: Compression) -> None:
+def test_valid_records_are_found_valid_and_whether_all_have_keys(codec: Compression) -> None:
     assert check(encode_batch(ROWS, compression=codec))
     assert not check(encode_batch([*ROWS, Record(3, 0, None, b"no key")], compression=codec))
 

@@ -167,13 +167,13 @@ def page_or_json(text: str) -> Path:
 def run_run(args: argparse.Namespace) -> int:
     """Read what is new into the tables."""
     tables = opened(args, must_exist=False)
-    from kohort.fleet.bronze_reader import has_news
+    from kohort.fleet.bronze_reader import has_unread
     from kohort.fleet.pipeline import RunSummary
 
     inputs = inputs_of(args.inputs, args.properties)
     writable(args.report)
     report = None
-    if args.report is None and not has_news(inputs, tables.positions):
+    if args.report is None and not has_unread(inputs, tables.positions):
         summary = RunSummary(tables.run, positions=tables.positions)
     else:
         summary = piped(args, inputs, tables)

@@ -1,6 +1,6 @@
 """Scanning log bytes for record batches, compiled by numba. Broken bytes never raise.
 
-A sound batch becomes a row of numbers; at a broken one the walk stops and returns the reason, and the caller decides
+A valid batch becomes a row of numbers; at a broken one the walk stops and returns the reason, and the caller decides
 where to continue. Functions called from outside take an address, and the bytes up to `end` must be readable. CRCs are
 computed here: in a log of commits each commit is a batch, and a call into another library would dominate. Every read
 is guarded by the end that the caller passed.
@@ -184,7 +184,7 @@ def walk(
 
 @compiled()
 def next_batch(source_at: int, at: int, end: int, least_offset: int) -> int:
-    """Return where the next sound batch begins at or after a position, or `end`: for going on after a broken one.
+    """Return where the next valid batch begins at or after a position, or `end`, after a broken one.
 
     Bytes may be made so that everything looks like a batch until its CRC is known: there is a limit to that.
     """

@@ -14,9 +14,9 @@ import numpy
 import pyarrow as pa
 
 from kohort.fleet.decode import record_scanner
+from kohort.fleet.decode.batch_chunks import Chunk, Cutter, Outcomes, producers
 from kohort.fleet.decode.batch_scanner import AT, ATTRIBUTES, BASE, BASE_MS, CONTROL, EPOCH, PRODUCER
 from kohort.fleet.decode.quarantine import Fault, Quarantine
-from kohort.fleet.decode.sound_batches import Chunk, Cutter, Outcomes, producers
 from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.schema import DAY_MS, DECODED, FIRST_DAY, LAST_DAY, bucket_of
 from kohort.wire.primitives import MalformedMessage
@@ -56,7 +56,7 @@ class Reader:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last sound batch."""
+        """The offset after the last valid batch."""
         return self._cutter.next_offset
 
     def refuse(self, fault: Fault) -> None:
@@ -76,19 +76,19 @@ class Reader:
         self._note_faults(chunk, room, faulty)
         ended = producers(chunk.batches, outcomes)
         found = _columns(room, count, ended)
-        keep, fields = self._values(chunk, room, count)
-        keep &= self._are_readable(chunk, room, count)
+        readable, fields = self._values(chunk, room, count)
+        readable &= self._are_readable(chunk, room, count)
         found["fields"] = fields
         found["commit_metadata"] = _hexed(room, count, found["commit_metadata"])
         rows = self._batch(count, found)
-        if not keep.all():
-            rows = rows.filter(pa.array(keep))
+        if not readable.all():
+            rows = rows.filter(pa.array(readable))
         marked = self._markers(chunk.batches, outcomes)
         return rows if marked is None else _joined(rows, marked)
 
     def _values(self, chunk: Chunk, room: record_scanner.Room, count: int) -> tuple[Any, pa.Array]:
-        """Decode the values of records that are no commits; return which rows can be kept, and the values."""
-        keep = np.ones(count, np.bool_)
+        """Decode the values of records that are no commits; return which rows are readable, and the values."""
+        readable = np.ones(count, np.bool_)
         numbers = room.numbers[:, :count]
         wanted = (numbers[record_scanner.IS_COMMIT] == 0) & (numbers[record_scanner.TOMBSTONE] == 0)
         shown: list[str | None] = [None] * count
@@ -103,22 +103,22 @@ class Reader:
             try:
                 shown[row] = fields_of(kind, value)
             except MalformedMessage as error:
-                keep[row] = False
+                readable[row] = False
                 self._add_record(chunk, room, row, str(error), value)
-        return keep, pa.array(shown, pa.string()) if wanted.any() else pa.nulls(count, pa.string())
+        return readable, pa.array(shown, pa.string()) if wanted.any() else pa.nulls(count, pa.string())
 
     def _are_readable(self, chunk: Chunk, room: record_scanner.Room, count: int) -> Any:
         """Return which rows have names that are UTF-8; the others go into quarantine."""
-        keep = np.ones(count, np.bool_)
+        readable = np.ones(count, np.bool_)
         odd = room.numbers[record_scanner.ODD, :count]
         for which, name in enumerate(record_scanner.TEXTS[: record_scanner.METADATA]):
             ends, content = room.text(which, count)
             for row in np.flatnonzero(odd & 1 << which).tolist():
                 text = content[ends[row] : ends[row + 1]].tobytes()
-                if keep[row] and not _is_utf8(text):
-                    keep[row] = False
+                if readable[row] and not _is_utf8(text):
+                    readable[row] = False
                     self._add_record(chunk, room, row, f"the {name} in its key is not UTF-8", text)
-        return keep
+        return readable
 
     def _note_faults(self, chunk: Chunk, room: record_scanner.Room, faulty: int) -> None:
         kind = 0

@@ -1,6 +1,6 @@
 """Quarantined input: place, reason and first bytes of what could not be read.
 
-One broken file must not fill a table: of each reason a reader keeps the first few and counts the rest; the number of
+One broken file must not fill a table: of each reason a reader stores the first few and counts the rest; the number of
 reasons is bounded too.
 """
 
@@ -32,19 +32,19 @@ class Fault:
 class Quarantine:
     """The faults of one reader, until they are taken."""
 
-    _kept: list[Fault] = field(default_factory=list)
+    _stored: list[Fault] = field(default_factory=list)
     _seen: Counter[str] = field(default_factory=Counter)
     _last: dict[str, Fault] = field(default_factory=dict)
 
     def add(self, fault: Fault, kind: str = "") -> None:
-        """Keep a fault, or count it beyond the limit of its kind, which is its reason unless given."""
+        """Store a fault, or count it beyond the limit of its kind, which is its reason unless given."""
         kind = kind or fault.reason
         if kind not in self._seen and len(self._seen) >= MOST_REASONS:
             kind = _OTHERS
         self._seen[kind] += 1
         if self._seen[kind] <= MOST_OF_A_REASON:
             sample = bytes(fault.sample[:SAMPLE_BYTES])
-            self._kept.append(Fault(fault.reason, fault.position, fault.offset, sample))
+            self._stored.append(Fault(fault.reason, fault.position, fault.offset, sample))
         else:
             self._last[kind] = fault
 
@@ -53,14 +53,14 @@ class Quarantine:
         self._seen[kind] += more
 
     def take(self) -> list[Fault]:
-        """Return the faults that were kept since the last time."""
-        kept, self._kept = self._kept, []
-        return kept
+        """Return the faults that were stored since the last time."""
+        stored, self._stored = self._stored, []
+        return stored
 
     def finish(self) -> list[Fault]:
-        """Return the kept faults, and for each kind beyond its limit one fault with the count of the rest."""
+        """Return the stored faults, and for each kind beyond its limit one fault with the count of the rest."""
         for kind, last in sorted(self._last.items()):
             more = self._seen[kind] - MOST_OF_A_REASON
-            self._kept.append(Fault(f"and {more} more: {last.reason}", last.position, last.offset))
+            self._stored.append(Fault(f"and {more} more: {last.reason}", last.position, last.offset))
         self._last.clear()
         return self.take()

@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets` as columns, compiled by numba: every key, and the value of every commit.
 
-Commits are decoded completely. For all other records the columns hold the key and the place of the value, which
+Commits are decoded completely. For all other records the columns have the key and the place of the value, which
 `value_json` decodes. Input is untrusted: what does not fit its length is a fault of the record or, where the next
 record cannot be found, of the batch. `FAULTS` explains their numbers.
 """
@@ -44,7 +44,7 @@ GROUP, MEMBER, TOPIC, METADATA, TOPIC_ID = range(5)
 """The text columns."""
 
 MOST_FAULTS: Final = 4096
-"""Faults kept per call; more are only counted."""
+"""Faults stored per call; more are only counted."""
 
 FAULT_FIELDS: Final = 5
 """The index of a batch, the record's offset or -1, the fault, and where the bytes in question begin and end."""

@@ -201,7 +201,7 @@ class JsonOutput:
             json = f'"null" if {value} is None else ' if source.version in field.nullable else ""
             json += self._items(field, value) if field.is_array else self._item(field, value)
             shown = f'{"," if fields else ""}"{field.json_name}":{{{json}}}'
-            if field.is_extension:  # shown where it holds something: Kafka's own records have none
+            if field.is_extension:  # shown where it is not empty: Kafka's own records have none
                 source.lines.add(f"{value}_shown = f'{shown}' if {value} else ''")
                 shown = f"{{{value}_shown}}"
             fields += shown

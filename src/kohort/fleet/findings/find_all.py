@@ -27,7 +27,7 @@ _OF_GROUPS = tuple(each.name for each in fields(Facts) if each.name in set(GROUP
 _GROUPS_AT_ONCE = 256
 
 
-class Stored(Protocol):
+class StoredTables(Protocol):
     """Access to tables: of a run, or published ones."""
 
     def rows(self, table: Table) -> StoredRows:
@@ -35,7 +35,7 @@ class Stored(Protocol):
         ...
 
 
-def find_all(tables: Stored, tasks: Tasks | None = None, settings: Thresholds = DEFAULTS) -> list[Finding]:
+def find_all(tables: StoredTables, tasks: Tasks | None = None, settings: Thresholds = DEFAULTS) -> list[Finding]:
     """Return the findings of all groups."""
     groups = tables.rows(GROUPS)
     with query_over({"groups": groups.dataset()}) as query:

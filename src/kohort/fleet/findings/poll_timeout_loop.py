@@ -2,7 +2,7 @@
 
 A log has no reason for a leave. But a consumer stores its `max.poll.interval.ms` as its rebalance timeout, and a member
 that misses a poll stays for one such interval after its last poll, which follows its join at once. Repeated stays of
-that length, of one client on one host, hardly have another cause. A member of the consumer protocol keeps its id as
+that length, of one client on one host, hardly have another cause. A member of the consumer protocol has the same id as
 long as its process runs: under it a member may return at once, as librdkafka's do, which leave only when they poll
 again.
 """

@@ -72,7 +72,7 @@ def stuck(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     if not facts.members:
         return
     yield from _rebalance(facts, settings)
-    yield from _silence(facts, settings)
+    yield from _without_commits(facts, settings)
 
 
 def _rebalance(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
@@ -94,7 +94,7 @@ def _rebalance(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     )
 
 
-def _silence(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
+def _without_commits(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     last_ms = facts.last_commit_ms
     if last_ms is None or len(facts.hours_with_commits) < settings.stuck_hours_with_commits or facts.state in MOVING:
         return

@@ -13,7 +13,7 @@ from kohort.fleet.findings.thresholds import Thresholds
 
 SKEWED, IDLE = "skewed_assignment", "idle_members"
 KINDS = ("classic", "consumer")
-"""Members of a share group share partitions; of a streams group they may hold standby tasks."""
+"""Members of a share group share partitions; of a streams group they may have standby tasks."""
 CHANGES = ("joined", "left", "evicted", "emptied", "settled", "generation_synced", "target")
 
 

@@ -1,9 +1,9 @@
-"""Fold of a classic group's records: each holds the whole group, so events are the differences to the one before.
+"""Fold of a classic group's records: each has the whole group, so events are the differences to the one before.
 
 WHAT IS KNOWN. Kafka writes a record when the leader's assignment is stored, when a static member is replaced, when the
 group becomes empty, and when it is deleted. The record has the time at which the generation formed
 (`currentStateTimestamp`), so the time from there to the record is what the leader took. A missing generation number
-formed and never got an assignment: compaction keeps the newest record of a key before the first uncompacted one, so
+formed and never got an assignment: compaction leaves the newest record of a key before the first uncompacted one, so
 between two records that one reader saw none was removed. After a gap (`is_gap`) nothing is concluded.
 
 WHAT IS ESTIMATED. A member missing from a generation left or was evicted, and the log does not distinguish them. A
@@ -201,7 +201,7 @@ def _synchronize(group: Group, value: Fields, at_ms: int) -> None:
 
 
 def _convert(group: Group, members: dict[str, Member], at_ms: int) -> None:
-    """The group had another type: remaining members keep their partitions."""
+    """The group had another type: remaining members still own their partitions."""
     for member_id, member in sorted(group.departed.items()):
         if member_id in members:
             group.add_member(member)

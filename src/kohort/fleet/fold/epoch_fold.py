@@ -221,7 +221,7 @@ def _own(group: Group, member: Member, assigned: Partitions, was_pending: Partit
 
 def _record_shared(group: Group, member: Member, assigned: Partitions) -> None:
     """Record the changes of a share group's member; its partitions have no exclusive owner."""
-    # Share groups have no targets of their own here: `target` keeps the previous assignment.
+    # Share groups have no targets of their own here: `target` is the previous assignment.
     had = member.target
     for event, partitions in (("revoked", had - assigned), ("assigned", assigned - had)):
         if partitions:
@@ -290,7 +290,7 @@ def enter(group: Group, kind: str) -> None:
         group.awaits_sync, group.leader = False, None
         group.strategy = None
         group.unreconciled = set(group.members)
-        # Records of each member follow; until then members keep their partitions.
+        # Records of each member follow; until then members own what they owned.
         group.target_epoch = 0
         group.begin_rebalance(group.clock_ms)
     elif group.kind != kind:

@@ -2,7 +2,7 @@
 
 A pure function of the records in offset order and of the state that an earlier run left. It refuses nothing: a record
 with contradictory fields becomes an `unreadable` event. The cost of a record is linear in its size; only the current
-group and the hours that were not collected yet are kept.
+group and the hours that were not collected yet are stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kohort.fleet.fold.classic_fold import CLASSIC, fold_group_metadata
 from kohort.fleet.fold.epoch_fold import EPOCH_FOLDS, enter, flush_departed
 from kohort.fleet.fold.folded_group import Group, Interval, Record, SilverEvent
 from kohort.fleet.fold.hours import Hour
-from kohort.fleet.load_check import KAFKA_17306, Step
+from kohort.fleet.load_check import KAFKA_17306, CheckedRecord
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT
 from kohort.log.group_records import GROUP_METADATA
 
@@ -95,7 +95,7 @@ def check(group: Group, record: Record, value: Any) -> None:
             for number in topic["partitions"]
         ]
     place = record.offset, record.at_ms, record.record_type, group.group, record.member or ""
-    for violation in group.check.take(Step(*place, record.tombstone, epoch, owned)):
+    for violation in group.check.take(CheckedRecord(*place, record.tombstone, epoch, owned)):
         if violation.demand is not KAFKA_17306:
             group.violations.add(violation)
 

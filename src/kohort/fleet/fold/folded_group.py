@@ -100,7 +100,7 @@ class Interval(NamedTuple):
 class Intervals(Ownership):
     """Current owners of one group's partitions, and the intervals that ended since the last collection.
 
-    The rule of ownership is that of `kohort.group.explain`. Gaps are not kept, their time is added to the hours as it
+    The rule of ownership is that of `kohort.group.explain`. Gaps are not stored, their time is added to the hours as it
     passes (`hours.py`).
     """
 

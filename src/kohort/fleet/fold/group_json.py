@@ -1,6 +1,6 @@
 """JSON of a group's folded state, from which the next run continues.
 
-It holds the current group without history; partitions are written as numbers by topic. `LAYOUT` of `fleet/tables.py` is
+It has the current group without history; partitions are written as numbers by topic. `LAYOUT` of `fleet/tables.py` is
 its version.
 """
 

@@ -13,7 +13,7 @@ from kohort.fleet.schema import HOUR_MS
 
 JUMP_MS = 31 * 24 * HOUR_MS
 MOST_OPEN = 64
-"""How many hours of one group are kept before they are collected."""
+"""How many hours of one group are stored before they are collected."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def export_lines(batches: Buffer, partition: int) -> Iterator[str]:
-    """Yield the lines for the records of whole, sound batches; one that is cut off at the end is left out.
+    """Yield the lines for the records of whole, valid batches; one that is cut off at the end is left out.
 
     Raises CorruptBatch.
     """

@@ -48,7 +48,7 @@ _reads = json.JSONDecoder().raw_decode
 
 
 @dataclass(slots=True)
-class _Batch:
+class _DumpedBatch:
     """Values of a batch line, valid for the record lines after it."""
 
     partition: int = 0
@@ -69,7 +69,7 @@ def read(split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def _text_records(path: Path) -> Iterator[TextRecord | Fault]:
-    batch = _Batch()
+    batch = _DumpedBatch()
     for position, line in lines_of(path):
         if isinstance(line, Fault):
             yield line
@@ -84,7 +84,7 @@ def _text_records(path: Path) -> Iterator[TextRecord | Fault]:
             batch.producer, batch.producer_epoch = int(found[2]), int(found[3])
             batch.transactional, batch.control = found[4] == "true", found[5] == "true"
         elif found := _FILE.match(text):
-            batch = _Batch(partition=int(found[1] or 0))
+            batch = _DumpedBatch(partition=int(found[1] or 0))
         elif text and not text.startswith(("Log starting offset", "Snapshot end offset", "Found ", "Starting offset")):
             yield Fault("a line that the dump tool does not print", position, None, line, batch.known_partition)
 
@@ -94,7 +94,7 @@ def _offset(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _record(text: str, batch: _Batch) -> TextRecord:
+def _record(text: str, batch: _DumpedBatch) -> TextRecord:
     """Return the record that a line shows. Raises ValueError, and whatever its JSON leads to."""
     found = _RECORD.match(text)
     if found is None:

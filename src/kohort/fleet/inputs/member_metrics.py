@@ -76,9 +76,9 @@ def _numbers(fields: Any) -> Iterator[tuple[str, float]]:
 
 
 def _row(name: str, value: float, labels: Mapping[str, str], at_ms: int | None) -> dict[str, Any]:
-    row: dict[str, Any] = {"metric": _sound(name), "value": value, "at_ms": at_ms}
+    row: dict[str, Any] = {"metric": _valid_text(name), "value": value, "at_ms": at_ms}
     others = {}
-    for label, text in ((label, _sound(text)) for label, text in labels.items()):
+    for label, text in ((label, _valid_text(text)) for label, text in labels.items()):
         if label in _COLUMNS:
             row[_COLUMNS[label]] = text
         elif label == "partition" and text.isdecimal() and int(text) <= _LARGEST_PARTITION:
@@ -89,7 +89,7 @@ def _row(name: str, value: float, labels: Mapping[str, str], at_ms: int | None) 
     return row
 
 
-def _sound(text: str) -> str:
+def _valid_text(text: str) -> str:
     """Return a text without surrogates, which JSON allows and UTF-8 does not."""
     return text.encode("utf-8", "backslashreplace").decode()
 

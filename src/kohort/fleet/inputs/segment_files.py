@@ -25,7 +25,7 @@ _SEGMENT = re.compile(r"\d{20}\.log$")
 
 
 def partition_of(folder: Path) -> int | None:
-    """Return the partition whose log a directory holds by its name, None when it is no partition's."""
+    """Return the partition whose log a directory is by its name, None when it is no partition's."""
     found = _PARTITION.match(folder.name)
     return int(found[1]) if found else None
 
@@ -65,7 +65,7 @@ def cluster_id(folder: Path) -> str | None:
 
 
 def plan(given: Input, since: Since) -> list[Split]:
-    """Return a piece for each file that may hold records that are wanted."""
+    """Return a piece for each file that may have wanted records."""
     by_partition: dict[int, list[Path]] = {}
     for where in map(Path, given.where):
         folders = partition_folders(where) if where.is_dir() else []
@@ -79,12 +79,12 @@ def plan(given: Input, since: Since) -> list[Split]:
             # A segment's name is its first offset, so that it ends where the next one begins.
             if following is not None and _first_offset(following) <= start:
                 continue
-            if (size := _size(file)) and has_news(file, start):
+            if (size := _size(file)) and has_unread(file, start):
                 splits.append(Split("segment", given.source, str(file), partition, start, NO_END, size))
     return splits
 
 
-def has_news(file: Path, start: int) -> bool:
+def has_unread(file: Path, start: int) -> bool:
     """Whether a segment may have what is not read yet: records from an offset on, or bytes that are no batches."""
     if not start:
         return True
@@ -101,7 +101,7 @@ def without_replicas(splits: Sequence[Split]) -> list[Split]:
     """Return pieces of which each partition of a source comes from one directory, the one whose log reaches farthest.
 
     Directories of several brokers of a cluster have the same records, and each record counts once, as in a file that
-    was named twice. Files outside of a partition's directory have no known partition and are kept.
+    was named twice. Files outside of a partition's directory have no known partition and stay.
     """
     splits = list({(split.source, split.where, split.partition, split.start): split for split in splits}.values())
     reach: dict[tuple[str, int], dict[Path, tuple[int, int]]] = {}

@@ -32,7 +32,7 @@ def key_of(row: Any) -> GroupKey:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of each list a report holds; the rest is counted."""
+    """How much of each list a report shows; the rest is counted."""
 
     groups: int = 4_000
     active_groups: int = 400
@@ -68,7 +68,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FindingLine:
     """A finding of a rule about one group."""
 
     key: GroupKey
@@ -90,7 +90,7 @@ class RuleFindings:
     rule: str
     severities: tuple[tuple[str, int], ...]
     groups: int
-    shown: tuple[Finding, ...]
+    shown: tuple[FindingLine, ...]
 
     @property
     def count(self) -> int:
@@ -197,7 +197,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class BlockingReason:
     """A reason why groups cannot move to the consumer protocol, with advice."""
 
     advice: str
@@ -214,7 +214,7 @@ class Readiness:
     ready: int
     not_ready: int
     unknown: int
-    reasons: tuple[Reason, ...]
+    reasons: tuple[BlockingReason, ...]
     reasons_left_out: int
 
     @property
@@ -224,7 +224,7 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReportInput:
     """The input of the report."""
 
     sources: tuple[str, ...]
@@ -243,7 +243,7 @@ class FleetReport:
     columns: Columns
     totals: Totals
     rules: tuple[RuleFindings, ...]
-    further: tuple[Finding, ...]
+    further: tuple[FindingLine, ...]
     """Further findings of the first `Limits.active_groups` groups, without evidence."""
     fleet_rebalances: tuple[int, ...]
     heat: tuple[HeatRow, ...]
@@ -254,7 +254,7 @@ class FleetReport:
     timelines: tuple[Timeline, ...]
     readiness: Readiness
     groups: tuple[GroupLine, ...]
-    read: Read
+    read: ReportInput
     limits: Limits
 
 

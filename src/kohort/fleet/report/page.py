@@ -26,7 +26,7 @@ from kohort.drawing.display_text import (
 from kohort.drawing.html_page import page_style, table
 from kohort.drawing.markup import Content, Markup, script_json, tag
 from kohort.fleet.report import plots
-from kohort.fleet.report.fleet_report import Finding, FleetReport, GroupKey, GroupLine, RuleFindings
+from kohort.fleet.report.fleet_report import FindingLine, FleetReport, GroupKey, GroupLine, RuleFindings
 from kohort.fleet.report.summary import WORDS, Point, headline, lead, points
 
 TITLE = "What your fleet does"
@@ -257,7 +257,7 @@ def rule_id(rule: str) -> str:
     return "rule-" + "".join(each if each.isascii() and each.isalnum() else "-" for each in rule[:60])
 
 
-def _finding(finding: Finding, named: Names) -> Markup:
+def _finding(finding: FindingLine, named: Names) -> Markup:
     advice = (
         tag("p", tag("b", "To do: "), display_sentence(finding.advice), class_="advice") if finding.advice else None
     )
@@ -271,7 +271,7 @@ def _finding(finding: Finding, named: Names) -> Markup:
     )
 
 
-def _lasted(finding: Finding) -> str:
+def _lasted(finding: FindingLine) -> str:
     if finding.from_ms is None:
         return "" if finding.until_ms is None else f"until {moment(finding.until_ms)}"
     if finding.until_ms is None or finding.until_ms == finding.from_ms:
@@ -279,7 +279,7 @@ def _lasted(finding: Finding) -> str:
     return f"{hour(finding.from_ms)} to {hour(finding.until_ms)}"
 
 
-def _evidence(finding: Finding) -> Markup | None:
+def _evidence(finding: FindingLine) -> Markup | None:
     if not finding.evidence:
         return None
     rows = [

@@ -1,6 +1,6 @@
 """The plots of a report, as inline SVG strips between HTML labels; its timelines are ownership drawings.
 
-A strip stretches to the available width while its labels keep their size, so that no plot is wider than its page. Each
+A strip stretches to the available width, its labels do not, so that no plot is wider than its page. Each
 plot has a table with the same figures. The content of a strip is also listed as JSON for the page's script, which shows
 it under the pointer or the arrow keys.
 """

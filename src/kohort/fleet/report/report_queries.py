@@ -14,16 +14,16 @@ from kohort.fleet.report.fleet_report import (
     NOT_READY,
     READY,
     SEVERITIES,
+    BlockingReason,
     Columns,
-    Finding,
+    FindingLine,
     FleetReport,
     GroupKey,
     GroupLine,
     HeatRow,
     Limits,
-    Read,
     Readiness,
-    Reason,
+    ReportInput,
     RuleFindings,
     Span,
     Timeline,
@@ -142,7 +142,7 @@ def _time_of(query: Query, now_ms: int, limits: Limits) -> tuple[int, int, int]:
 
 
 def best_window(days: Mapping[int, int], most: int) -> tuple[int, int]:
-    """Return the first and last day of at most `most` days in a row that hold most; the latest of equals."""
+    """Return the first and last day of at most `most` days in a row that have most; the latest of equals."""
     numbers = sorted(days)
     best, chosen, hours, start = -1, (numbers[0], numbers[0]), 0, 0
     for place, number in enumerate(numbers):
@@ -281,7 +281,7 @@ def readiness_of(query: Query, sums: FleetSums, limits: Limits) -> Readiness:
     total = sum(row["groups"] for row in classic)
     rows = query.rows(_REASONS, limits.reason_groups)
     reasons = tuple(
-        Reason(row["why"] or "", row["example"] or "", row["groups"], tuple(map(key_of, row["keys"])))
+        BlockingReason(row["why"] or "", row["example"] or "", row["groups"], tuple(map(key_of, row["keys"])))
         for row in rows[: limits.reasons]
     )
     return Readiness(
@@ -323,12 +323,12 @@ ORDER BY finding, place
 
 def _rules(
     query: Query, active: Iterable[GroupKey], limits: Limits
-) -> tuple[tuple[RuleFindings, ...], tuple[Finding, ...]]:
+) -> tuple[tuple[RuleFindings, ...], tuple[FindingLine, ...]]:
     """Return the findings of each rule, and further findings of the worst groups."""
     query.put_keys("marked", active)
     counted = {row["finding"]: row for row in query.rows(_COUNTED)}
-    shown: dict[str, list[Finding]] = {}
-    further: list[Finding] = []
+    shown: dict[str, list[FindingLine]] = {}
+    further: list[FindingLine] = []
     for row in query.rows(_FOUND, limits.findings_of_a_rule, limits.findings_of_a_group, limits.evidence):
         is_shown = row["place"] <= limits.findings_of_a_rule
         (shown.setdefault(row["finding"], []) if is_shown else further).append(_finding(row))
@@ -340,9 +340,9 @@ def _rules(
     return tuple(rules), tuple(further)
 
 
-def _finding(row: Any) -> Finding:
+def _finding(row: Any) -> FindingLine:
     evidence = tuple(Evidence(**record) for record in row["evidence"] or ())
-    return Finding(
+    return FindingLine(
         key=key_of(row),
         rule=row["finding"],
         severity=row["severity"],
@@ -365,12 +365,12 @@ FROM counts GROUP BY source, kind LIMIT {MOST_COUNTS}
 _QUARANTINED = "SELECT reason, count(*) AS count FROM quarantine GROUP BY reason ORDER BY count DESC, reason LIMIT 12"
 
 
-def _read(query: Query, hours_outside: int) -> Read:
+def _read(query: Query, hours_outside: int) -> ReportInput:
     rows = query.rows(_READ)
     kinds: dict[str, int] = {}
     for row in rows:
         kinds[row["kind"]] = kinds.get(row["kind"], 0) + row["records"]
-    return Read(
+    return ReportInput(
         sources=tuple(sorted({row["source"] for row in rows})),
         records=sum(row["records"] for row in rows),
         tombstones=sum(row["tombstones"] for row in rows),

@@ -96,7 +96,7 @@ def test_rule_that_is_created_twice_is_there_once(broker: Desk, root: Peer) -> N
     ],
     ids=str,
 )
-def test_rule_that_is_not_sound_is_refused_and_hinders_no_other(broker: Desk, root: Peer, fields: Any) -> None:
+def test_rule_that_is_not_valid_is_refused_and_hinders_no_other(broker: Desk, root: Peer, fields: Any) -> None:
     assert add(root, creation(**fields), creation()) == [ErrorCode.INVALID_REQUEST, 0]
     assert list(broker.node.state.acls) == [RULE]
 

@@ -1,4 +1,4 @@
-"""Sound batches of a log as chunks of uncompressed records; broken bytes go into quarantine.
+"""Valid batches of a log as chunks of uncompressed records; broken bytes go into quarantine.
 
 After a broken batch reading continues at its end where its length is plausible, else at the next bytes that form a
 batch with a correct CRC. Compressed batches are unpacked here. A chunk is small enough for the processor's cache.
@@ -91,7 +91,7 @@ class Outcomes:
 
 
 class Cutter:
-    """Cuts bytes that lie at `position` of their file into chunks. `next_offset` is that after the last sound batch."""
+    """Cuts bytes that lie at `position` of their file into chunks. `next_offset` is that after the last valid batch."""
 
     def __init__(self, wanted: tuple[int, int], quarantine: Quarantine, *, position: int | None = 0) -> None:
         self.next_offset = wanted[0]
