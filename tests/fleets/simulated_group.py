@@ -22,7 +22,7 @@ from kohort.sim.kernel.network import Network
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer
-from kohort.sim.peers.client_kinds import KINDS, Kind, PeerConfig
+from kohort.sim.peers.client_kinds import KINDS, ClientKind, PeerConfig
 from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_producer import Feeder
 from kohort.what_if.virtual_broker import KAFKA_BEHAVIOR
@@ -106,7 +106,7 @@ class SimulatedGroup:
         """Start a member that has ended again, on its former host."""
         self._start(peer.name, peer.host, peer.made_as, peer.config)
 
-    def _start(self, name: str, host: Host, kind: Kind, config: PeerConfig) -> None:
+    def _start(self, name: str, host: Host, kind: ClientKind, config: PeerConfig) -> None:
         self._births += 1
         random = self._rng.stream(f"{name}/{self._births}")
         peer = Peer(name, host, self._network, [ADDRESS], kind, random, self._observer, config)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tests.quality import wrong_assignors, wrong_coordinator, wrong_members, wrong_replay, wrong_transactions
 
-from kohort.sim.scenario.world_plan import SECOND_US, Plan, Step
+from kohort.sim.scenario.world_plan import SECOND_US, WorldPlan, WorldStep
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,18 @@ class Exhibit:
     is_quick: bool = False
     producers: int = 0
     """How many transactional producers the worlds have in which it is looked for."""
-    worlds: Callable[[Plan], Plan] = lambda plan: plan
+    worlds: Callable[[WorldPlan], WorldPlan] = lambda plan: plan
     """Makes the world in which it is looked for of the one that a seed gives."""
     is_compared: bool = False
     """Whether it shows in a sum: restarts of eager groups stand still longer than with every improvement off."""
 
 
-def with_late_ends(plan: Plan) -> Plan:
+def with_late_ends(plan: WorldPlan) -> WorldPlan:
     """Break the connections of each producer while it ends a transaction, once a second; the request may come late."""
-    steps = [*plan.steps, Step(len(plan.steps) + 1, None, "stragglers", "network", (("late_us", 3_000_000),))]
+    steps = [*plan.steps, WorldStep(len(plan.steps) + 1, None, "stragglers", "network", (("late_us", 3_000_000),))]
     for at_us in range(SECOND_US, plan.end_us, SECOND_US):
         for producer in plan.producers:
-            steps.append(Step(len(steps) + 1, at_us, "break end", producer.name))
+            steps.append(WorldStep(len(steps) + 1, at_us, "break end", producer.name))
     return plan._replace(steps=tuple(steps))
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.client_kinds import KINDS, PeerConfig
-from kohort.sim.scenario.world_plan import SECOND_US, Broken, MemberPlan, Plan, Step, TopicPlan
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, MemberPlan, TopicPlan, WorldPlan, WorldStep
 from kohort.sim.swarm.world_run import run
 
 CLIENTS = (
@@ -32,7 +32,7 @@ class Standstill(NamedTuple):
     broken: Broken | None
 
 
-def draw_restarts(seed: int) -> Plan:
+def draw_restarts(seed: int) -> WorldPlan:
     """Return a group of four to six members in which each is restarted once, at Kafka's default times."""
     random = Rng(seed).stream("restarts")
     clients = random.choice(CLIENTS)
@@ -57,19 +57,19 @@ def draw_restarts(seed: int) -> Plan:
         steps.append((at_us, "close", f"m{number}", (down,)))
     steps.sort(key=lambda step: step[0])
     settings = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "1"}
-    return Plan(
+    return WorldPlan(
         seed,
         tuple(sorted(settings.items())),
         (TopicPlan("t", 12),),
         ("n1",),
         tuple(members),
         tuple((member,) for member in members),
-        tuple(Step(number, *step) for number, step in enumerate(steps, 1)),
+        tuple(WorldStep(number, *step) for number, step in enumerate(steps, 1)),
         (30 + 12 * count) * SECOND_US,
     )
 
 
-def like_kafka(plan: Plan) -> Plan:
+def like_kafka(plan: WorldPlan) -> WorldPlan:
     """Return the same world on a broker with every improvement off."""
     return plan._replace(settings=tuple(sorted({*plan.settings, LIKE_KAFKA})))
 

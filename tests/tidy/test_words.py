@@ -47,6 +47,7 @@ PACKAGES_OF_WIRE_VERBS = tuple(
         "node",
         "spark",
         "parking",
+        "sim",
         "testing",
         "transaction",
         "what_if",

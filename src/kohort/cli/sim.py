@@ -20,7 +20,7 @@ from kohort.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandFaile
 from kohort.cli.terminal.options import add_json, add_option, amount, number, verb
 
 if TYPE_CHECKING:
-    from kohort.sim.scenario.world_plan import Broken, Outcome, Plan
+    from kohort.sim.scenario.world_plan import Broken, WorldOutcome, WorldPlan
     from kohort.sim.swarm.seed_batch import Tally
 
 EXAMPLES = """
@@ -180,7 +180,7 @@ def run_one(args: argparse.Namespace) -> int:
     return print_outcome(args, outcome, smaller)
 
 
-def print_outcome(args: argparse.Namespace, outcome: Outcome, smaller: str) -> int:
+def print_outcome(args: argparse.Namespace, outcome: WorldOutcome, smaller: str) -> int:
     """Print the outcome of a world, and return the exit status."""
     from kohort.sim.swarm.seed_batch import outcome_as_json
 
@@ -192,7 +192,7 @@ def print_outcome(args: argparse.Namespace, outcome: Outcome, smaller: str) -> i
     return 0 if outcome.broken is None else FAILED
 
 
-def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:
+def cut(args: argparse.Namespace) -> tuple[WorldPlan, WorldPlan]:
     """Return the plan of a seed, whole and as the options want it."""
     from kohort.sim.swarm.seed_plan import draw_plan
 
@@ -205,7 +205,7 @@ def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:
     return whole, plan if args.until is None else plan.until(args.until)
 
 
-def outcome_lines(outcome: Outcome) -> Iterator[str]:
+def outcome_lines(outcome: WorldOutcome) -> Iterator[str]:
     """Yield the outcome of a world as sentences."""
     extent = f"{outcome.events:,} events in {outcome.virtual_us / 1e6:.1f} virtual seconds"
     if outcome.broken is None:
@@ -217,14 +217,14 @@ def outcome_lines(outcome: Outcome) -> Iterator[str]:
         yield f"  {broken.sentence}"
 
 
-def smallest(whole: Plan, plan: Plan, broken: Broken) -> str:
+def smallest(whole: WorldPlan, plan: WorldPlan, broken: Broken) -> str:
     """Return the command line of the smallest plan that fails as this one does."""
     from kohort.sim.scenario.shrinking import TRIES, replay, shrink
     from kohort.sim.swarm.world_run import run as run_plan
 
     with output.Meter("making it smaller", total=TRIES, unit="worlds") as meter:
 
-        def tried(smaller: Plan) -> Broken | None:
+        def tried(smaller: WorldPlan) -> Broken | None:
             meter.advance()
             return run_plan(smaller).broken
 
@@ -242,7 +242,7 @@ def write_picture(path: Path, svg: str) -> None:
 # Many worlds
 
 
-def print_summary(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:
+def print_summary(args: argparse.Namespace, worlds: Generator[WorldOutcome]) -> int:
     """Summarize worlds as they end, and return the exit status; Ctrl-C prints the summary so far."""
     from kohort.sim.swarm.seed_batch import Tally
 
@@ -275,7 +275,7 @@ def print_summary(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:
     return FAILED if tally.broken else 0
 
 
-def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
+def outcomes(args: argparse.Namespace, seeds: range) -> Generator[WorldOutcome]:
     """Yield the outcomes of the seeds, run here or on a Spark cluster."""
     if args.spark is None:
         from kohort.sim.swarm.seed_batch import run_seeds

@@ -1,7 +1,7 @@
 """The trace of a world: one line for each thing seen, in fixed columns, the same bytes for one seed and commit.
 
 Columns: the time of the world in seconds, the number of the scheduler's event, who, what, and the rest. The short form
-shows transitions only: ownership, states and faults; docs/guide/simulation.md has the legend. A trace is kept for the
+shows transitions only: ownership, states and faults; docs/guide/simulation.md has the legend. A trace is for the
 user whose program broke a world: where one record is in question it has the lines of its partition.
 """
 
@@ -210,7 +210,7 @@ def show_event(event: Event) -> str:
 
 
 def shorten(member_id: str) -> str:
-    """Return a member id that fits a line: its beginning says whose it is, its end which one."""
+    """Return a member id that fits a line: its beginning is the client's, its end differs by member."""
     return member_id if len(member_id) <= 16 else f"{member_id[:7]}…{member_id[-6:]}"
 
 
@@ -234,7 +234,7 @@ class Line(NamedTuple):
 
 
 class RecordedTrace(TimedObserver):
-    """Keeps the lines of a trace."""
+    """Collects the lines of a trace."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []

@@ -14,7 +14,7 @@ from kohort.cli import sim
 from kohort.cli.main import main, parser_for
 from kohort.cli.terminal.output import table
 from kohort.sim.scenario.fault_menu import MENU
-from kohort.sim.scenario.world_plan import Broken, Outcome
+from kohort.sim.scenario.world_plan import Broken, WorldOutcome
 from kohort.sim.swarm.seed_plan import draw_plan
 
 NOTHING = ["--only", "none", "--until", "2"]
@@ -25,9 +25,9 @@ def shown(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def outcome(seed: int, invariant: str | None = "Withholding") -> Outcome:
+def outcome(seed: int, invariant: str | None = "Withholding") -> WorldOutcome:
     broken = None if invariant is None else Broken(invariant, "t-0 is granted twice", 5_000_000, 70)
-    return Outcome(seed, broken, 100, 9_000_000, 1_000_000, 80, {"kill": 1}, {}, {"Withholding": 3}, {})
+    return WorldOutcome(seed, broken, 100, 9_000_000, 1_000_000, 80, {"kill": 1}, {}, {"Withholding": 3}, {})
 
 
 def options(*words: str) -> Namespace:
@@ -87,7 +87,7 @@ def test_json_of_many_worlds_has_its_documented_fields(capsys: pytest.CaptureFix
 
 
 def test_ctrl_c_ends_with_the_summary_so_far(capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted() -> Generator[Outcome, None, None]:
+    def interrupted() -> Generator[WorldOutcome, None, None]:
         yield outcome(1, None)
         raise KeyboardInterrupt
 

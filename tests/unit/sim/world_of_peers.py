@@ -15,7 +15,7 @@ from kohort.sim.kernel.network import Network
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Errors, Observer, Observers, Offsets, SeenMember
-from kohort.sim.peers.client_kinds import KINDS, Kind, PeerConfig
+from kohort.sim.peers.client_kinds import KINDS, ClientKind, PeerConfig
 from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_producer import Feeder
 
@@ -112,7 +112,7 @@ class PeerWorld:
         self.topics = {"t": partitions}
         self.feeder = Feeder(feed, self.network, [("n1", 9092)], self.rng.stream("feed"), self.observer, self.topics)
 
-    def peer(self, name: str, kind: str | Kind, host: Host | None = None, **config: Any) -> Peer:
+    def peer(self, name: str, kind: str | ClientKind, host: Host | None = None, **config: Any) -> Peer:
         """Start a peer."""
         self.births += 1
         config = {"topics": ("t",)} | config

@@ -1,6 +1,6 @@
 """Rebalance callbacks (KIP-429, KIP-848): the order of `callback_contract`, as far as a listener sees it.
 
-A member's machine is held against its whole contract by a witness that knows its inputs; here any client is, by what
+A member's machine is compared with its whole contract by a witness that knows its inputs; here any client is, by what
 it shows: which callback runs with which partitions, what it acts on in between, and when it joins again.
 """
 
@@ -41,7 +41,7 @@ class CallbackChecker(Checker):
         self._listeners[member.name] = Listener()
 
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """A member that ends in good order has given up what it had."""
+        """A member that ends in good order has revoked what it had."""
         listener = self._listeners.pop(member.name, None)
         if listener is not None and how == "closed":
             self.count(CALLBACK_CONTRACT)
@@ -72,9 +72,7 @@ class CallbackChecker(Checker):
         elif member.kind != "eager":
             self._demand(member, bool(partitions), "revoked is called with nothing")
         if member.kind == "eager":
-            self._demand(
-                member, partitions == granted, f"{named}, and {_text(granted)} is assigned: EAGER gives up all"
-            )
+            self._demand(member, partitions == granted, f"{named}, and {_text(granted)} is assigned: EAGER revokes all")
 
     def callback_ended(self, member: SeenMember, callback: Callback, partitions: Partitions, error: str | None) -> None:
         """Note what it leaves the listener with."""
@@ -111,8 +109,8 @@ class CallbackChecker(Checker):
         is_granted = partition in self._listeners[member.name].granted
         self._demand(member, is_granted, f"hands out {partition}@{first}, which no callback has assigned to it")
 
-    def _demand(self, member: SeenMember, is_kept: bool, sentence: str) -> None:
-        self.require(is_kept, CALLBACK_CONTRACT, f"{member.name} ({member.kind}): {sentence}")
+    def _demand(self, member: SeenMember, is_met: bool, sentence: str) -> None:
+        self.require(is_met, CALLBACK_CONTRACT, f"{member.name} ({member.kind}): {sentence}")
 
 
 def _text(partitions: Partitions) -> str:

@@ -40,7 +40,7 @@ class Act(StrEnum):
     CLAIMED = "claimed"
 
 
-class Step(NamedTuple):
+class ContractAct(NamedTuple):
     """One step of a trace.
 
     `partitions` are those of the callback or assignment; with `user_data` and `claimed` what is claimed to be owned;
@@ -77,9 +77,9 @@ class Contract:
         self.protocol = protocol
         self.phase = Phase.IDLE
         self.owned: Partitions = frozenset()
-        self.running: Step | None = None
+        self.running: ContractAct | None = None
         self.is_second_round_due = False
-        self.trace: list[Step] = []
+        self.trace: list[ContractAct] = []
         self._sees_facts = sees_facts
         self._assigned: Partitions = frozenset()
         self._moved: Partitions = frozenset()
@@ -92,7 +92,7 @@ class Contract:
 
     def record(self, act: Act, partitions: Partitions = frozenset()) -> None:
         """Take the next step. Raises `ContractBroken`."""
-        step = Step(act, partitions)
+        step = ContractAct(act, partitions)
         if partitions or act not in (Act.UNWANTED, Act.GONE):
             self.trace.append(step)
         match act:
@@ -252,8 +252,8 @@ class Contract:
                 self._demand(self.running is None, "a member ends when its last callback has finished")
                 self._demand(not self.owned, "a member that ends owns nothing")
 
-    def _demand(self, is_kept: bool, rule: str) -> None:
-        if not is_kept:
+    def _demand(self, is_met: bool, rule: str) -> None:
+        if not is_met:
             steps = " → ".join(map(str, self.trace[-12:]))
             raise ContractBroken(f"{rule} ({self.protocol}, {self.phase}): {steps}")
 

@@ -1,8 +1,8 @@
-"""What `explain` says, held against what the world did: it knows which member it closed, killed or cut off, and why.
+"""What `explain` reports, compared with what the world did, which closed, killed or cut off members and knows why.
 
 In the end the events that the broker has written are read and explained as `kohort explain` does it. Members are known
-by their ids, of which each process has its own. Silence is judged in worlds without faults of brokers, disks and the
-network; who owns what in the end, where no event was lost.
+by their ids, of which each process has its own. Timeouts are judged in worlds without faults of brokers, disks and
+the network; who owns what in the end, where no event was lost.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class CauseChecker(Checker):
         for name, times in sorted(wishes.items()):
             named = self._wishes[name] * (1 + self._loads)
             if name and times > named:
-                text = f"{name} may have named other topics {named} times, and explain says it {times} times"
+                text = f"{name} may have named other topics {named} times, and explain reports it {times} times"
                 self.broken(CAUSES_ARE_TRUE, f"{group_id}: {text}")
         if not self._faults.is_cluster_disturbed(NEVER + 1) and report.running is None:
             self._judge_owners(group_id, report)
@@ -173,7 +173,7 @@ class CauseChecker(Checker):
     def _removed(self, life: Life, _: ReportedCause, __: bool) -> str | None:
         return None if life.name in self._expelled else f"{life.name} was removed, and no operator has done that"
 
-    def _silent(self, life: Life, cause: ReportedCause, is_calm: bool) -> str | None:
+    def _timed_out(self, life: Life, cause: ReportedCause, is_calm: bool) -> str | None:
         # A static member that is closed, or whose user does not poll, sends no LeaveGroup.
         is_well = not life.how and not life.is_expired if life.is_static else life.how in ("", "closed")
         return f"{life.name} was evicted ({cause.detail}), and it was well" if is_calm and is_well else None
@@ -189,7 +189,7 @@ class CauseChecker(Checker):
         return f"topics changed ({cause.detail}), as {life.name} saw, and no operator has changed any"
 
     def _judge_times(self, group_id: str, rebalance: Rebalance) -> None:
-        """A second of a partition is counted once, whether it had no owner or its owner was silent."""
+        """A second of a partition is counted once, whether it had no owner or its owner did nothing."""
         spans: dict[TopicPartition, list[tuple[int, int]]] = {}
         for gap in (*rebalance.gaps, *rebalance.silences):
             spans.setdefault(gap.partition, []).append((gap.from_ms, gap.until_ms))
@@ -201,7 +201,7 @@ class CauseChecker(Checker):
                     self._lies(group_id, rebalance, f"{before_ms - since_ms} ms of {partition} are counted twice")
 
     def _judge_owners(self, group_id: str, report: GroupReport) -> None:
-        """What the last rebalance moved, and what is owned now, are in the hands that it says.
+        """What the last rebalance moved, and what is owned now, has the owners that it names.
 
         A member drops partitions of a deleted topic by itself: the group need not learn of it.
         """
@@ -238,13 +238,13 @@ class CauseChecker(Checker):
         return "" if identity is None else identity.client_id
 
     def _lies(self, group_id: str, rebalance: Rebalance, text: str) -> None:
-        self.broken(CAUSES_ARE_TRUE, f"{group_id}: explain says of rebalance {rebalance.number}: {text}")
+        self.broken(CAUSES_ARE_TRUE, f"{group_id}: explain reports of rebalance {rebalance.number}: {text}")
 
 
 _JUDGES: dict[str, Callable[[CauseChecker, Life, ReportedCause, bool], str | None]] = {
     CauseKind.MEMBER_LEFT: CauseChecker._left,
     CauseKind.MEMBER_REMOVED: CauseChecker._removed,
-    CauseKind.SESSION_TIMEOUT: CauseChecker._silent,
+    CauseKind.SESSION_TIMEOUT: CauseChecker._timed_out,
     CauseKind.LEADER_REJOINED: CauseChecker._joined_again,
     CauseKind.MEMBER_REJOINED: CauseChecker._joined_again,
     CauseKind.TOPIC_METADATA_CHANGED: CauseChecker._topics_changed,

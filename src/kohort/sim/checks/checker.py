@@ -28,7 +28,7 @@ class InvariantBroken(AssertionError):
 
 
 class Checker(TimedObserver):
-    """Holds a world against some invariants. `checked` counts the comparisons made, by name."""
+    """Compares a world with some invariants. `checked` counts the comparisons made, by name."""
 
     invariants: ClassVar[tuple[Invariant, ...]] = ()
 
@@ -43,15 +43,15 @@ class Checker(TimedObserver):
         """Stop the world."""
         raise InvariantBroken(invariant, sentence, self.now_us)
 
-    def require(self, is_kept: bool, invariant: Invariant, sentence: str) -> None:
-        """Stop the world if an invariant is not kept. For sentences that cost little to build."""
-        if not is_kept:
+    def require(self, is_met: bool, invariant: Invariant, sentence: str) -> None:
+        """Stop the world if an invariant is not met. For sentences that cost little to build."""
+        if not is_met:
             self.broken(invariant, sentence)
 
-    def compare(self, is_kept: bool, invariant: Invariant, sentence: str) -> None:
-        """Count one comparison, and stop the world if the invariant is not kept."""
+    def compare(self, is_met: bool, invariant: Invariant, sentence: str) -> None:
+        """Count one comparison, and stop the world if the invariant is not met."""
         self.count(invariant)
-        self.require(is_kept, invariant, sentence)
+        self.require(is_met, invariant, sentence)
 
 
 @contextmanager

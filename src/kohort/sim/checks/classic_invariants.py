@@ -15,8 +15,8 @@ def misfits(group: ClassicGroup) -> Iterator[str]:
     phase = group.phase
     members = group.members
     for name in ("awaiting_join", "awaiting_sync", "pending_sync", "revoking", "failed_leaders"):
-        if strangers := set(getattr(group, name)) - members.keys():
-            yield f"{sorted(strangers)} in {name} and no member"
+        if unknown := set(getattr(group, name)) - members.keys():
+            yield f"{sorted(unknown)} in {name} and no member"
     if both := members.keys() & group.pending:
         yield f"{sorted(both)} member and pending at once"
     if both := group.awaiting_join & group.awaiting_sync:
@@ -44,13 +44,13 @@ def stalled(group: ClassicGroup) -> Iterator[str]:
     if group.awaiting_sync and phase is not Phase.COMPLETING_REBALANCE and not group.is_withholding:
         yield f"{phase} with syncs waiting and no member to wait for"
     if group.is_withholding and not group.revoking:
-        yield "syncs held for no member"
+        yield "syncs withheld from no member"
     if both := group.revoking & group.awaiting_sync:
         yield f"{sorted(both)} must revoke and cannot learn it"
 
 
 def unconverged(group: ClassicGroup) -> Iterator[str]:
-    """Yield a sentence for what a group still has to do whose phase says otherwise (StableMeansConverged)."""
+    """Yield a sentence for what a group still has to do in a phase without that (StableMeansConverged)."""
     if group.revoking and group.phase is not Phase.STABLE:
         yield f"{group.phase} with revocations outstanding"
 
@@ -65,10 +65,10 @@ def leaderless(group: ClassicGroup) -> Iterator[str]:
 
 
 def shared_slots(group: ClassicGroup) -> Iterator[str]:
-    """Yield a sentence if instances are not who the members say (StaticSlotUnique)."""
-    held = {member.instance_id: id_ for id_, member in group.members.items() if member.instance_id is not None}
-    if held != group.static_members:
-        yield f"instances {group.static_members} where the members say {held}"
+    """Yield a sentence if instances are not those of the members (StaticSlotUnique)."""
+    instances = {member.instance_id: id_ for id_, member in group.members.items() if member.instance_id is not None}
+    if instances != group.static_members:
+        yield f"instances {group.static_members} where the members have {instances}"
 
 
 def miscounts(group: ClassicGroup) -> Iterator[str]:

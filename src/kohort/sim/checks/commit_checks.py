@@ -1,4 +1,4 @@
-"""Commits: who may, by the log at the moment of each; that no commit moves a group back; that a close keeps its work.
+"""Commits: who may, by the log at the moment of each; no commit moves a group back; a close commits what is finished.
 
 A commit is known by two things: the member that sent it, with the epoch it showed then, and the event that it became.
 One that may have been accepted under several of a member's requests is right if one of them was; once the response
@@ -33,7 +33,7 @@ _STALE = frozenset(
         ErrorCode.FENCED_MEMBER_EPOCH,
     }
 )
-KEPT = 16
+REMEMBERED = 16
 """How many unanswered commits of a process are remembered: those before have arrived, or never will."""
 
 
@@ -83,7 +83,7 @@ class CommitChecker(Checker):
         sent = self._sent.setdefault(member_id, {})
         sent[number] = Sent(number, member_id, epoch, offsets, turns, self._ledgers.loads)
         self._ids[member.name, number] = member_id
-        if len(sent) > KEPT:
+        if len(sent) > REMEMBERED:
             del sent[next(iter(sent))]
 
     def commit_answered(self, member: SeenMember, number: int, offsets: Offsets, errors: Errors) -> None:
@@ -135,7 +135,7 @@ class CommitChecker(Checker):
             self.broken(
                 COMMIT_FENCED,
                 f"commit {sent.number} of {member.name} ({sent.member_id}, epoch {sent.epoch}) of {partition} is "
-                f"refused with {error.name}, and the log says that it may",
+                f"refused with {error.name}, and by the log it may",
             )
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:

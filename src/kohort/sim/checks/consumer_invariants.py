@@ -15,7 +15,7 @@ from kohort.model.id_partitions import IdPartitions, each
 
 def shared_partitions(group: ConsumerGroup) -> Iterator[str]:
     """Yield a sentence for each partition that two members have, granted or asked back (Withholding)."""
-    yield from _holders(_held(group))[1]
+    yield from _holders(_granted(group))[1]
 
 
 def shared_targets(group: ConsumerGroup) -> Iterator[str]:
@@ -44,8 +44,8 @@ def misfits(group: ConsumerGroup) -> Iterator[str]:
             yield f"{member_id} is a native member in the phase {member.classic_phase.name}"
         if not member.is_stored:
             yield f"{member_id} has no stored subscription"
-    if strangers := group.awaiting_join - group.members.keys():
-        yield f"{sorted(strangers)} in awaiting_join and no member"
+    if unknown := group.awaiting_join - group.members.keys():
+        yield f"{sorted(unknown)} in awaiting_join and no member"
 
 
 def unconverged(group: ConsumerGroup) -> Iterator[str]:
@@ -60,15 +60,15 @@ def unconverged(group: ConsumerGroup) -> Iterator[str]:
 
 
 def shared_slots(group: ConsumerGroup) -> Iterator[str]:
-    """Yield a sentence if instances are not who the members say (StaticSlotUnique)."""
-    held = {member.instance_id: id_ for id_, member in group.members.items() if member.instance_id is not None}
-    if held != group.static_members:
-        yield f"static_members {group.static_members} where a count gives {held}"
+    """Yield a sentence if instances are not those of the members (StaticSlotUnique)."""
+    instances = {member.instance_id: id_ for id_, member in group.members.items() if member.instance_id is not None}
+    if instances != group.static_members:
+        yield f"static_members {group.static_members} where a count gives {instances}"
 
 
 def miscounts(group: ConsumerGroup) -> Iterator[str]:
     """Yield a sentence for each index or count that a walk over the members does not confirm (CountsAgree)."""
-    owners, _ = _holders(_held(group))
+    owners, _ = _holders(_granted(group))
     if owners != group.owners:
         yield f"owners {group.owners} where the members have {owners}"
     claims, _ = _holders(_targets(group))
@@ -91,7 +91,7 @@ def miscounts(group: ConsumerGroup) -> Iterator[str]:
         yield f"expressions {sorted(idle)} that no member subscribes with"
 
 
-def _held(group: ConsumerGroup) -> list[tuple[str, IdPartitions]]:
+def _granted(group: ConsumerGroup) -> list[tuple[str, IdPartitions]]:
     members = sorted(group.members.items())
     return [(member_id, ids_of(part)) for member_id, member in members for part in (member.assigned, member.pending)]
 

@@ -21,7 +21,7 @@ _WAITS_FOR: dict[type, State] = {inputs.JoinAnswered: State.JOINING, inputs.Sync
 
 
 class ContractChecker:
-    """Drives `member` and keeps `contract`."""
+    """Drives `member` and follows `contract`."""
 
     def __init__(self, member: ClassicMember) -> None:
         self.member = member
@@ -91,10 +91,10 @@ class ContractChecker:
     def _gone(self) -> Partitions:
         member = self.member
         return frozenset(
-            held
-            for held in self.contract.owned
-            if held.topic in member.gone_topics | member.absent_topics
-            or (held.topic in member.metadata and held.partition >= member.metadata[held.topic].partitions)
+            owned
+            for owned in self.contract.owned
+            if owned.topic in member.gone_topics | member.absent_topics
+            or (owned.topic in member.metadata and owned.partition >= member.metadata[owned.topic].partitions)
         )
 
 
@@ -106,7 +106,7 @@ def _is_of_answer(effect: Effect) -> bool:
 
 
 class ConsumerContractChecker:
-    """Drives a member of the consumer protocol and keeps its contract."""
+    """Drives a member of the consumer protocol and follows its contract."""
 
     def __init__(self, member: ConsumerMember) -> None:
         self.member = member
@@ -126,7 +126,7 @@ class ConsumerContractChecker:
         self._names |= member.names
         if was_in_group and member.epoch == 0:
             contract.record(Act.OUT)
-        gone = frozenset(held for held in contract.owned if member.topic_ids.get(held.topic) in member.gone)
+        gone = frozenset(each for each in contract.owned if member.topic_ids.get(each.topic) in member.gone)
         contract.record(Act.GONE, gone)
         for effect in asked:
             match effect:
@@ -145,4 +145,4 @@ class ConsumerContractChecker:
 
 
 def _wanted(partitions: Partitions, topics: tuple[str, ...]) -> Partitions:
-    return frozenset(held for held in partitions if held.topic in topics)
+    return frozenset(each for each in partitions if each.topic in topics)

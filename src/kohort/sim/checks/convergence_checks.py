@@ -102,8 +102,8 @@ class EndChecker(Checker):
                 return f"it is {group.state} in the end"
             topics = set(group.subscribers).union(*(stored.topics for stored in group.regexes.values()))
         ids = {member.identity.member_id for member in members}
-        if strangers := sorted(group.members.keys() - ids):
-            return f"{strangers[0]} is in it, and no process has that id any more"
+        if unknown := sorted(group.members.keys() - ids):
+            return f"{unknown[0]} is in it, and no process has that id any more"
         owned: dict[TopicPartition, str] = {}
         ledger = self._ledgers.groups[group.group_id]
         for each in members:
@@ -220,7 +220,7 @@ class StandstillChecker(Checker):
     # -- rounds
 
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
-        """Begin a round, or hold one that has its assignment against the bound."""
+        """Begin a round, or compare one that has its assignment with the bound."""
         if isinstance(event, RoundOpened):
             self._rounds[event.group_id] = _Round(self.now_us, event.is_initial)
         elif isinstance(event, PendingMemberDropped):

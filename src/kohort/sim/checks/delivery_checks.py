@@ -67,7 +67,7 @@ class ReadingChecker(Checker):
                 reading.low = NEVER
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
-        """What the log holds now may be less than what was seen in it: a load is when that shows."""
+        """The log may have less now than what was seen in it: a load is when that shows."""
         for name, readings in self._readings.items():
             ledger = self._ledgers.groups[self._members[name].group_id]
             for (topic, number), reading in readings.items():
@@ -108,7 +108,7 @@ class ReadingChecker(Checker):
                 f"{member.name} begins {partition} at {offset} as committed, and between {reading.low} and "
                 f"{reading.high} was committed since it got it",
             )
-        elif why == "reset" and self._could_go_on(partition, reading):
+        elif why == "reset" and self._could_continue(partition, reading):
             self.broken(
                 AT_LEAST_ONCE,
                 f"{member.name} begins {partition} anew at {offset}, and {member.group_id} had committed {reading.low}",
@@ -122,8 +122,8 @@ class ReadingChecker(Checker):
             self.require(offset <= reached, AT_LEAST_ONCE, text)
         reading.next_offset = offset
 
-    def _could_go_on(self, partition: TopicPartition, reading: Reading) -> bool:
-        """Whether there was a commit ever since the member got the partition, and the log holds what follows it."""
+    def _could_continue(self, partition: TopicPartition, reading: Reading) -> bool:
+        """Whether there was a commit ever since the member got the partition, and the log has what follows it."""
         if reading.low == NEVER or reading.next_offset != NEVER:
             return False
         for node in self._ledgers.nodes:
@@ -149,7 +149,7 @@ class ReadingChecker(Checker):
             self._reached[key] = next_offset
 
     def commit_sent(self, member: SeenMember, number: int, offsets: Offsets) -> None:
-        """See that a member has been handed out what it says it has read."""
+        """See that a member has been handed out what it reports as read."""
         for partition, offset in offsets.items():
             reading = self._readings.get(member.name, {}).get(partition)
             if reading is None or reading.next_offset == NEVER or partition.topic in self._ledgers.renewed:

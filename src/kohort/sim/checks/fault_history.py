@@ -22,7 +22,7 @@ ALWAYS, NEVER = 1 << 62, -1 << 62
 
 
 class FaultsSeen(Checker):
-    """Faults by their subject, each with the time until which it lasts, as far as the fault says."""
+    """Faults by their subject, each with the time until which it lasts, as far as that is known."""
 
     def __init__(self) -> None:
         super().__init__()

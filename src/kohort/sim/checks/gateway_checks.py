@@ -1,4 +1,4 @@
-"""What a gateway derives from the traffic, held against the coordinator's own groups once a world has converged.
+"""What a gateway derives from the traffic, compared with the coordinator's own groups once a world has converged.
 
 One gateway sees all requests of all members; several see all together, and exchange it, so each is compared.
 """
@@ -52,7 +52,7 @@ class GatewayChecker(Checker):
             self._served.add(member.identity.member_id)
 
     def ended(self) -> None:
-        """Compare every group that the gateway knows and that is at rest with the coordinator's."""
+        """Compare every group that the gateway knows and that is stable with the coordinator's."""
         for _, seen in sorted(self._gateways.items()):
             self._compare(seen)
 
@@ -64,7 +64,7 @@ class GatewayChecker(Checker):
                 for group_id, group in sorted(hosted.shard.groups.items()):
                     known = observed.get(group_id)
                     served = group.members.keys() & self._served
-                    if known is not None and served and _is_at_rest(group):
+                    if known is not None and served and _is_stable(group):
                         self.count(OBSERVED_EQUALS_SERVED)
                         theirs = _shown(group, served)
                         ours = _shown(known, served)
@@ -72,7 +72,7 @@ class GatewayChecker(Checker):
                         self.require(ours == theirs, OBSERVED_EQUALS_SERVED, text)
 
 
-def _is_at_rest(group: ClassicGroup | ConsumerGroup) -> bool:
+def _is_stable(group: ClassicGroup | ConsumerGroup) -> bool:
     return isinstance(group, ConsumerGroup) or group.phase is Phase.STABLE
 
 
@@ -88,7 +88,7 @@ def _assigned(assignment: bytes) -> str:
 def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str]) -> Shown:
     """Return what of a group is in the traffic, of these members only.
 
-    A gateway that does not know why a member is silent keeps it until the group's next change.
+    To a gateway that does not know why heartbeats are missing a member is one until the group's next change.
     """
     if isinstance(group, ConsumerGroup):
         members = {
@@ -97,9 +97,9 @@ def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str]) -> Shown
             if member_id in among
         }
         return {"members": members}
-    held = {
+    members = {
         member_id: _assigned(member.assignment)
         for member_id, member in sorted(group.members.items())
         if member_id in among
     }
-    return {"generation": group.generation, "state": group.phase.value, "members": held}
+    return {"generation": group.generation, "state": group.phase.value, "members": members}

@@ -69,14 +69,14 @@ AWAY = -2
 
 @dataclass(slots=True)
 class Native:
-    """The records of one member of a consumer group; `held` has the epoch in which each partition was assigned."""
+    """The records of one member of a consumer group; `owned` has the epoch in which each partition was assigned."""
 
     instance_id: str | None = None
     names: tuple[str, ...] = ()
     regex: str = ""
     epoch: int = 0
     assigned: frozenset[Place] = frozenset()
-    held: dict[Place, int] = field(default_factory=dict)
+    owned: dict[Place, int] = field(default_factory=dict)
     target: IdPartitions = NOTHING
 
 
@@ -158,7 +158,7 @@ class GroupLedger:
             return None
         if epoch > member.epoch:
             return f"{member_id} shows epoch {epoch}, the log knows {member.epoch}"
-        since = member.held.get(place)
+        since = member.owned.get(place)
         if since is None or not 0 <= since <= epoch:
             return f"{member_id} shows epoch {epoch} and is at {member.epoch}, and had the partition since {since}"
         return None
@@ -173,7 +173,7 @@ class GroupLedger:
         return frozenset(member.names).union(self.regexes.get(member.regex, ()) if member.regex else ())
 
     def resume(self, before: GroupLedger) -> None:
-        """Go on after a load: what the log does not say, or a cleaning took from it, is as true as before."""
+        """Continue after a load: what the log does not have, or a cleaning took from it, is as true as before."""
         if before.kind == self.kind == "consumer":
             self.left_behind = before.left_behind & self.natives.keys()
         elif before.kind == self.kind and before.generation == self.generation:
@@ -231,7 +231,7 @@ class GroupLedger:
                 self.epoch = event.epoch
             case ConsumerGroupDeleted() if self.kind == "consumer":
                 self.turns += 1
-                self.generation = self.epoch  # at which a classic group goes on, if this one is converted
+                self.generation = self.epoch  # at which a classic group continues, if this one is converted
                 self.natives, self.asker, self.regexes = {}, {}, {}
                 self.epoch = self.target_epoch = 0
                 self.kind = ""
@@ -261,7 +261,7 @@ class GroupLedger:
                 if (known := self.natives.get(event.member_id)) is not None:
                     self.former[event.member_id] = known.assigned
                     self._release(event.member_id)
-                    known.epoch, known.assigned, known.held = 0, frozenset(), {}
+                    known.epoch, known.assigned, known.owned = 0, frozenset(), {}
             case RegexStored():
                 self.regexes[event.regex] = event.topics
             case RegexDeleted():
@@ -293,8 +293,8 @@ class GroupLedger:
         member.epoch = event.epoch
         assigned = epochs_of(event.assigned)
         member.assigned = frozenset(assigned)
-        member.held = {**epochs_of(event.pending), **assigned} if event.pending else assigned
-        self.asker.update(dict.fromkeys(member.held, event.member_id))
+        member.owned = {**epochs_of(event.pending), **assigned} if event.pending else assigned
+        self.asker.update(dict.fromkeys(member.owned, event.member_id))
 
     def _end_classic(self, kind: str) -> None:
         self.kind = kind
@@ -314,26 +314,26 @@ class GroupLedger:
     def _release(self, member_id: str) -> None:
         """Note that a member has nothing any more, of what it was granted or asked for."""
         member = self.natives.get(member_id)
-        for place in () if member is None else member.held:
+        for place in () if member is None else member.owned:
             if self.asker.get(place) == member_id:
                 del self.asker[place]
 
 
-def epochs_of(held: tuple[Assigned, ...]) -> dict[Place, int]:
+def epochs_of(topics: tuple[Assigned, ...]) -> dict[Place, int]:
     """Return the epoch in which each partition was assigned."""
     return {
         (topic_id, partition): epoch
-        for topic_id, partitions, epochs in held
+        for topic_id, partitions, epochs in topics
         for partition, epoch in zip(partitions, epochs, strict=True)
     }
 
 
 Hook = Callable[[GroupLedger, Any, Shard], None]
-"""Called with what the log says of the group, the event, and the shard, to which the event has been applied."""
+"""Called with the group by the log, the event, and the shard, to which the event has been applied."""
 
 
 class Ledgers(Checker):
-    """What the logs say. It must see an event before any checker that asks it."""
+    """The groups by the logs. It must see an event before any checker that asks it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -399,7 +399,7 @@ class Ledgers(Checker):
         self.nodes.remove(node)
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
-        """Begin anew with what the log holds."""
+        """Begin anew with what the log has."""
         self.loads += 1
         index, count = hosted.partition.index, len(hosted.partition.topic.partitions)
         left = {each: ledger for each, ledger in self.groups.items() if group_partition(each, count) == index}
@@ -452,7 +452,7 @@ def undisturbed(node: SeenNode) -> Iterator[None]:
 
 
 def events_of(partition: Partition) -> list[Event]:
-    """Return what the log of an offsets partition says happened, from its bytes."""
+    """Return what happened by the log of an offsets partition, from its bytes."""
     replay = Replay()
     events = (replay.event_of(record) for record in records_of(partition.log))
     return [event for event in events if event is not None]

@@ -277,7 +277,7 @@ _OF_CONSUMER = tuple((each, each.consumer) for each in CATALOGUE if each.consume
 
 
 def broken(shard: Shard, group_id: str) -> Iterator[tuple[Invariant, str]]:
-    """Yield each invariant that the state of one group breaks, with a sentence that says how."""
+    """Yield each invariant that the state of one group breaks, with a sentence."""
     group = shard.groups.get(group_id)
     if group is None:
         if group_id in shard.offsets:
@@ -311,9 +311,9 @@ def _broken_index(shard: Shard) -> list[str]:
                 regex_followers.add(group_id)
     found = []
     if followers != shard.followers:
-        found.append(f"followers {shard.followers} where the groups say {followers}")
+        found.append(f"followers {shard.followers} where the groups have {followers}")
     if regex_followers != shard.regex_followers:
-        found.append(f"regex followers {shard.regex_followers} where the groups say {regex_followers}")
+        found.append(f"regex followers {shard.regex_followers} where the groups have {regex_followers}")
     return found
 
 

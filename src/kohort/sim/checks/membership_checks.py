@@ -117,7 +117,7 @@ class MembershipChecker(Checker):
         ledger.note_shown(member_id, epoch)
         is_leaving = member.name in self._leaving
         is_lost = epoch > 0 and bool(ledger.kind) and ledger.is_out(member_id) and not is_leaving
-        # A second heartbeat may be sent while a gateway holds the answer to the first.
+        # A second heartbeat may be sent while a gateway delays the answer to the first.
         self._lost.setdefault(key, deque()).append((self._ledgers.loads, member_id) if is_lost else None)
 
     def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
@@ -157,7 +157,7 @@ class EpochChecker(Checker):
         self._shown: dict[str, tuple[str, int]] = {}
         """By member's name: under which id it showed which epoch last."""
         self._highest: dict[str, int] = {}
-        """By group, the highest number that its log ever held."""
+        """By group, the highest number that its log ever had."""
         ledgers.before(ConsumerGroupStored, self._group_stored)
         ledgers.before(TargetStored, self._target_stored)
         ledgers.before(MemberAssignmentStored, self._assignment_stored)
@@ -186,7 +186,7 @@ class EpochChecker(Checker):
         group_id, now, before = event.group_id, event.generation, ledger.generation
         self._note(group_id, now)
         if ledger.kind != "classic":
-            # New, or a consumer group until now, which goes on at its epoch.
+            # New, or a consumer group until now, which continues at its epoch.
             is_next, text = now in (0, 1, before), f"begins at generation {now}, expected {before} or 1"
         elif not event.is_synced or not event.members:
             is_next, text = now == before + 1, f"generation {now} follows {before}, expected {before + 1}"

@@ -2,7 +2,7 @@
 
 Two members may act on one partition only while one of them is out by the log and cannot know it yet: its partitions
 are orphans then, and none of its commits for them may be accepted. A target assigns each partition once, a member that
-is STABLE has all of its target, and a group that changes its type keeps its owners (KIP-848, migration).
+is STABLE has all of its target, and a group that changes its type changes no owner (KIP-848, migration).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _NO_PLACES: dict[Place, int] = {}
 
 
 @dataclass(slots=True)
-class Holding:
-    """One partition that one member acts on: under which id it was assigned, and of which topic it was then."""
+class ActingMember:
+    """A member that acts on a partition: under which id that was assigned, and of which topic it was then."""
 
     member: SeenMember
     member_id: str
@@ -49,14 +49,14 @@ class Holding:
 
 
 class OwnershipChecker(Checker):
-    """NoDoubleOwnership and Withholding."""
+    """NoDoubleOwnership and Withacting."""
 
     invariants = (NO_DOUBLE_OWNERSHIP, WITHHOLDING)
 
     def __init__(self, ledgers: Ledgers) -> None:
         super().__init__()
         self._ledgers = ledgers
-        self._held: dict[str, dict[TopicPartition, dict[str, Holding]]] = {}
+        self._acting: dict[str, dict[TopicPartition, dict[str, ActingMember]]] = {}
         """By group and partition, who acts on it, by name."""
         self._owned: dict[str, Partitions] = {}
         """By name, what each member acts on."""
@@ -72,28 +72,28 @@ class OwnershipChecker(Checker):
     def owns(self, member: SeenMember, partitions: Partitions) -> None:
         """Compare what a member acts on from now with what others do."""
         before = self._owned.get(member.name, frozenset())
-        held = self._held.setdefault(member.group_id, {})
+        acting = self._acting.setdefault(member.group_id, {})
         for partition in sorted(before - partitions):
-            holders = held[partition]
+            holders = acting[partition]
             self._orphans -= holders.pop(member.name).is_orphan
             if not holders:
-                del held[partition]
+                del acting[partition]
         for partition in sorted(partitions - before):
-            self._take(member, partition, held.setdefault(partition, {}))
+            self._take(member, partition, acting.setdefault(partition, {}))
         if partitions:
             self._owned[member.name] = partitions
         else:
             self._owned.pop(member.name, None)
 
-    def _take(self, member: SeenMember, partition: TopicPartition, holders: dict[str, Holding]) -> None:
+    def _take(self, member: SeenMember, partition: TopicPartition, holders: dict[str, ActingMember]) -> None:
         self.count(NO_DOUBLE_OWNERSHIP)
         member_id = member.identity.member_id
-        holding = Holding(member, member_id, self._topic_id(member.group_id, member_id, partition))
+        acting = ActingMember(member, member_id, self._topic_id(member.group_id, member_id, partition))
         for other in holders.values():
-            self._judge(partition, other, holding)
-        holders[member.name] = holding
+            self._judge(partition, other, acting)
+        holders[member.name] = acting
 
-    def _judge(self, partition: TopicPartition, other: Holding, mine: Holding) -> None:
+    def _judge(self, partition: TopicPartition, other: ActingMember, mine: ActingMember) -> None:
         if other.topic_id != mine.topic_id:
             return  # it acts on a topic that is no more
         ledger = self._ledgers.groups[mine.member.group_id]
@@ -116,7 +116,7 @@ class OwnershipChecker(Checker):
         topic_id = self._ledgers.topic_id(group_id, partition.topic)
         self._named(partition.topic, topic_id)
         native = self._ledgers.groups[group_id].natives.get(member_id)
-        if native is None or (topic_id, partition.partition) in native.held:
+        if native is None or (topic_id, partition.partition) in native.owned:
             return topic_id
         return self._former.get(partition.topic, topic_id)
 
@@ -129,11 +129,11 @@ class OwnershipChecker(Checker):
         if not self._orphans or not event.member_id:
             return
         partition = TopicPartition(event.topic, event.partition)
-        for holding in self._held.get(event.group_id, {}).get(partition, {}).values():
-            if holding.is_orphan and holding.member_id == event.member_id and holding.topic_id == event.topic_id:
+        for acting in self._acting.get(event.group_id, {}).get(partition, {}).values():
+            if acting.is_orphan and acting.member_id == event.member_id and acting.topic_id == event.topic_id:
                 self.broken(
                     NO_DOUBLE_OWNERSHIP,
-                    f"{holding.member.name} ({holding.member_id}) was removed and {partition} is another's, "
+                    f"{acting.member.name} ({acting.member_id}) was removed and {partition} is another's, "
                     f"but its commit of {event.offset} is accepted",
                 )
 
@@ -141,13 +141,13 @@ class OwnershipChecker(Checker):
 
     def _granted(self, ledger: GroupLedger, event: MemberAssignmentStored, shard: Shard) -> None:
         member = ledger.natives.get(event.member_id)
-        before = member.held if member is not None else _NO_PLACES
+        before = member.owned if member is not None else _NO_PLACES
         image = shard.settings.image
-        for held in event.assigned:
-            if (topic := image.topic_by_id(held.topic_id)) is not None:
-                self._named(topic.name, held.topic_id)
-            for number in held.partitions:
-                place = (held.topic_id, number)
+        for granted in event.assigned:
+            if (topic := image.topic_by_id(granted.topic_id)) is not None:
+                self._named(topic.name, granted.topic_id)
+            for number in granted.partitions:
+                place = (granted.topic_id, number)
                 if place in before:
                     continue
                 self.count(WITHHOLDING)
@@ -156,7 +156,7 @@ class OwnershipChecker(Checker):
                     self.broken(
                         WITHHOLDING,
                         f"{event.group_id}: {event.member_id} is granted {_text(place)} at epoch "
-                        f"{event.epoch}, which {other} has since epoch {ledger.natives[other].held[place]}",
+                        f"{event.epoch}, which {other} has since epoch {ledger.natives[other].owned[place]}",
                     )
         if event.cause.kind is CauseKind.MEMBER_RECONCILED and event.state is MemberState.UNRELEASED_PARTITIONS:
             self._demand_withheld(ledger, event)
@@ -167,18 +167,18 @@ class OwnershipChecker(Checker):
         if member is None:
             return
         self.count(WITHHOLDING)
-        granted = {(held.topic_id, number) for held in event.assigned for number in held.partitions}
+        granted = {(topic.topic_id, number) for topic in event.assigned for number in topic.partitions}
         missing = [place for place in each(member.target) if place not in granted]
         if all(ledger.asker.get(place, event.member_id) == event.member_id for place in missing):
             self.broken(
                 WITHHOLDING,
-                f"{event.group_id}: {event.member_id} is kept waiting in epoch {event.epoch}, and no other has any "
+                f"{event.group_id}: {event.member_id} waits in epoch {event.epoch}, and no other has any "
                 f"of the {len(missing)} partitions that it waits for",
             )
 
-    def acting(self, group_id: str) -> Iterator[tuple[TopicPartition, Holding]]:
+    def acting(self, group_id: str) -> Iterator[tuple[TopicPartition, ActingMember]]:
         """Yield what the members of a group act on, by partition and name."""
-        for partition, holders in sorted(self._held.get(group_id, {}).items()):
+        for partition, holders in sorted(self._acting.get(group_id, {}).items()):
             for name in sorted(holders):
                 yield partition, holders[name]
 
@@ -239,7 +239,7 @@ class TargetChecker(Checker):
         else:
             if not (surplus := sorted(member.assigned - target)):
                 return
-            text = f"with {_text(surplus[0])}, which its target does not hold"
+            text = f"with {_text(surplus[0])}, which its target lacks"
         who = f"{event.group_id}: {event.member_id}"
         self.broken(STABLE_MEANS_CONVERGED, f"{who} calls itself STABLE at target epoch {event.epoch} {text}")
 
@@ -258,7 +258,7 @@ class TargetChecker(Checker):
             if assigned_for is not None and subscribed is not None and assigned_for != subscribed:
                 self.broken(
                     STABLE_MEANS_CONVERGED,
-                    f"{event.group_id}: generation {event.generation} goes on, though {stored.instance_id} came back "
+                    f"{event.group_id}: generation {event.generation} continues, though {stored.instance_id} came back "
                     f"and subscribes to {sorted(subscribed)}, but the assignment is for {sorted(assigned_for)}",
                 )
 
@@ -296,18 +296,18 @@ class ConversionChecker(Checker):
 
     def _upgraded(self, ledger: GroupLedger, event: GroupConverted, shard: Shard) -> None:
         """What was assigned to a member, and what it acts on, it has in the consumer group, or must give back."""
-        held: dict[str, Collection[Place]] = {id_: member.held for id_, member in ledger.natives.items()}
+        owned: dict[str, Collection[Place]] = {id_: member.owned for id_, member in ledger.natives.items()}
         for member_id, stored in sorted(ledger.before.items()):
             assignment = shard.settings.assignment_of(stored.assignment) if stored.assignment else None
             if assignment is not None:
                 owed = places_of(assignment.partitions, shard)
-                self._compare(event, member_id, owed, held.get(member_id, ()), "was assigned")
-        for partition, holding in self._ownership.acting(event.group_id):
-            if holding.is_orphan or holding.member_id not in ledger.before:
+                self._compare(event, member_id, owed, owned.get(member_id, ()), "was assigned")
+        for partition, acting in self._ownership.acting(event.group_id):
+            if acting.is_orphan or acting.member_id not in ledger.before:
                 continue
-            place = (holding.topic_id, partition.partition)
+            place = (acting.topic_id, partition.partition)
             if place in places_of((partition,), shard):
-                self._compare(event, holding.member_id, {place}, held.get(holding.member_id, ()), "acts on")
+                self._compare(event, acting.member_id, {place}, owned.get(acting.member_id, ()), "acts on")
 
     def _downgraded(self, ledger: GroupLedger, event: GroupConverted, shard: Shard) -> None:
         """What a member was granted is its assignment in the classic generation."""

@@ -149,12 +149,12 @@ def _classic_difference(ledger: GroupLedger | None, other: ClassicGroup | None) 
     if other is None:
         return f"generation {ledger.generation} was stored, and is not in the log"
     if other.generation != ledger.generation:
-        return f"generation {ledger.generation} was stored, and the log says {other.generation}"
+        return f"generation {ledger.generation} was stored, and the log has {other.generation}"
     expected = Phase.EMPTY if not ledger.members else Phase.STABLE if ledger.is_synced else Phase.COMPLETING_REBALANCE
     if other.phase is not expected:
-        return f"{expected} was stored, and the log says {other.phase}"
+        return f"{expected} was stored, and the log has {other.phase}"
     if ledger.members.keys() != other.members.keys():
-        return f"members {sorted(ledger.members)} were stored, and the log says {sorted(other.members)}"
+        return f"members {sorted(ledger.members)} were stored, and the log has {sorted(other.members)}"
     for member_id, stored in ledger.members.items():
         member = other.members[member_id]
         shown = (stored.instance_id, stored.session_timeout_ms, stored.subscription, stored.assignment)
@@ -162,5 +162,5 @@ def _classic_difference(ledger: GroupLedger | None, other: ClassicGroup | None) 
             member.instance_id, member.session_timeout_ms, member.metadata(other.protocol_name), member.assignment
         )  # fmt: skip
         if shown != found:
-            return f"{member_id} was stored as {shown}, and the log says {found}"
+            return f"{member_id} was stored as {shown}, and the log has {found}"
     return None

@@ -1,7 +1,7 @@
 """Responses and their consequences: no member is refused without a cause, none starts a round without need.
 
-A member that shows the epoch it was given is in its group until the log says otherwise, and one that joins shows none.
-An answer to who it was says nothing of who it is; a refusal because of a round that it is in calls for no other round.
+A member that shows the epoch it was given is in its group until the log removes it, and one that joins shows none.
+An answer to a former identity is none to the present one; a refusal because of its own round calls for no other.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class ResponseChecker(Checker):
             self._judge(member, self._exchanges[member.name], "")
 
     def _judge(self, member: SeenMember, exchange: Exchange, reason: str) -> None:
-        text = f"{member.name} gives up generation {exchange.shown} because a commit of an older one was refused"
+        text = f"{member.name} abandons generation {exchange.shown} because a commit of an older one was refused"
         self.compare(not exchange.is_misled or member.identity.generation >= 0, ROUNDS_HAVE_CAUSES, text)
         text = f"{member.name} joins because of a commit that was refused in a round"
         self.require(exchange.has_ground or not reason.startswith(_BY_COMMIT), ROUNDS_HAVE_CAUSES, text)

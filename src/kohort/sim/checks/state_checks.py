@@ -27,7 +27,7 @@ LONGEST_PAUSE = 3
 """After how many steps that touched a group its state is looked at, at the latest."""
 
 SPARE = 16
-"""What a node keeps beside its groups: its own timers, and what is about to be forgotten."""
+"""What a node has beside its groups: its own timers, and what is about to be forgotten."""
 
 TIMERS_OF_A_MEMBER, TIMERS_OF_A_GROUP = 4, 6
 
@@ -68,7 +68,7 @@ class StateChecker(Checker):
         self._look_at_all(node.node)
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
-        """A shard that was folded from its log keeps every rule that a live one does."""
+        """A shard that was folded from its log meets every rule that a live one does."""
         if hosted.status is Status.ACTIVE:
             self._look_at_whole(hosted)
 
@@ -132,13 +132,13 @@ class StateChecker(Checker):
             self.broken(BOUNDED_MEMORY, f"heartbeats of {known} are remembered, of {members} members")
         if parked > waits:
             self.broken(BOUNDED_MEMORY, f"{parked} heartbeats are parked, and {waits} requests wait")
-        # A group that could not be loaded when a topic went keeps what it had committed of it (docs/gaps.md).
+        # A group that could not be loaded when a topic went still has what it had committed of it (docs/gaps.md).
         for topic in node.topics:
             self._partitions[topic.name] = max(self._partitions.get(topic.name, 0), len(topic.partitions))
         partitions = sum(self._partitions.values())
         for hosted in active_in(node):
             for group_id, offsets in hosted.shard.offsets.items():
-                text = f"{group_id}: {len(offsets)} commits are kept, of {partitions} partitions"
+                text = f"{group_id}: {len(offsets)} commits are stored, of {partitions} partitions"
                 self.require(len(offsets) <= partitions, BOUNDED_MEMORY, text)
 
     def _demand_timers(self, group_id: str, group: ClassicGroup | ConsumerGroup, node: Node) -> None:

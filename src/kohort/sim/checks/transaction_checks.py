@@ -1,4 +1,4 @@
-"""Transactions: what readers of committed records get, what the logs hold, and that every transaction ends.
+"""Transactions: what readers of committed records get, what the logs have, and that every transaction ends.
 
 A transaction is known by its producer and number, which each record's value names. Whether it counts is what its
 program asked for and was answered; where a program never learned of the end, the first thing seen decides.
@@ -39,7 +39,7 @@ class _End(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class _Transaction:
+class _SeenTransaction:
     """One transaction; its commit was answered at `ended_us`. `read` are the numbers of its records that were read."""
 
     records: int
@@ -49,10 +49,10 @@ class _Transaction:
 
 
 @dataclass(slots=True, eq=False)
-class _Producer:
+class _SeenProducer:
     """One transactional id. `fences` has for each of its identities, by rank, the ends of the logs when it got it."""
 
-    transactions: dict[int, _Transaction] = field(default_factory=dict)
+    transactions: dict[int, _SeenTransaction] = field(default_factory=dict)
     ids: list[int] = field(default_factory=list)
     """Its producer ids, in the order in which it got them."""
     fences: dict[tuple[int, int], dict[TopicPartition, int]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class TransactionChecker(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._producers: defaultdict[str, _Producer] = defaultdict(_Producer)
+        self._producers: defaultdict[str, _SeenProducer] = defaultdict(_SeenProducer)
         self._stable: dict[TopicPartition, int] = {}
         self._node: SeenNode | None = None
 
@@ -96,7 +96,7 @@ class TransactionChecker(Checker):
 
     def transaction_began(self, producer: str, number: int, records: int) -> None:
         """Note a transaction that is open until its program has ended it."""
-        self._producers[producer].transactions[number] = _Transaction(records)
+        self._producers[producer].transactions[number] = _SeenTransaction(records)
 
     def transaction_ending(self, producer: str, number: int, is_commit: bool) -> None:
         """From here on it may count, or it never will."""
@@ -166,7 +166,7 @@ class TransactionChecker(Checker):
             text = f"the transaction of {each.transactional_id} is {each.state.text} in the end"
             self.compare(each.state in NOT_OPEN, EVERY_TRANSACTION_ENDS, text)
 
-    def _judge(self, name: str, number: int, transaction: _Transaction) -> None:
+    def _judge(self, name: str, number: int, transaction: _SeenTransaction) -> None:
         count, read = transaction.records, len(transaction.read)
         what = f"transaction {number} of {name} {transaction.end.value}, and {read} of its {count} records were read"
         if transaction.end is _End.COMMITTED:

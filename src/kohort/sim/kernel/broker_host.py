@@ -110,7 +110,7 @@ class NodeHost:
             self._tear()
 
     def _tear(self) -> None:
-        """Keep of each file's unflushed bytes a beginning, of any length: writes reach the medium when they do."""
+        """Leave of each file's unflushed bytes a beginning, of any length: writes reach the medium when they do."""
         for path in sorted(self.disk.files):
             file = self.disk.files[path]
             if file.size > file.flushed:

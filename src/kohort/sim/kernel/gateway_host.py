@@ -1,7 +1,7 @@
 """A gateway of a world: `kohort.gateway` on a host, between the clients and the brokers of the simulated network.
 
 It listens for each broker at an address of its own, and opens a connection to that broker for each client's. A process
-that is killed loses what it held; the clients connect again, perhaps to another gateway.
+that is killed loses its state; the clients connect again, perhaps to another gateway.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Host:
         self._offset_us = (WALL_MS + offset_ms) * 1000
         self._rate = 1_000_000 + drift_ppm
         self._frozen_until_us = 0
-        self._kept: deque[tuple[int, Action, tuple[Any, ...]]] = deque()
+        self._postponed: deque[tuple[int, Action, tuple[Any, ...]]] = deque()
         """What came up while the process was frozen: it happens afterwards, in the order in which it came."""
 
     # -- the clock
@@ -73,20 +73,20 @@ class Host:
     def _run(self, incarnation: int, action: Action, arguments: tuple[Any, ...]) -> None:
         if incarnation != self.incarnation:
             return
-        if self.is_frozen or self._kept:
-            self._kept.append((incarnation, action, arguments))
-            if len(self._kept) == 1:
+        if self.is_frozen or self._postponed:
+            self._postponed.append((incarnation, action, arguments))
+            if len(self._postponed) == 1:
                 self.scheduler.at(self._frozen_until_us, self._thaw)
         else:
             action(*arguments)
 
     def _thaw(self) -> None:
-        """Do the next thing that was kept, each as an event of its own."""
+        """Do the next thing that came up while frozen, each as an event of its own."""
         if self.is_frozen:
             self.scheduler.at(self._frozen_until_us, self._thaw)
-        elif self._kept:
-            incarnation, action, arguments = self._kept.popleft()
-            if self._kept:
+        elif self._postponed:
+            incarnation, action, arguments = self._postponed.popleft()
+            if self._postponed:
                 self.scheduler.at(self.scheduler.now_us, self._thaw)
             if incarnation == self.incarnation:
                 action(*arguments)
@@ -109,7 +109,7 @@ class Host:
         self.is_up = False
         self.incarnation += 1
         self._frozen_until_us = 0
-        self._kept.clear()
+        self._postponed.clear()
         closing, self.on_death = self.on_death, []
         for close in closing:
             close()

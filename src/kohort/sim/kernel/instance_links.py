@@ -1,7 +1,7 @@
 """The links between the gateways of a world: connections of the simulated network, over which instances exchange.
 
 Of two gateways the one whose name comes first connects to the other, and again after each failure. A link on which
-nothing arrives for some time is given up: a path may lose everything without a word.
+nothing arrives for some time is closed: a path may lose everything without a word.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kohort.wire.primitives import MalformedMessage
 
 PORT = 9404
 RETRY_US = 500_000
-SILENT_US = 5_000_000
-"""A link on which nothing arrives for so long is given up."""
+IDLE_US = 5_000_000
+"""A link on which nothing arrives for so long is closed."""
 
 _LENGTH = Struct(">i")
 
@@ -76,7 +76,7 @@ class InstanceLinks:
     def _attach(self, link: _Link) -> None:
         link.end.on_bytes = lambda chunk: self._take(link, chunk)
         link.end.on_closed = lambda _: self._down(link)
-        self._host.after_us(SILENT_US, self._check, link)
+        self._host.after_us(IDLE_US, self._check, link)
 
     def _up(self, link: _Link) -> None:
         self._links[link.instance_id] = link
@@ -99,11 +99,11 @@ class InstanceLinks:
     def _check(self, link: _Link) -> None:
         if not link.end.is_open:
             return
-        if self._host.elapsed_us() - link.received_us >= SILENT_US:
+        if self._host.elapsed_us() - link.received_us >= IDLE_US:
             link.end.abort()
             self._down(link)
         else:
-            self._host.after_us(SILENT_US // 5, self._check, link)
+            self._host.after_us(IDLE_US // 5, self._check, link)
 
     def _down(self, link: _Link) -> None:
         name = link.instance_id

@@ -1,7 +1,7 @@
 """A network as TCP shows it to programs: bytes arrive in order or the connection ends, sooner or later.
 
-A lost packet is a delay, since TCP sends it again; a path that is blocked holds bytes back until it is free or the
-sender gives up; a process that is killed resets its connections, a machine without power says nothing and leaves them
+A lost packet is a delay, since TCP sends it again; a path that is blocked delays bytes until it is free or the
+sender times out; a process that is killed resets its connections, a machine without power sends nothing and leaves them
 half open. Bytes that were on their way when a connection ended may have arrived or not: neither end learns which.
 """
 
@@ -19,8 +19,8 @@ Address = tuple[str, int]
 RETRANSMIT_US = 200_000
 """After how long a lost packet is sent again the first time; each time after that takes twice as long."""
 
-GIVE_UP_US = 20_000_000
-"""After how long without a sign of its peer a sender gives a connection up."""
+TIME_OUT_US = 20_000_000
+"""After how long without a sign of its peer a sender ends a connection."""
 
 _CLOSE = b""
 """What stands in a queue for the end of the stream."""
@@ -30,8 +30,8 @@ class End:
     """One end of a connection. Set `on_bytes` and `on_closed` when you get it; `on_closed` comes once at most."""
 
     __slots__ = (
-        "_held", "_in", "_is_paused", "_last_us", "_network", "_stalled", "host", "is_open", "is_path_lost", "number",
-        "on_bytes", "on_closed", "peer",
+        "_in", "_is_paused", "_last_us", "_network", "_stalled", "_undelivered", "host", "is_open", "is_path_lost",
+        "number", "on_bytes", "on_closed", "peer",
     )  # fmt: skip
 
     def __init__(self, network: Network, host: Host, number: int) -> None:
@@ -49,8 +49,8 @@ class End:
         """What has arrived or will, in order; each event of the scheduler takes one."""
         self._last_us = 0
         """When the last of it arrives."""
-        self._held: list[bytes] = []
-        """What this end has sent and a blocked path holds back."""
+        self._undelivered: list[bytes] = []
+        """What this end has sent and a blocked path delays."""
         self._stalled = False
         self._is_paused = False
 
@@ -61,8 +61,8 @@ class End:
 
     @property
     def unsent(self) -> int:
-        """How many bytes a sender's machine still holds, because a path is blocked or the peer does not read."""
-        waiting = sum(map(len, self._held))
+        """How many bytes a sender's machine still has, because a path is blocked or the peer does not read."""
+        waiting = sum(map(len, self._undelivered))
         return waiting + sum(map(len, self.peer._in)) if self.peer._is_paused else waiting
 
     def send(self, chunk: bytes) -> None:
@@ -75,7 +75,7 @@ class End:
         if self.is_open:
             self.is_open = False
             self._network.carry(self, _CLOSE)
-            if not self._held:
+            if not self._undelivered:
                 self._network.forget(self)
 
     def abort(self) -> None:
@@ -90,7 +90,7 @@ class End:
         self._is_paused = True
 
     def resume_reading(self) -> None:
-        """Take what has come, and go on."""
+        """Take what has come, and continue."""
         if self._is_paused:
             self._is_paused = False
             for _ in range(len(self._in)):
@@ -160,7 +160,7 @@ class Network:
         listener = self._listeners.get(address)
         to = listener[0].name if listener is not None else address[0]
         if self.is_blocked(host.name, to) or self.is_blocked(to, host.name):
-            host.after_us(GIVE_UP_US, failed, "timed out")
+            host.after_us(TIME_OUT_US, failed, "timed out")
             return
         host.after_us(2 * self._delay_us(), self._establish, host, address, opened, failed)
 
@@ -191,10 +191,10 @@ class Network:
     def carry(self, end: End, chunk: bytes) -> None:
         """Bring what an end sent to its peer."""
         if end.is_path_lost or (self._blocked and self.is_blocked(end.host.name, end.peer.host.name)):
-            end._held.append(chunk)
+            end._undelivered.append(chunk)
             if not end._stalled:
                 end._stalled = True
-                end.host.after_us(GIVE_UP_US, self._give_up, end)
+                end.host.after_us(TIME_OUT_US, self._time_out, end)
             return
         if self.snap and chunk is not _CLOSE and self._random.random() < self.snap:
             self.break_connection(end)
@@ -217,7 +217,7 @@ class Network:
         delay_us = self.latency_us + int(2 * self.jitter_us * random())
         if self.loss:
             wait_us = RETRANSMIT_US
-            while random() < self.loss and wait_us < GIVE_UP_US:
+            while random() < self.loss and wait_us < TIME_OUT_US:
                 delay_us += wait_us
                 wait_us *= 2
         return delay_us
@@ -225,22 +225,22 @@ class Network:
     def reset(self, end: End) -> None:
         """Reset the connection at the peer of an end; what is on its way to the peer may not arrive."""
         peer = end.peer
-        end._held.clear()
+        end._undelivered.clear()
         if not peer.is_open or end.is_path_lost or self.is_blocked(end.host.name, peer.host.name):
             return
         if self._random.random() < 0.5:
             peer._in.clear()
         when_us = max(self.scheduler.now_us + self._delay_us(), peer._last_us)
-        peer.host.at_us(when_us + self._hold_up(peer), peer.lose, "reset by the peer")
+        peer.host.at_us(when_us + self._delay_arrivals(peer), peer.lose, "reset by the peer")
 
     def forget(self, end: End) -> None:
         """Count an end no longer among those that are open."""
         self._ends.pop(end, None)
 
-    def _give_up(self, end: End) -> None:
+    def _time_out(self, end: End) -> None:
         end._stalled = False
-        if end._held and end.is_open:
-            end._held.clear()
+        if end._undelivered and end.is_open:
+            end._undelivered.clear()
             end.lose("timed out")
 
     # -- faults
@@ -254,13 +254,13 @@ class Network:
         self._blocked[source, destination] = None
 
     def unblock(self, source: str, destination: str) -> None:
-        """Let through what was held back, and what follows."""
+        """Carry what was delayed, and what follows."""
         if self._blocked.pop((source, destination), 0) == 0:
             return
         for end in list(self._ends):
             if end.host.name == source and end.peer.host.name == destination and not end.is_path_lost:
-                held, end._held = end._held, []
-                for chunk in held:
+                delayed, end._undelivered = end._undelivered, []
+                for chunk in delayed:
                     self.carry(end, chunk)
                 if not end.is_open:
                     self.forget(end)
@@ -272,15 +272,15 @@ class Network:
     def break_connection(self, end: End) -> None:
         """Reset a connection from the middle: both sides learn of it, neither knows what has arrived.
 
-        What either sends before it learns is lost: a stream ends early, it never goes on after a hole.
+        What either sends before it learns is lost: a stream ends early, it never continues after a hole.
         """
         self.vanish(end)
         for side in (end, end.peer):
             if self._random.random() < 0.5:
                 side._in.clear()
-            side.host.after_us(self._delay_us() + self._hold_up(side), side.lose, "reset by the network")
+            side.host.after_us(self._delay_us() + self._delay_arrivals(side), side.lose, "reset by the network")
 
-    def _hold_up(self, end: End) -> int:
+    def _delay_arrivals(self, end: End) -> int:
         """Have what is on its way to an end arrive late, where the network does that; return how late."""
         if not self.straggling_us or not end._in:
             return 0

@@ -39,7 +39,7 @@ class SeenMember(Protocol):
 
     @property
     def name(self) -> str:
-        """What the world calls it; it keeps that over restarts of its process."""
+        """What the world calls it, also after restarts of its process."""
 
     @property
     def group_id(self) -> str:

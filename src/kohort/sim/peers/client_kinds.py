@@ -1,6 +1,6 @@
 """Kinds of simulated clients: versions, assignors, connections and pace of each client library. A table to draw from.
 
-`Kind` is a client, `PeerConfig` what its user configures.
+`ClientKind` is a client, `PeerConfig` what its user configures.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FIRST_STATIC_JOIN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ClientKind:
     """One kind of member. `versions` are the newest that it speaks, of APIs where that is not the newest of all."""
 
     name: str
@@ -83,7 +83,7 @@ class Kind:
 
     @property
     def may_be_static(self) -> bool:
-        """Whether it can say an instance id."""
+        """Whether it can send an instance id."""
         return self.versions.get(Api.JOIN_GROUP, FIRST_STATIC_JOIN) >= FIRST_STATIC_JOIN
 
     def made_assignors(self) -> tuple[Assignor, ...]:
@@ -164,7 +164,7 @@ class PeerConfig:
     reset: Literal["earliest", "latest"] = "earliest"
     commit: Commit = "auto"
     """`auto`: with the polls, each `auto_commit_ms`; `sync`: after each batch, and waits; `async`: does not wait.
-    All of them, and `revoked` only there, commit what is finished before partitions are given up."""
+    All of them, and `revoked` only there, commit what is finished before partitions are revoked."""
     auto_commit_ms: int = 1_000
     work_us: int = 50_000
     """How long the application works on what one poll gave it, at most; half of that on average."""
@@ -177,7 +177,7 @@ class PeerConfig:
     rejoins: float = 0.0
     """How likely the user asks for a rebalance after a batch (classic)."""
 
-    def member_config(self, kind: Kind) -> MemberConfig:
+    def member_config(self, kind: ClientKind) -> MemberConfig:
         """Return what the member's state machine is made with."""
         votes = kind.protocol == "consumer" and kind.assignors
         return MemberConfig(
@@ -239,31 +239,33 @@ _PYTHON: _Client = {"connections": "one"}
 """How a client library speaks, whatever version of the protocol it is at: aiokafka and kafka-python are alike here."""
 
 _KINDS = (
-    Kind("eager-range", **_OURS),
-    Kind("eager-roundrobin", assignors=("roundrobin",), **_KGO),
-    Kind("eager-sticky", assignors=("sticky",), **_KGO),
-    Kind("eager-java", **_JAVA),
-    Kind("eager-librdkafka", assignors=("range", "roundrobin"), versions=_AGE[1], **_LIBRDKAFKA),
-    Kind("eager-aiokafka", assignors=("roundrobin",), embedded_version=0, versions=_AGE[0], **_PYTHON),
-    Kind("eager-v1", assignors=("sticky",), embedded_version=1, versions=_AGE[1], **_OLD_JAVA),
-    Kind("eager-v2", embedded_version=2, versions=_AGE[2], **_OLD_JAVA),
-    Kind("eager-oldest", embedded_version=0, versions=_OLDEST),
-    Kind("eager-kafka-python", assignors=("range", "roundrobin"), embedded_version=1, versions=_PLAIN, **_PYTHON),
-    Kind("eager-hesitant", failures=2, **_OURS),
-    Kind("cooperative", assignors=("cooperative-sticky",), **_OURS),
-    Kind("cooperative-java", assignors=("cooperative-sticky",), **_JAVA),
-    Kind("cooperative-v0", assignors=("cooperative-sticky",), embedded_version=0, versions=_AGE[1], **_PYTHON),
-    Kind("cooperative-v1", assignors=("cooperative-sticky",), embedded_version=1, versions=_AGE[1], **_LIBRDKAFKA),
-    Kind("cooperative-v2", assignors=("cooperative-sticky",), embedded_version=2, versions=_AGE[2], **_KGO),
-    Kind("rolling", assignors=("cooperative-sticky", "range"), **_OURS),
-    Kind("rolling-java", assignors=("range", "cooperative-sticky"), **_JAVA),
-    Kind("consumer", "consumer", (), **_OURS),
-    Kind("consumer-uniform", "consumer", ("uniform",), **_OURS),
-    Kind("consumer-range", "consumer", ("range",)),
-    Kind("consumer-java", "consumer", (), **_JAVA),
-    Kind("consumer-4.0", "consumer", (), versions=_KAFKA_4_0, **_JAVA),
-    Kind("consumer-librdkafka", "consumer", (), versions={Api.FETCH: 16}, **_LIBRDKAFKA),
+    ClientKind("eager-range", **_OURS),
+    ClientKind("eager-roundrobin", assignors=("roundrobin",), **_KGO),
+    ClientKind("eager-sticky", assignors=("sticky",), **_KGO),
+    ClientKind("eager-java", **_JAVA),
+    ClientKind("eager-librdkafka", assignors=("range", "roundrobin"), versions=_AGE[1], **_LIBRDKAFKA),
+    ClientKind("eager-aiokafka", assignors=("roundrobin",), embedded_version=0, versions=_AGE[0], **_PYTHON),
+    ClientKind("eager-v1", assignors=("sticky",), embedded_version=1, versions=_AGE[1], **_OLD_JAVA),
+    ClientKind("eager-v2", embedded_version=2, versions=_AGE[2], **_OLD_JAVA),
+    ClientKind("eager-oldest", embedded_version=0, versions=_OLDEST),
+    ClientKind("eager-kafka-python", assignors=("range", "roundrobin"), embedded_version=1, versions=_PLAIN, **_PYTHON),
+    ClientKind("eager-hesitant", failures=2, **_OURS),
+    ClientKind("cooperative", assignors=("cooperative-sticky",), **_OURS),
+    ClientKind("cooperative-java", assignors=("cooperative-sticky",), **_JAVA),
+    ClientKind("cooperative-v0", assignors=("cooperative-sticky",), embedded_version=0, versions=_AGE[1], **_PYTHON),
+    ClientKind(
+        "cooperative-v1", assignors=("cooperative-sticky",), embedded_version=1, versions=_AGE[1], **_LIBRDKAFKA
+    ),
+    ClientKind("cooperative-v2", assignors=("cooperative-sticky",), embedded_version=2, versions=_AGE[2], **_KGO),
+    ClientKind("rolling", assignors=("cooperative-sticky", "range"), **_OURS),
+    ClientKind("rolling-java", assignors=("range", "cooperative-sticky"), **_JAVA),
+    ClientKind("consumer", "consumer", (), **_OURS),
+    ClientKind("consumer-uniform", "consumer", ("uniform",), **_OURS),
+    ClientKind("consumer-range", "consumer", ("range",)),
+    ClientKind("consumer-java", "consumer", (), **_JAVA),
+    ClientKind("consumer-4.0", "consumer", (), versions=_KAFKA_4_0, **_JAVA),
+    ClientKind("consumer-librdkafka", "consumer", (), versions={Api.FETCH: 16}, **_LIBRDKAFKA),
 )
 
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
+KINDS: Mapping[str, ClientKind] = {kind.name: kind for kind in _KINDS}
 """By name."""

@@ -23,7 +23,7 @@ from kohort.model.assignment import Partitions
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, Network
 from kohort.sim.kernel.world_observer import Observer
-from kohort.sim.peers.client_kinds import Kind, PeerConfig
+from kohort.sim.peers.client_kinds import ClientKind, PeerConfig
 from kohort.sim.peers.peer_application import Application
 from kohort.sim.peers.peer_commits import PeerCommits
 from kohort.sim.peers.peer_connection import PeerConnections
@@ -43,7 +43,7 @@ class Peer:
         host: Host,
         network: Network,
         bootstrap: Sequence[Address],
-        kind: Kind,
+        kind: ClientKind,
         random: Random,
         observer: Observer,
         config: PeerConfig,
@@ -161,7 +161,7 @@ class Peer:
         if self._subscription[1] is not None:
             self.member.take(self._subscribed())
         self._fetcher.topics_changed()
-        self._application.go_on()
+        self._application.proceed()
 
     def _subscribed(self) -> inputs.Subscribed:
         topics, pattern = self._subscription

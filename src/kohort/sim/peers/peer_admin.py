@@ -101,7 +101,7 @@ class Operator:
         self._ask(LeaveGroupRequest(group_id=group, members=[member]), 5, answered)
 
     def impersonate(self, group: str, member_id: str, topics: Sequence[str], answered: Answered) -> None:
-        """Join under the id of a member as an instance that it is not: no tool does that, a stranger may."""
+        """Join under the id of a member as an instance that it is not: no tool does that, another program may."""
         metadata = encode_subscription(Subscription(tuple(topics)))
         protocols = [JoinGroupRequest.Protocol(name=name, metadata=metadata) for name in ASSIGNORS]
         request = JoinGroupRequest(

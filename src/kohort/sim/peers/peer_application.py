@@ -1,7 +1,7 @@
 """The application of a simulated client: it polls, works on records, commits, and runs rebalance callbacks.
 
 It is a correct application: it commits only what it is done with, and nothing is handed out while a callback runs or
-after partitions were given up. So whatever is produced reaches some application of the group at least once. Callbacks
+after partitions were revoked. So whatever is produced reaches some application of the group at least once. Callbacks
 run when the user is in poll, as in Java's client; one of a revocation that comes too late never runs (KIP-62).
 """
 
@@ -65,11 +65,11 @@ class Application(MemberUser):
     def close(self, closing: inputs.CloseRequested) -> None:
         """Close the member, as soon as the user has finished what it does."""
         self._closing = self._closing or closing
-        self.go_on()
+        self.proceed()
 
-    def partitions_given_up(self, partitions: Partitions) -> None:
+    def partitions_revoked(self, partitions: Partitions) -> None:
         """Commit nothing for these any more."""
-        self._commits.gave_up(partitions)
+        self._commits.revoked(partitions)
 
     def member_changed(self) -> None:
         """Abandon a revocation that comes too late, and look for a newer epoch to commit with."""
@@ -81,7 +81,7 @@ class Application(MemberUser):
 
     # -- the loop
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         """Do what is next for a user in poll."""
         if self.doing is not Doing.POLLING or self._running is not None:
             return
@@ -98,12 +98,12 @@ class Application(MemberUser):
             if self._fetcher.has_ahead:
                 self._hand_out()
             else:
-                self._fetcher.go_on()
+                self._fetcher.proceed()
 
     def _poll(self) -> None:
         self.doing = Doing.POLLING
         self._member.take(inputs.PollEntered())
-        self.go_on()
+        self.proceed()
 
     def _hand_out(self) -> None:
         member, budget = self._member, self._member.config.max_poll_records
@@ -152,7 +152,7 @@ class Application(MemberUser):
         now_us = self._host.scheduler.now_us
         if now_us < self._commit_us:
             if self._commit_alarm is None or not self._commit_alarm.is_pending:
-                self._commit_alarm = self._host.at_us(self._commit_us, self.go_on)
+                self._commit_alarm = self._host.at_us(self._commit_us, self.proceed)
             return
         if not self._commits.is_idle or not (offsets := self._fetcher.finished()):
             return
@@ -165,7 +165,7 @@ class Application(MemberUser):
         """Run a callback of the listener, when the user is in poll."""
         assert self._wanted is self._running is None, "callbacks run one at a time"
         self._wanted = effect
-        self.go_on()
+        self.proceed()
 
     def _begin_callback(self, effect: effects.RunCallback) -> None:
         self._wanted, self._running = None, effect
@@ -201,4 +201,4 @@ class Application(MemberUser):
         else:
             self._fetcher.forget(effect.partitions)
         member.take(inputs.CallbackFinished(effect.callback))
-        self.go_on()
+        self.proceed()

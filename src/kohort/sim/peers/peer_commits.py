@@ -46,7 +46,7 @@ class _Commit:
     """Until when it is retried; None for an asynchronous commit, which is tried once."""
     identity: Identity
     is_void: bool = False
-    """Whether some of it was given up since: a commit of before could take another member's back."""
+    """Whether some of it was revoked since: a commit of before could take another member's back."""
 
 
 class PeerCommits:
@@ -75,7 +75,7 @@ class PeerCommits:
         self._queue.append((_Commit(dict(offsets), until_us, self._member.identity), done))
         self._next()
 
-    def gave_up(self, partitions: Iterable[TopicPartition]) -> None:
+    def revoked(self, partitions: Iterable[TopicPartition]) -> None:
         """The member does not own these any more; if it gets them again, that is another time."""
         waiting = [commit for commit, _ in self._queue]
         for commit in waiting if self._current is None else [*waiting, self._current]:

@@ -3,7 +3,7 @@
 A request is answered once: by its response, or by NETWORK_EXCEPTION or REQUEST_TIMED_OUT. A broker answers in order, so
 a request that times out takes the connection with it. Failures are reported in an event of their own, never from inside
 the call that caused them. Which requests to the coordinator share a connection differs between client libraries
-(`client_kinds.Layout`); the coordinator is looked up once and kept until a connection to it fails.
+(`client_kinds.Layout`); the coordinator is looked up once, and again when a connection to it fails.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def reader(api: Api, version: int) -> Read:
 
 
 class Connection:
-    """A connection to wherever `where` says by then; None where that is not known now, and `retry` comes later.
+    """A connection to the address that `where` returns; None where that is not known now, and `retry` comes later.
 
     `opening` is a request to send first on each connection, whose response is ignored. `lost` is called at each end.
     """
@@ -128,7 +128,7 @@ class Connection:
         end, self._end = self._end, None
         if end is not None:
             end.close()
-        self._give_up(ErrorCode.NETWORK_EXCEPTION)
+        self._fail(ErrorCode.NETWORK_EXCEPTION)
 
     def close(self) -> None:
         """Close the connection for good; no request is answered any more."""
@@ -159,12 +159,12 @@ class Connection:
         if attempt == self._attempt and self._is_connecting:
             self._is_connecting = False
             self._lost()
-            self._give_up(ErrorCode.NETWORK_EXCEPTION)
+            self._fail(ErrorCode.NETWORK_EXCEPTION)
 
     def _ended(self, _: str) -> None:
         self._end = None
         self._lost()
-        self._give_up(ErrorCode.NETWORK_EXCEPTION)
+        self._fail(ErrorCode.NETWORK_EXCEPTION)
 
     def _break(self, code: ErrorCode) -> None:
         end, self._end = self._end, None
@@ -172,9 +172,9 @@ class Connection:
             end.abort()
         self._is_connecting = False
         self._lost()
-        self._give_up(code)
+        self._fail(code)
 
-    def _give_up(self, code: ErrorCode) -> None:
+    def _fail(self, code: ErrorCode) -> None:
         failed = [*self._pending, *self._waiting]
         self._pending.clear()
         self._waiting.clear()
@@ -308,7 +308,7 @@ class PeerConnections:
             connection.drop()
 
     def forget_coordinator(self) -> None:
-        """Say that the known coordinator is not, or may not be, the coordinator."""
+        """Note that the known coordinator is not, or may not be, the coordinator."""
         self._coordinator = None
 
     def close(self) -> None:
@@ -323,7 +323,7 @@ class PeerConnections:
         return known[self._turn % len(known)]
 
     def _leader(self) -> Address | None:
-        # One node leads everything; which one it is, metadata says.
+        # One node leads everything; which one it is, is in the metadata.
         return self.brokers[0] if self.brokers else self._any_broker()
 
     def _turn_away(self) -> None:

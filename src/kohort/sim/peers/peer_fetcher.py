@@ -1,6 +1,6 @@
 """What a peer reads: a position for each partition that it is assigned, and the records that follow it.
 
-Positions come from the group's committed offsets, else from where `reset` says; records by one Fetch at a time for all
+Positions come from the group's committed offsets, else from `reset`; records by one Fetch at a time for all
 partitions. An answer counts for a partition only while it is assigned since before the question and at the offset that
 was asked for. Of records only the headers of their batches are read.
 """
@@ -62,7 +62,7 @@ class FetchPosition:
 
 
 class PeerFetcher:
-    """The partitions that one peer reads. After each response the member's application goes on."""
+    """The partitions that one peer reads. After each response the member's application continues."""
 
     def __init__(self, member: PeerMember) -> None:
         self.entries: dict[TopicPartition, FetchPosition] = {}
@@ -132,7 +132,7 @@ class PeerFetcher:
                 entry.committed = None
             entry.topic_id = topic_id
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         """Look positions up and fetch, as far as something is missing and nothing is under way."""
         now_us = self._scheduler.now_us
         next_us = 0
@@ -196,7 +196,7 @@ class PeerFetcher:
             if found.error is ErrorCode.NONE:
                 for entry in fresh:
                     self._take_committed(entry, found)
-            member.user.go_on()
+            member.user.proceed()
 
         self._connections.send(self._connections.offsets, request, answered, version=version)
 
@@ -234,7 +234,7 @@ class PeerFetcher:
                         entry.move(found.offset)
                         self._member.observer.position(self._member, entry.partition, found.offset, "reset")
             self._looked_up(is_done=is_done)
-            self._member.user.go_on()
+            self._member.user.proceed()
 
         self._connections.send(self._connections.records, request, answered)
 
@@ -264,7 +264,7 @@ class PeerFetcher:
                 self._delay([entry for entry, _ in asked])
             elif frame[4:] != self._empty or self._key is not key:
                 self._take(frame, asked, is_current=self._key is key)
-            self._member.user.go_on()
+            self._member.user.proceed()
 
         timeout_ms = self._connections.request_timeout_ms + self._config.fetch_wait_ms
         self._connections.records.send(self._frame, bytes, answered, timeout_ms)
@@ -342,4 +342,4 @@ class PeerFetcher:
             if alarm.when_us <= when_us:
                 return
             alarm.cancel()
-        self._alarm = self._member.host.at_us(when_us, self._member.user.go_on)
+        self._alarm = self._member.host.at_us(when_us, self._member.user.proceed)

@@ -21,7 +21,7 @@ from kohort.model.ids import topic_id_text
 from kohort.parking.client_software import KOHORT
 from kohort.sim.kernel.coroutines import outcome_of
 from kohort.sim.kernel.host import Host
-from kohort.sim.peers.client_kinds import Kind, Pace, PeerConfig
+from kohort.sim.peers.client_kinds import ClientKind, Pace, PeerConfig
 from kohort.sim.peers.peer_connection import PeerConnections
 from kohort.sim.peers.peer_metadata import PeerMetadata
 from kohort.wire.message import Request
@@ -154,7 +154,7 @@ Driver = ClassicDriver | ConsumerDriver | PacedDriver
 
 
 def driver_of(
-    kind: Kind, config: PeerConfig, connections: PeerConnections, metadata: PeerMetadata, take: Take
+    kind: ClientKind, config: PeerConfig, connections: PeerConnections, metadata: PeerMetadata, take: Take
 ) -> Driver:
     """Return the driver of a new member, which is passed inputs by `take`."""
     link = PeerLink(connections, metadata, is_ours=kind.is_ours)

@@ -31,7 +31,7 @@ class MemberUser:
     def run_callback(self, effect: effects.RunCallback) -> None:
         """Run a callback of the listener; `CallbackFinished` is the member's next input about it."""
 
-    def partitions_given_up(self, partitions: Partitions) -> None:
+    def partitions_revoked(self, partitions: Partitions) -> None:
         """The member no longer owns these partitions."""
 
     def member_changed(self) -> None:
@@ -40,7 +40,7 @@ class MemberUser:
     def input_taken(self) -> None:
         """The member has taken an input, with those that followed from it, or has ended."""
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         """Continue: a request was answered, or the cluster looks different."""
 
     def close(self, closing: inputs.CloseRequested) -> None:
@@ -215,6 +215,6 @@ class PeerMember:
 
     def _show_owned(self, owned: Partitions) -> None:
         if owned != self._observed:
-            self.user.partitions_given_up(self._observed - owned)
+            self.user.partitions_revoked(self._observed - owned)
             self.observer.owns(self, owned)
         self._observed = owned

@@ -64,7 +64,7 @@ class PeerMetadata:
             self.request_refresh()
 
     def request_refresh(self) -> None:
-        """Say that the view looks wrong: there is a look soon."""
+        """Note that the view looks wrong: there is a look soon."""
         if self._is_looking:
             self._is_again = True
         else:
@@ -102,9 +102,9 @@ class PeerMetadata:
             return
         # A topic that does not exist is reported again and again: a member may have been assigned it meanwhile.
         is_lacking = not self._is_complete or any(map(self.view.is_gone, self.followed))
-        is_news = frame != self._asked or found[4:] != self._answer or is_lacking
+        has_changed = frame != self._asked or found[4:] != self._answer or is_lacking
         self._asked, self._answer = frame, found[4:]
-        if is_news:
+        if has_changed:
             answer: MetadataResponse = self._read(found)
             self.view = (read_whole if is_whole else read_view)(answer, self.view)
             self._connections.brokers = tuple((broker.host, broker.port) for broker in self.view.brokers.values())
@@ -113,7 +113,7 @@ class PeerMetadata:
             if missing := sorted(self._unresolved - known):
                 self._find_names(missing, waiting)
                 return
-        if is_news:
+        if has_changed:
             self.changed()
         self._end(waiting, is_seen=True)
 

@@ -68,7 +68,7 @@ class ProducerPlan(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Batch:
+class _SentBatch:
     """Records of one partition, which are encoded once and sent until they are acknowledged."""
 
     partition: TopicPartition
@@ -77,11 +77,11 @@ class _Batch:
 
 
 @dataclass(slots=True, eq=False)
-class _Transaction:
+class _SentTransaction:
     """The open transaction. `is_commit` is None until it is to end."""
 
     number: int
-    left: list[_Batch]
+    left: list[_SentBatch]
     until_us: int
     offsets: TxnOffsetCommit | None = None
     is_commit: bool | None = None
@@ -129,7 +129,7 @@ class TransactionalProducer:
         self._connections = self._connect(plan.name, network, bootstrap, _TRANSACTION_COORDINATOR)
         self._group = self._connect(plan.group_id, network, bootstrap, 0)
         self._waits = Backoff(random.random)
-        self._transaction: _Transaction | None = None
+        self._transaction: _SentTransaction | None = None
         self._sequences: dict[TopicPartition, int] = {}
         self._identity = NO_PRODUCER_ID
         self._is_asking = self._is_writing = self._is_waiting = False
@@ -156,12 +156,12 @@ class TransactionalProducer:
         if not self.host.is_up:
             self.host.boot()
         self.machine.initialize()
-        self._go_on()
+        self._proceed()
 
     def finish(self) -> None:
         """Commit one more transaction, and begin none after it."""
         self.is_last = True
-        self._go_on()
+        self._proceed()
 
     def kill(self) -> None:
         """End the process where it stands; its kernel resets its connections."""
@@ -179,7 +179,7 @@ class TransactionalProducer:
 
     # -- what is next
 
-    def _go_on(self) -> None:
+    def _proceed(self) -> None:
         if self.is_over:
             return
         machine = self.machine
@@ -221,25 +221,25 @@ class TransactionalProducer:
             partition = TopicPartition(OUTPUT, random.randrange(OUTPUT_PARTITIONS))
             count = random.randint(1, _MOST_RECORDS)
             values = [b"%s:%d:%d" % (self.plan.name.encode(), number, index + each) for each in range(count)]
-            batches.append(_Batch(partition, values))
+            batches.append(_SentBatch(partition, values))
             index += count
-        self._transaction = transaction = _Transaction(number, batches, self._delivery_until_us)
+        self._transaction = transaction = _SentTransaction(number, batches, self._delivery_until_us)
         transaction.is_done = self.is_last or random.random() >= self.plan.dawdles
         if not transaction.is_done:
             self.host.after_us(int(self.plan.timeout_ms * 1000 * 1.2 * random.random()), self._dawdled, transaction)
         self._observer.transaction_began(self.plan.name, number, index)
-        self._go_on()
+        self._proceed()
 
     @property
     def _delivery_until_us(self) -> int:
         return self.host.scheduler.now_us + self.plan.delivery_ms * 1000
 
-    def _dawdled(self, transaction: _Transaction) -> None:
+    def _dawdled(self, transaction: _SentTransaction) -> None:
         transaction.is_done = True
         transaction.until_us = self._delivery_until_us
-        self._go_on()
+        self._proceed()
 
-    def _work_on(self, transaction: _Transaction) -> None:
+    def _work_on(self, transaction: _SentTransaction) -> None:
         machine = self.machine
         if machine.state is TransactionState.ABORTABLE_ERROR and not self._is_writing:
             self._end(transaction, is_commit=False)
@@ -255,13 +255,13 @@ class TransactionalProducer:
             elif not machine.is_pending(transaction.offsets):
                 self._end(transaction, is_commit=self.is_last or self._random.random() >= self.plan.aborts)
 
-    def _end(self, transaction: _Transaction, *, is_commit: bool) -> None:
+    def _end(self, transaction: _SentTransaction, *, is_commit: bool) -> None:
         transaction.is_commit = is_commit
         self._observer.transaction_ending(self.plan.name, transaction.number, is_commit)
         self.machine.end(is_commit=is_commit)
         self.machine.mark_drained()
 
-    def _close(self, transaction: _Transaction) -> None:
+    def _close(self, transaction: _SentTransaction) -> None:
         """Report the end of a transaction, which was answered."""
         assert transaction.is_commit is not None, "a transaction ends because its program wants that"
         self._transaction = None
@@ -304,7 +304,7 @@ class TransactionalProducer:
             self.host.after_us(self._waits.next_ms() * 1000, self._ask_again)
         else:
             self._waits.reset()
-        self._go_on()
+        self._proceed()
 
     def _is_lost_for_good(self, request: TransactionRequest) -> bool:
         """Whether a request without an answer must not be followed by others under the same epoch."""
@@ -312,11 +312,11 @@ class TransactionalProducer:
 
     def _ask_again(self) -> None:
         self._is_asking = False
-        self._go_on()
+        self._proceed()
 
     # -- records
 
-    def _write(self, transaction: _Transaction) -> None:
+    def _write(self, transaction: _SentTransaction) -> None:
         """Send the oldest batch, once its partition may be written to."""
         batch = transaction.left[0]
         self.machine.add(batch.partition)
@@ -343,7 +343,7 @@ class TransactionalProducer:
             self._connections.records, request, lambda code, answer: self._wrote(transaction, batch, code, answer)
         )
 
-    def _wrote(self, transaction: _Transaction, batch: _Batch, code: ErrorCode, answer: Any) -> None:
+    def _wrote(self, transaction: _SentTransaction, batch: _SentBatch, code: ErrorCode, answer: Any) -> None:
         self._is_writing = False
         if self.is_over:
             return
@@ -358,8 +358,8 @@ class TransactionalProducer:
         elif not is_worth_a_retry(KafkaError(code)) or self.host.scheduler.now_us >= transaction.until_us:
             self.machine.fail_batch(KafkaError(code))
         else:
-            self._wait(self._waits.next_ms() * 1000, self._go_on)
-        self._go_on()
+            self._wait(self._waits.next_ms() * 1000, self._proceed)
+        self._proceed()
 
     # -- where the group stands
 
@@ -376,12 +376,12 @@ class TransactionalProducer:
             if result is None or result.error or result.failed:
                 if result is not None and result.error in MOVED:
                     self._group.rediscover()
-                self._wait(self._waits.next_ms() * 1000, self._go_on)
+                self._wait(self._waits.next_ms() * 1000, self._proceed)
                 return
             self._is_placed = True
             offset = result.found.get(partition)
             number = -1 if offset is None else offset.offset
             self._observer.transaction_offset_found(self.plan.name, number, asked_us)
-            self._go_on()
+            self._proceed()
 
         self._group.send(self._group.group, request, answered)

@@ -80,7 +80,7 @@ class Stalled(RuntimeError):
 
 
 class VirtualTask(asyncio.Task[T]):
-    """A task that sets keep in an order of their own making: by number, not by where it lies in memory."""
+    """A task whose order in a set does not depend on chance: by number, not by where it lies in memory."""
 
     def __init__(self, work: Generator[Any, None, T] | Coroutine[Any, Any, T], *, number: int, **options: Any) -> None:
         self._number = number
@@ -231,7 +231,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._is_inside = False
 
     def block(self, seconds: float) -> None:
-        """Let time pass inside a call that blocks the whole loop: the world goes on, nothing happens on this host."""
+        """Let time pass inside a call that blocks the whole loop: the world continues, nothing happens on this host."""
         scheduler = self.host.scheduler
         until_us = scheduler.now_us + max(0, round(seconds * 1_000_000))
         self.host.freeze(until_us)
@@ -248,7 +248,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
         **options: Any,
     ) -> asyncio.Task[T]:
-        """Start a task. The loop holds it until it is done: no collector takes it away in the middle."""
+        """Start a task. The loop refers to it until it is done: no collector takes it away in the middle."""
         self._check_closed()
         number = self._numbers = self._numbers + 1
         named = f"Task-{number}" if name is None else name
@@ -363,7 +363,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Call a function as a thread would: at some moment soon, while the loop's clock goes on."""
+        """Call a function as a thread would: at some moment soon, while the loop's clock runs."""
         self._check_closed()
         done: asyncio.Future[T] = self.create_future()
         self.host.after_us(self._random.randrange(BLOCKING_US), self._run_blocking, done, func, args)
@@ -416,7 +416,7 @@ def _nothing(loop: VirtualLoop) -> events.Handle:
 def _drop(work: Any) -> None:
     """End a coroutine that no loop runs any more, the innermost of those it waits for first.
 
-    What they say about that, and what they want to wait for yet, is of no interest.
+    What they report about that, and what they want to wait for yet, is of no interest.
     """
     for _ in range(_LAST_WORDS):
         innermost = work

@@ -1,6 +1,6 @@
 """One connection of a program in virtual time, as asyncio's transports show it to their protocols.
 
-Bytes that the network holds back count as not yet written, so a protocol is paused as it would be by a full socket.
+Bytes that the network delays count as not yet written, so a protocol is paused as it would be by a full socket.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kohort.sim.kernel.network import Address, End
 
 HIGH_WATER_BYTES = 64 << 10
 LOOK_AGAIN_US = 10_000
-"""How often a transport looks whether the network has taken what it held back."""
+"""How often a transport looks whether the network has taken what it delayed."""
 
 _ENDED = {"closed by the peer": 0, "timed out": errno.ETIMEDOUT}
 
@@ -74,7 +74,7 @@ class VirtualTransport(asyncio.Transport):
         raise NotImplementedError("a simulated connection cannot be closed in one direction only: call close()")
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Say from how many bytes on that are not yet written the protocol is paused, and when it goes on."""
+        """Set from how many unwritten bytes on the protocol is paused, and when it is resumed."""
         if high is None:
             high = HIGH_WATER_BYTES if low is None else 4 * low
         if low is None:
@@ -119,7 +119,7 @@ class VirtualTransport(asyncio.Transport):
             self._end.pause_reading()
 
     def resume_reading(self) -> None:
-        """Go on."""
+        """Deliver received bytes again."""
         if self._is_paused and not self._is_closing:
             self._is_paused = False
             self._loop.call_soon(self._work_off)
@@ -184,7 +184,7 @@ class VirtualTransport(asyncio.Transport):
         self._report_lost(error)
 
     def _takes_half(self) -> bool:
-        """Report to the protocol that the peer has closed; return whether it keeps the connection open."""
+        """Report to the protocol that the peer has closed; return whether it leaves the connection open."""
         protocol = self._protocol
         assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol), "a stream's protocol sees its end"
         return bool(protocol.eof_received())

@@ -16,7 +16,7 @@ from kohort.log.memory_disk import CHANGES, Fault, failing
 from kohort.sim.kernel.gateway_host import GatewayHost
 from kohort.sim.peers.client_kinds import KINDS
 from kohort.sim.scenario.simulated_cluster import MemberSlot, SimulatedCluster
-from kohort.sim.scenario.world_plan import SECOND_US, Step
+from kohort.sim.scenario.world_plan import SECOND_US, WorldStep
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
@@ -51,8 +51,8 @@ class FaultInjector:
             elif step.at_us < self._until_us:
                 self._scheduler.at(step.at_us, self.carry_out, step)
 
-    def carry_out(self, step: Step) -> None:
-        """Do what a step says."""
+    def carry_out(self, step: WorldStep) -> None:
+        """Carry out a step."""
         random = self._cluster.rng.stream(f"step {step.number}")
         self.show(step.what, step.subject, " ".join(f"{name}={value}" for name, value in step.how))
         if getattr(self, "_" + step.what.replace(" ", "_"))(step, random):
@@ -92,23 +92,23 @@ class FaultInjector:
 
     # -- members
 
-    def _slot(self, step: Step) -> MemberSlot:
+    def _slot(self, step: WorldStep) -> MemberSlot:
         return self._cluster.slots[step.subject]
 
-    def _start(self, step: Step, _: Random) -> bool:
+    def _start(self, step: WorldStep, _: Random) -> bool:
         slot = self._slot(step)
         if slot.has_started:
             return False
         slot.start()
         return True
 
-    def _kill(self, step: Step, _: Random) -> bool:
+    def _kill(self, step: WorldStep, _: Random) -> bool:
         return self._end_and_restart(self._slot(step), step, "kill")
 
-    def _close(self, step: Step, _: Random) -> bool:
+    def _close(self, step: WorldStep, _: Random) -> bool:
         return self._end_and_restart(self._slot(step), step, "close")
 
-    def _close_within(self, step: Step, _: Random) -> bool:
+    def _close_within(self, step: WorldStep, _: Random) -> bool:
         """Close a member in the middle of a round: when it is next in a state, which the restart of another brings."""
         slot = self._slot(step)
         if slot.peer is None or not slot.is_running:
@@ -128,7 +128,7 @@ class FaultInjector:
             self._later(SECOND_US, self._bring_back, other)
         return False  # it counts when it happens
 
-    def _old_client(self, step: Step, _: Random) -> bool:
+    def _old_client(self, step: WorldStep, _: Random) -> bool:
         """A member is restarted as a program of before KIP-429, which writes version 0 of the embedded protocol."""
         slot = self._slot(step)
         if not slot.is_running:
@@ -136,14 +136,14 @@ class FaultInjector:
         slot.plan = slot.plan._replace(kind=KINDS["cooperative-v0"])
         return self._end_and_restart(slot, step, "close")
 
-    def _bounce(self, step: Step, _: Random) -> bool:
+    def _bounce(self, step: WorldStep, _: Random) -> bool:
         slot = self._slot(step)
         if not slot.is_running:
             return False
         slot.change()
         return self._end_and_restart(slot, step, step.text("how", "close"))
 
-    def _end_and_restart(self, slot: MemberSlot, step: Step, how: str) -> bool:
+    def _end_and_restart(self, slot: MemberSlot, step: WorldStep, how: str) -> bool:
         """End a member's process; after its time down it is there again. Down for a very long time is for good."""
         if not slot.is_running:
             return False
@@ -166,29 +166,29 @@ class FaultInjector:
             self.show("back", slot.name, "")
             slot.start()
 
-    def _freeze(self, step: Step, _: Random) -> bool:
+    def _freeze(self, step: WorldStep, _: Random) -> bool:
         slot = self._slot(step)
         if not slot.is_running:
             return False
         slot.host.freeze(self._end_of(step))
         return True
 
-    def _roll(self, step: Step, _: Random) -> bool:
+    def _roll(self, step: WorldStep, _: Random) -> bool:
         """Bounce the members of a group one after the other."""
         slots = [slot for slot in self._cluster.slots.values() if slot.group == step.subject]
         for place, slot in enumerate(slots):
-            bounce = Step(
+            bounce = WorldStep(
                 step.number, 0, "bounce", slot.name, (("how", "close"), ("down_us", step.get("down_us") % SECOND_US))
             )
             self._later(place * step.get("pause_us"), self.carry_out, bounce)
         return bool(slots)
 
-    def _subscribe(self, step: Step, _: Random) -> bool:
+    def _subscribe(self, step: WorldStep, _: Random) -> bool:
         slot = self._slot(step)
         slot.subscribe(tuple(step.text("topics").split(",")))
         return slot.is_running
 
-    def _meddle(self, step: Step, _: Random) -> bool:
+    def _meddle(self, step: WorldStep, _: Random) -> bool:
         """An operator removes a member, or joins under its id as an instance that it is not (crabka#534)."""
         slot = self._slot(step)
         if slot.peer is None or not (member_id := slot.peer.identity.member_id):
@@ -204,7 +204,7 @@ class FaultInjector:
 
     # -- nodes
 
-    def _take_down(self, step: Step, _: Random) -> bool:
+    def _take_down(self, step: WorldStep, _: Random) -> bool:
         node_host = self._cluster.node_host
         if node_host.node is None:
             return False
@@ -214,7 +214,7 @@ class FaultInjector:
 
     _kill_node = _stop_node = _power_loss = _take_down
 
-    def _move_node(self, step: Step, random: Random) -> bool:
+    def _move_node(self, step: WorldStep, random: Random) -> bool:
         """The disk goes to the next node, which takes it over at its own address."""
         cluster = self._cluster
         names = list(cluster.nodes)
@@ -233,7 +233,7 @@ class FaultInjector:
             self._scheduler.after(RETRY_US, self._boot, name)
         self._cluster.count_topics()
 
-    def _freeze_node(self, step: Step, _: Random) -> bool:
+    def _freeze_node(self, step: WorldStep, _: Random) -> bool:
         if self._cluster.node_host.node is None:
             return False
         self._cluster.node_host.host.freeze(self._end_of(step))
@@ -241,7 +241,7 @@ class FaultInjector:
 
     # -- gateways
 
-    def _kill_gateway(self, step: Step, _: Random) -> bool:
+    def _kill_gateway(self, step: WorldStep, _: Random) -> bool:
         gateway = self._cluster.gateways[step.subject]
         if gateway.gateway is None:
             return False
@@ -253,7 +253,7 @@ class FaultInjector:
         if gateway.gateway is None:
             gateway.start()
 
-    def _freeze_gateway(self, step: Step, _: Random) -> bool:
+    def _freeze_gateway(self, step: WorldStep, _: Random) -> bool:
         gateway = self._cluster.gateways[step.subject]
         if gateway.gateway is None:
             return False
@@ -262,22 +262,22 @@ class FaultInjector:
 
     # -- transactional producers
 
-    def _kill_producer(self, step: Step, _: Random) -> bool:
+    def _kill_producer(self, step: WorldStep, _: Random) -> bool:
         slot = self._cluster.producers[step.subject]
         self._later(step.get("down_us"), slot.start_again)
         return slot.kill()
 
-    def _second_producer(self, step: Step, _: Random) -> bool:
+    def _second_producer(self, step: WorldStep, _: Random) -> bool:
         """A second process with the same transactional id begins, while the first knows nothing of it."""
         return self._cluster.producers[step.subject].start()
 
-    def _freeze_producer(self, step: Step, _: Random) -> bool:
+    def _freeze_producer(self, step: WorldStep, _: Random) -> bool:
         running = self._cluster.producers[step.subject].running
         for process in running[-1:]:
             process.host.freeze(self._end_of(step))
         return bool(running)
 
-    def _cut_off_producer(self, step: Step, _: Random) -> bool:
+    def _cut_off_producer(self, step: WorldStep, _: Random) -> bool:
         running = self._cluster.producers[step.subject].running
         for process in running[-1:]:
             for node in self._peers_of_members():
@@ -285,31 +285,31 @@ class FaultInjector:
                 self._block(node, process.host.name, step)
         return bool(running)
 
-    def _break_producer(self, step: Step, random: Random) -> bool:
+    def _break_producer(self, step: WorldStep, random: Random) -> bool:
         slot, network = self._cluster.producers[step.subject], self._cluster.network
         ends = [end for host in slot.hosts for end in network.open_ends(host.name)]
         if ends:
             network.break_connection(random.choice(ends))
         return bool(ends)
 
-    def _break_end(self, step: Step, _: Random) -> bool:
+    def _break_end(self, step: WorldStep, _: Random) -> bool:
         """Have the connections of a producer break while its next request to end a transaction is on its way."""
         self._cluster.producers[step.subject].is_end_broken = True
         return True
 
-    def _stragglers(self, step: Step, _: Random) -> bool:
+    def _stragglers(self, step: WorldStep, _: Random) -> bool:
         self._cluster.network.straggling_us = step.get("late_us")
         return True
 
     # -- network
 
-    def _partition(self, step: Step, _: Random) -> bool:
+    def _partition(self, step: WorldStep, _: Random) -> bool:
         for node in self._peers_of_members():
             self._block(step.subject, node, step)
             self._block(node, step.subject, step)
         return self._slot(step).is_running
 
-    def _one_way(self, step: Step, random: Random) -> bool:
+    def _one_way(self, step: WorldStep, random: Random) -> bool:
         is_towards = random.random() < 0.5
         for node in self._peers_of_members():
             self._block(*((step.subject, node) if is_towards else (node, step.subject)), step)
@@ -319,12 +319,12 @@ class FaultInjector:
         """Return the hosts that members connect to."""
         return tuple(self._cluster.gateways) or tuple(self._cluster.nodes)
 
-    def _block(self, source: str, destination: str, step: Step) -> None:
+    def _block(self, source: str, destination: str, step: WorldStep) -> None:
         network = self._cluster.network
         network.block(source, destination)
         self._scheduler.at(self._end_of(step), network.unblock, source, destination)
 
-    def _break(self, step: Step, random: Random) -> bool:
+    def _break(self, step: WorldStep, random: Random) -> bool:
         network = self._cluster.network
         ends = network.open_ends(step.subject)
         if ends:
@@ -333,19 +333,19 @@ class FaultInjector:
 
     _vanish = _break
 
-    def _packets(self, step: Step, _: Random) -> bool:
+    def _packets(self, step: WorldStep, _: Random) -> bool:
         network = self._cluster.network
         network.latency_us, network.jitter_us = step.get("latency_us"), step.get("jitter_us")
         network.loss, network.cut = step.get("loss_ppm") / 1e6, step.get("cut_ppm") / 1e6
         return True
 
-    def _storm(self, step: Step, _: Random) -> bool:
+    def _storm(self, step: WorldStep, _: Random) -> bool:
         self._cluster.network.storm(step.get("odds_ppm") / 1e6, self._end_of(step))
         return True
 
     # -- the disk
 
-    def _slow_disk(self, step: Step, _: Random) -> bool:
+    def _slow_disk(self, step: WorldStep, _: Random) -> bool:
         for node_host in self._cluster.nodes.values():
             node_host.flush_us = step.get("flush_us")
         self._scheduler.at(self._end_of(step), self._quicken)
@@ -355,12 +355,12 @@ class FaultInjector:
         for node_host in self._cluster.nodes.values():
             node_host.flush_us = self._normal_flush_us
 
-    def _full_disk(self, step: Step, _: Random) -> bool:
+    def _full_disk(self, step: WorldStep, _: Random) -> bool:
         self._cluster.node_host.fill_disk(step.get("spare"))
         self._scheduler.at(self._end_of(step), self._cluster.node_host.fill_disk, None)
         return True
 
-    def _failing_disk(self, step: Step, random: Random) -> bool:
+    def _failing_disk(self, step: WorldStep, random: Random) -> bool:
         odds = step.get("odds_ppm") / 1e6
 
         def fault(operation: str, path: str) -> None:
@@ -369,7 +369,7 @@ class FaultInjector:
 
         return self._break_disk(step, fault)
 
-    def _failing_operation(self, step: Step, random: Random) -> bool:
+    def _failing_operation(self, step: WorldStep, random: Random) -> bool:
         odds, fault = step.get("odds_ppm") / 1e6, failing(step.text("of"))
 
         def sometimes(operation: str, path: str) -> None:
@@ -378,11 +378,11 @@ class FaultInjector:
 
         return self._break_disk(step, sometimes)
 
-    def _read_only_disk(self, step: Step, _: Random) -> bool:
+    def _read_only_disk(self, step: WorldStep, _: Random) -> bool:
         return self._break_disk(step, failing(*CHANGES, code=errno.EROFS))
 
-    def _break_disk(self, step: Step, fault: Fault) -> bool:
-        """Let the disk have a fault for a while; what has met it goes on by itself afterwards."""
+    def _break_disk(self, step: WorldStep, fault: Fault) -> bool:
+        """Let the disk have a fault for a while; what has met it recovers by itself afterwards."""
         self._cluster.node_host.disk.fault = fault
         self._scheduler.at(self._end_of(step), self._repair)
         return True
@@ -390,12 +390,12 @@ class FaultInjector:
     def _repair(self) -> None:
         self._cluster.node_host.disk.fault = None
 
-    def _hanging_disk(self, step: Step, _: Random) -> bool:
+    def _hanging_disk(self, step: WorldStep, _: Random) -> bool:
         """A flush that begins now ends when the disk answers again."""
         self._cluster.node_host.hang_until_us = self._end_of(step)
         return True
 
-    def _compact(self, _: Step, random: Random) -> bool:
+    def _compact(self, _: WorldStep, random: Random) -> bool:
         """Clean the logs of the groups and of transactions now, up to the newest record or less far."""
         node_host = self._cluster.node_host
         if node_host.node is None or node_host.host.is_frozen:
@@ -416,19 +416,19 @@ class FaultInjector:
 
     # -- topics and what the operator does
 
-    def _grow_topic(self, step: Step, _: Random) -> bool:
+    def _grow_topic(self, step: WorldStep, _: Random) -> bool:
         count = self._cluster.topics.get(step.subject, 0)
         if count:
             self._cluster.operator.grow_topic(step.subject, count + step.get("by", 1), self._answered(step))
         return bool(count)
 
-    def _delete_topic(self, step: Step, _: Random) -> bool:
+    def _delete_topic(self, step: WorldStep, _: Random) -> bool:
         if step.subject not in self._cluster.topics:
             return False
         self._cluster.operator.delete_topic(step.subject, self._answered(step))
         return True
 
-    def _recreate_topic(self, step: Step, _: Random) -> bool:
+    def _recreate_topic(self, step: WorldStep, _: Random) -> bool:
         partitions = self._cluster.topics.get(step.subject)
         if partitions is None:
             return False
@@ -438,28 +438,28 @@ class FaultInjector:
         self._later(down_us, operator.create_topic, step.subject, partitions, self._answered(step))
         return True
 
-    def _delete_offsets(self, step: Step, _: Random) -> bool:
+    def _delete_offsets(self, step: WorldStep, _: Random) -> bool:
         count = self._cluster.topics.get(step.subject, 0)
         for group in self._cluster.plan.groups if count else ():
             self._cluster.operator.delete_offsets(group, step.subject, count, self._answered(step))
         return bool(count)
 
-    def _delete_group(self, step: Step, _: Random) -> bool:
+    def _delete_group(self, step: WorldStep, _: Random) -> bool:
         self._cluster.operator.delete_group(step.subject, self._answered(step))
         return True
 
-    def _reset_offsets(self, step: Step, _: Random) -> bool:
+    def _reset_offsets(self, step: WorldStep, _: Random) -> bool:
         for topic, count in list(self._cluster.topics.items()):
             self._cluster.operator.reset_offsets(step.subject, topic, count, self._answered(step))
         return True
 
-    def _configure_group(self, step: Step, _: Random) -> bool:
+    def _configure_group(self, step: WorldStep, _: Random) -> bool:
         self._cluster.operator.configure_group(
             step.subject, step.text("name"), step.text("value"), self._answered(step)
         )
         return True
 
-    def _burst(self, step: Step, _: Random) -> bool:
+    def _burst(self, step: WorldStep, _: Random) -> bool:
         if step.subject not in self._cluster.topics:
             return False
         self._cluster.feeder.burst(step.subject, step.get("count"))
@@ -467,17 +467,17 @@ class FaultInjector:
 
     # -- time
 
-    def _drift(self, _: Step, __: Random) -> bool:
+    def _drift(self, _: WorldStep, __: Random) -> bool:
         return True  # the hosts have had it from the beginning
 
-    def _answered(self, step: Step) -> Callable[[str], None]:
+    def _answered(self, step: WorldStep) -> Callable[[str], None]:
         def answered(answer: str) -> None:
             self._cluster.count_topics()
             self.show(f"{step.what} answered", step.subject, answer)
 
         return answered
 
-    def _end_of(self, step: Step) -> int:
+    def _end_of(self, step: WorldStep) -> int:
         return min(self._scheduler.now_us + step.get("for_us"), self._until_us)
 
     def _later(self, delay_us: int, action: Callable[..., object], *arguments: object) -> None:

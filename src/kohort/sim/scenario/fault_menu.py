@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.transactional_producer import ProducerPlan
-from kohort.sim.scenario.world_plan import SECOND_US, How, MemberPlan, Step, TopicPlan
+from kohort.sim.scenario.world_plan import SECOND_US, How, MemberPlan, TopicPlan, WorldStep
 
 Drawn = tuple[str, str, How]
 """What, subject, arguments."""
@@ -20,7 +20,7 @@ Argument = Callable[[Random], tuple[str, int | str]]
 
 
 COOPERATIVE = ("cooperative", "cooperative", "cooperative-java", "cooperative-v1", "cooperative-v2")
-"""Kinds of an upgraded cooperative group: all their members say what they own."""
+"""Kinds of an upgraded cooperative group: all their members report what they own."""
 
 
 class Sketch(NamedTuple):
@@ -48,7 +48,7 @@ class FaultKind(NamedTuple):
     draw: Callable[[Sketch], Drawn]
     most: int = 6
     is_lasting: bool = False
-    """It holds from the beginning until the world is healed."""
+    """It lasts from the beginning until the world is healed."""
     fits: Callable[[Sketch], bool] = always
 
 
@@ -222,7 +222,7 @@ MENU = (
 )  # fmt: skip
 
 
-def draw_steps(rng: Rng, sketch: Sketch, menu: Iterable[FaultKind] = MENU) -> tuple[Step, ...]:
+def draw_steps(rng: Rng, sketch: Sketch, menu: Iterable[FaultKind] = MENU) -> tuple[WorldStep, ...]:
     """Return what happens: members come, records come, and the faults that this world has.
 
     Each kind has a random stream of its own, so that a new line of the menu leaves the other steps of a seed as they
@@ -242,7 +242,7 @@ def draw_steps(rng: Rng, sketch: Sketch, menu: Iterable[FaultKind] = MENU) -> tu
             at_us = None if fault.is_lasting else random.randrange(SECOND_US, sketch.end_us)
             drawn.append((at_us, *fault.draw(sketch)))
     drawn.sort(key=lambda step: -1 if step[0] is None else step[0])
-    return tuple(Step(number, *step) for number, step in enumerate(drawn, 1))
+    return tuple(WorldStep(number, *step) for number, step in enumerate(drawn, 1))
 
 
 def _times(random: Random, fault: FaultKind) -> int:

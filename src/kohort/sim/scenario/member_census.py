@@ -69,7 +69,7 @@ def wait_for_convergence(
     look_us: int = SECOND_US,
     quiet_us: int = 3 * SECOND_US,
 ) -> Wait:
-    """Let time pass until nothing is missing for `quiet_us`, looking every `look_us`; give up after `patience_us`."""
+    """Let time pass until nothing is missing for `quiet_us`, looking every `look_us`; end after `patience_us`."""
     until_us = scheduler.now_us + patience_us
     since_us: int | None = None
     lack: str | None = "the world had no time"
@@ -82,4 +82,4 @@ def wait_for_convergence(
             since_us = scheduler.now_us
         elif scheduler.now_us >= since_us + quiet_us:
             return Wait(since_us, None)
-    return Wait(-1, lack or "it does not stay at rest")
+    return Wait(-1, lack or "it does not stay stable")

@@ -9,32 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kohort.sim.scenario.world_plan import SECOND_US, Broken, Plan
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, WorldPlan
 
 TRIES = 400
 """How many worlds a shrinking may run."""
 
-Runs = Callable[[Plan], Broken | None]
+Runs = Callable[[WorldPlan], Broken | None]
 """Runs a plan, and returns what broke it."""
 
 
 class Shrunk(NamedTuple):
     """The smallest plan found, what breaks it, and how many worlds were run."""
 
-    plan: Plan
+    plan: WorldPlan
     broken: Broken
     tries: int
 
 
 class _Shrinking:
-    def __init__(self, plan: Plan, broken: Broken, runs: Runs, tries: int) -> None:
+    def __init__(self, plan: WorldPlan, broken: Broken, runs: Runs, tries: int) -> None:
         self.plan = plan
         self.broken = broken
         self.left = tries
         self._runs = runs
 
-    def take(self, plan: Plan) -> bool:
-        """Keep a plan if it breaks the same invariant; return whether it does."""
+    def take(self, plan: WorldPlan) -> bool:
+        """Take a plan over if it breaks the same invariant; return whether it does."""
         if self.left <= 0:
             return False
         self.left -= 1
@@ -75,7 +75,7 @@ class _Shrinking:
                 return
 
 
-def shrink(plan: Plan, broken: Broken, runs: Runs, tries: int = TRIES) -> Shrunk:
+def shrink(plan: WorldPlan, broken: Broken, runs: Runs, tries: int = TRIES) -> Shrunk:
     """Return a smaller plan that breaks the same invariant."""
     shrinking = _Shrinking(plan, broken, runs, tries)
     shrinking.drop_later()
@@ -85,7 +85,7 @@ def shrink(plan: Plan, broken: Broken, runs: Runs, tries: int = TRIES) -> Shrunk
     return Shrunk(shrinking.plan, shrinking.broken, tries - shrinking.left)
 
 
-def replay(plan: Plan, whole: Plan) -> str:
+def replay(plan: WorldPlan, whole: WorldPlan) -> str:
     """Return the command line that runs a plan which was cut out of the whole one of its seed."""
     words = ["kohort sim --seed", str(plan.seed)]
     if plan.gateways:

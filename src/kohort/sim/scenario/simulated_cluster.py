@@ -1,6 +1,6 @@
 """The cluster of a plan: hosts, network, brokers, a slot for each member, the producer and the administrator.
 
-It holds what there is and reports its state; `fault_injector` acts on it, and its world passes time.
+It has what there is and reports its state; `fault_injector` acts on it, and its world passes time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kohort.sim.peers.peer_admin import Operator
 from kohort.sim.peers.peer_producer import Feeder
 from kohort.sim.scenario.producer_slot import ProducerSlot
 from kohort.sim.scenario.simulated_assignors import SimulatedAssignors
-from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, WorldPlan
 from kohort.transaction.effects import TransactionStored, Why
 from kohort.transaction.transaction import State, Transaction
 from kohort.transaction.transactions import apply
@@ -45,7 +45,7 @@ class SimulatedCluster:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: WorldPlan,
         scheduler: Scheduler,
         observer: Observer,
         value: Callable[[int], bytes] = lambda number: b"%d" % number,

@@ -1,7 +1,7 @@
 """The plan of a seed and its outcome, as plain values: settings, topics, members, the steps that happen to them.
 
-A step stands for itself: a fault says how long it lasts, so that any subset of the steps is a plan again. Steps keep
-their numbers when others are left out, and each has a random stream under its own number.
+A step stands for itself: a fault states how long it lasts, so that any subset of the steps is a plan again. Steps have
+the same numbers when others are left out, and each has a random stream under its own number.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from kohort.sim.peers.client_kinds import Kind, PeerConfig
+from kohort.sim.peers.client_kinds import ClientKind, PeerConfig
 from kohort.sim.peers.transactional_producer import ProducerPlan
 
 SECOND_US = 1_000_000
@@ -23,7 +23,7 @@ class MemberPlan(NamedTuple):
     """One member: what program it is, and what its user configures."""
 
     name: str
-    kind: Kind
+    kind: ClientKind
     config: PeerConfig
 
     @property
@@ -39,7 +39,7 @@ class TopicPlan(NamedTuple):
     partitions: int
 
 
-class Step(NamedTuple):
+class WorldStep(NamedTuple):
     """One thing that happens to the world. `at_us` is None for what lasts from the beginning to the healing."""
 
     number: int
@@ -59,7 +59,7 @@ class Step(NamedTuple):
         return str(dict(self.how).get(name, default))
 
 
-class Plan(NamedTuple):
+class WorldPlan(NamedTuple):
     """A world. The same plan gives the same run, event by event."""
 
     seed: int
@@ -70,7 +70,7 @@ class Plan(NamedTuple):
     members: tuple[MemberPlan, ...]
     variants: tuple[tuple[MemberPlan, ...], ...]
     """For each member what its bounces make of it, one after the other, and then again from the first."""
-    steps: tuple[Step, ...]
+    steps: tuple[WorldStep, ...]
     end_us: int
     """When the faults end and the world is healed."""
     gateways: tuple[str, ...] = ()
@@ -80,12 +80,12 @@ class Plan(NamedTuple):
     producers: tuple[ProducerPlan, ...] = ()
     """Transactional producers, and a reader of what they commit."""
 
-    def only(self, numbers: Iterable[int]) -> Plan:
+    def only(self, numbers: Iterable[int]) -> WorldPlan:
         """Return the plan with these steps alone."""
         kept = frozenset(numbers)
         return self._replace(steps=tuple(step for step in self.steps if step.number in kept))
 
-    def until(self, end_us: int) -> Plan:
+    def until(self, end_us: int) -> WorldPlan:
         """Return the plan with its faults ending at another time."""
         return self._replace(end_us=end_us)
 
@@ -126,7 +126,7 @@ def draw_settings(random: Random) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(choices.items()))
 
 
-def show(plan: Plan) -> Iterator[str]:
+def show(plan: WorldPlan) -> Iterator[str]:
     """Yield a plan as text: its members, then each step on a line with its number."""
     yield f"seed {plan.seed}: {len(plan.steps)} steps, healed after {plan.end_us / SECOND_US:.1f} s"
     yield "topics   " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in plan.topics)
@@ -182,7 +182,7 @@ def show_producer(producer: ProducerPlan) -> str:
     return " ".join(parts)
 
 
-def show_step(step: Step) -> str:
+def show_step(step: WorldStep) -> str:
     """Return a step as text, without its number and time."""
     return " ".join((step.what, step.subject, *(f"{name}={value}" for name, value in step.how))).replace("  ", " ")
 
@@ -201,7 +201,7 @@ class Broken(NamedTuple):
     event: int
 
 
-class Outcome(NamedTuple):
+class WorldOutcome(NamedTuple):
     """The result of one world. Counts are by name; `coverage` is how often each invariant was checked."""
 
     seed: int

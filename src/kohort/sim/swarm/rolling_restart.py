@@ -13,7 +13,7 @@ from kohort.sim.checks.gateway_checks import GatewayChecker
 from kohort.sim.checks.group_ledger import Ledgers
 from kohort.sim.checks.ownership_checks import OwnershipChecker
 from kohort.sim.peers.client_kinds import KINDS, PeerConfig
-from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, TopicPlan, WorldPlan, WorldStep
 
 GROUP_MEMBERS = 10
 """Members of each group, and partitions of its topic."""
@@ -48,11 +48,11 @@ def checkers() -> list[Checker]:
     return [ledgers, faults, *others]
 
 
-def rolling_restart(members: int, gateways: int) -> Plan:
+def rolling_restart(members: int, gateways: int) -> WorldPlan:
     """Return the world; the number of members is rounded up to whole groups."""
     groups = -(-members // GROUP_MEMBERS)
     plans: list[MemberPlan] = []
-    steps: list[Step] = []
+    steps: list[WorldStep] = []
     for number in range(groups):
         kind = KINDS[FAMILIES[number % len(FAMILIES)]]
         config = PeerConfig(
@@ -67,15 +67,15 @@ def rolling_restart(members: int, gateways: int) -> Plan:
         )
         plans += [MemberPlan(f"m{number * GROUP_MEMBERS + each}", kind, config) for each in range(1, GROUP_MEMBERS + 1)]
     for place, member in enumerate(plans):
-        steps.append(Step(len(steps) + 1, START_US * place // len(plans), "start", member.name))
+        steps.append(WorldStep(len(steps) + 1, START_US * place // len(plans), "start", member.name))
     began_us = START_US + SETTLE_US
     how = (("pause_us", PAUSE_US), ("down_us", DOWN_US))
-    steps += [Step(len(steps) + 1 + number, began_us, "roll", f"g{number}", how) for number in range(groups)]
+    steps += [WorldStep(len(steps) + 1 + number, began_us, "roll", f"g{number}", how) for number in range(groups)]
     names = tuple(f"gw{number}" for number in range(1, gateways + 1))
     if names:
         middle_us = began_us + GROUP_MEMBERS * PAUSE_US // 2
-        steps.append(Step(len(steps) + 1, middle_us, "kill gateway", names[0], (("down_us", 5 * SECOND_US),)))
-    return Plan(
+        steps.append(WorldStep(len(steps) + 1, middle_us, "kill gateway", names[0], (("down_us", 5 * SECOND_US),)))
+    return WorldPlan(
         0,
         tuple(sorted(_SETTINGS.items())),
         tuple(TopicPlan(f"t{number}", GROUP_MEMBERS) for number in range(groups)),

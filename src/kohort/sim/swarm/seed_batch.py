@@ -15,7 +15,7 @@ from itertools import count
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
-from kohort.sim.scenario.world_plan import Broken, Outcome
+from kohort.sim.scenario.world_plan import Broken, WorldOutcome
 from kohort.sim.swarm.seed_plan import draw_plan
 from kohort.sim.swarm.world_run import run
 
@@ -35,12 +35,12 @@ SWEEP = 16
 """After so many worlds what is left of them is swept up, and not before: that is a fifth of the time."""
 
 
-def run_seed(seed: int, gateways: int = 0, producers: int = 0) -> Outcome:
+def run_seed(seed: int, gateways: int = 0, producers: int = 0) -> WorldOutcome:
     """Let the world of a seed happen, with so many gateways and transactional producers."""
     return run(draw_plan(seed, gateways, producers))
 
 
-def run_seeds(seeds: Iterable[int], jobs: int, gateways: int = 0, producers: int = 0) -> Iterator[Outcome]:
+def run_seeds(seeds: Iterable[int], jobs: int, gateways: int = 0, producers: int = 0) -> Iterator[WorldOutcome]:
     """Yield the outcomes of many worlds as they end; with one job in this process, in the order of the seeds."""
     if jobs <= 1:
         yield from run_in_order(seeds, gateways, producers)
@@ -49,7 +49,7 @@ def run_seeds(seeds: Iterable[int], jobs: int, gateways: int = 0, producers: int
         yield from pool.imap_unordered(partial(_run_and_sweep, gateways, producers), seeds, chunksize=CHUNK)
 
 
-def run_in_order(seeds: Iterable[int], gateways: int = 0, producers: int = 0) -> Iterator[Outcome]:
+def run_in_order(seeds: Iterable[int], gateways: int = 0, producers: int = 0) -> Iterator[WorldOutcome]:
     """Yield the outcomes of worlds that run in this process, one after the other."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -64,7 +64,7 @@ def run_in_order(seeds: Iterable[int], gateways: int = 0, producers: int = 0) ->
 _worlds = count(1)
 
 
-def _run_and_sweep(gateways: int, producers: int, seed: int) -> Outcome:
+def _run_and_sweep(gateways: int, producers: int, seed: int) -> WorldOutcome:
     outcome = run_seed(seed, gateways, producers)
     if next(_worlds) % SWEEP == 0:
         gc.collect()
@@ -81,7 +81,7 @@ def _begin_process() -> None:
 
 def spread(
     spark: SparkSession, seeds: range, seeds_per_task: int = SEEDS_PER_TASK, gateways: int = 0, producers: int = 0
-) -> Iterator[Outcome]:
+) -> Iterator[WorldOutcome]:
     """Yield the outcomes of a range of seeds, wave by wave in their order."""
     wave = seeds_per_task * spark.sparkContext.defaultParallelism
     for first in range(seeds.start, seeds.stop, wave):
@@ -105,9 +105,9 @@ def _outcomes(gateways: int, producers: int, batches: Iterator[pyarrow.RecordBat
         )
 
 
-def read_outcome(text: str) -> Outcome:
+def read_outcome(text: str) -> WorldOutcome:
     """Return an outcome from the JSON of its fields."""
-    outcome = Outcome(*json.loads(text))
+    outcome = WorldOutcome(*json.loads(text))
     return outcome if outcome.broken is None else outcome._replace(broken=Broken(*outcome.broken))
 
 
@@ -122,7 +122,7 @@ class Tally:
         self.events = 0
         self.virtual_us = 0
         self.chunks = 0
-        self.broken: list[Outcome] = []
+        self.broken: list[WorldOutcome] = []
         self.worlds: Counter[str] = Counter()
         """In how many worlds a kind of step was drawn."""
         self.drawn: Counter[str] = Counter()
@@ -133,7 +133,7 @@ class Tally:
         self.failures: Counter[str] = Counter()
         self.slowest_rest_us = 0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: WorldOutcome) -> None:
         """Count one more world."""
         self.seeds += 1
         self.events += outcome.events
@@ -184,7 +184,7 @@ def _named(columns: Sequence[str], rows: Iterable[Row]) -> dict[str, dict[str, i
     return {name: dict(zip(columns, counts, strict=True)) for name, *counts in rows}
 
 
-def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
+def outcome_as_json(outcome: WorldOutcome) -> dict[str, Any]:
     """Return what became of one world, for --json."""
     shown: dict[str, Any] = {
         "seed": outcome.seed,
@@ -201,7 +201,7 @@ def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
     return shown if outcome.broken is None else shown | {"failure": failure_as_json(outcome)}
 
 
-def failure_as_json(outcome: Outcome) -> dict[str, Any]:
+def failure_as_json(outcome: WorldOutcome) -> dict[str, Any]:
     """Return what broke a world, and the command that shows it."""
     broken = outcome.broken
     assert broken is not None, "only a broken world has a failure"
@@ -215,7 +215,7 @@ def failure_as_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def replay_of(outcome: Outcome) -> str:
+def replay_of(outcome: WorldOutcome) -> str:
     """Return the command that runs a world again."""
     gateways = f" --gateways {outcome.gateways}" if outcome.gateways else ""
     producers = f" --producers {outcome.producers}" if outcome.producers else ""

@@ -14,7 +14,7 @@ from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.client_kinds import KINDS, PeerConfig
 from kohort.sim.peers.transactional_producer import ProducerPlan
 from kohort.sim.scenario.fault_menu import COOPERATIVE, Sketch, draw_steps
-from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, TopicPlan, draw_settings
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, TopicPlan, WorldPlan, draw_settings
 from kohort.transaction.transaction import LARGEST_EPOCH
 
 EAGER = (
@@ -73,7 +73,7 @@ EDGE_ASSIGNORS = ("", "uniform", "range")
 """Assignors by which gateways replace those of leaders; without one, leaders' own assignments pass."""
 
 
-def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> Plan:
+def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> WorldPlan:
     """Return the world of a seed, with so many gateways before its brokers, and so many transactional producers."""
     random = Rng(seed).stream("plan")
     topics = draw_topics(random)
@@ -102,7 +102,9 @@ def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> Plan:
         settings = tuple(sorted({**dict(settings), **draw_transaction_settings(seed)}.items()))
     steps = draw_steps(Rng(seed), Sketch(random, end_us, topics, nodes, tuple(members), names, writers))
     edge = Rng(seed).stream("plan/edge").choice(EDGE_ASSIGNORS) if names else ""
-    return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names, edge, writers)
+    return WorldPlan(
+        seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names, edge, writers
+    )
 
 
 def draw_producers(random: Random, count: int) -> tuple[ProducerPlan, ...]:

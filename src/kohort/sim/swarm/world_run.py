@@ -23,7 +23,7 @@ from kohort.sim.kernel.world_observer import Observer, Observers, SeenMember
 from kohort.sim.scenario.fault_injector import FaultInjector
 from kohort.sim.scenario.member_census import MemberCensus, wait_for_convergence
 from kohort.sim.scenario.simulated_cluster import MemberSlot, PeerSlot, SimulatedCluster
-from kohort.sim.scenario.world_plan import SECOND_US, Broken, Outcome, Plan
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, WorldOutcome, WorldPlan
 from kohort.sim.trace import show_partitions
 from kohort.transaction.transaction import NOT_OPEN
 
@@ -46,13 +46,13 @@ RESTART_US = 3 * SECOND_US
 """How soon a member that failed is started again."""
 
 
-def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = None) -> Outcome:
+def run(plan: WorldPlan, *observers: Observer, checkers: Sequence[Checker] | None = None) -> WorldOutcome:
     """Let a world happen."""
     checkers = tuple(all_checkers(plan.seed)) if checkers is None else checkers
     world = _World(plan, checkers, observers)
     with logs_to(_Listener(world), logging.WARNING):
         broken = world.live()
-    return Outcome(
+    return WorldOutcome(
         seed=plan.seed,
         broken=broken,
         events=world.scheduler.events,
@@ -93,7 +93,7 @@ def _restart(slot: MemberSlot) -> None:
 class _World:
     """One run."""
 
-    def __init__(self, plan: Plan, checkers: Sequence[Checker], observers: Sequence[Observer]) -> None:
+    def __init__(self, plan: WorldPlan, checkers: Sequence[Checker], observers: Sequence[Observer]) -> None:
         self.plan = plan
         self.scheduler = Scheduler()
         self.census = MemberCensus()

@@ -1,8 +1,8 @@
-"""Effects of a user's program: each record takes effect, and none of a partition that the program had given up.
+"""Effects of a user's program: each record takes effect, and none of a partition that the program had released.
 
 A program reports when a record has taken effect (`World.done`); one that reports nothing is not checked. A record
 may take effect twice. It may not be left out because it was committed before, nor come so late that its partition had
-been given up by a callback: the next owner reads it too.
+been released by a callback: the next owner reads it too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kohort.sim.checks.invariants import AT_LEAST_ONCE, NO_DOUBLE_OWNERSHIP
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 
-class Moment(NamedTuple):
+class RecordMoment(NamedTuple):
     """Something that happened to records of a partition: from `first` up to, without, `next_offset`."""
 
     at_us: int
@@ -39,12 +39,12 @@ class EffectChecker(Checker):
         self.done: dict[TopicPartition, list[int]] = {}
         """Offsets in the order in which they took effect."""
         self._seen: dict[TopicPartition, set[int]] = {}
-        self._moments: dict[TopicPartition, list[Moment]] = {}
+        self._moments: dict[TopicPartition, list[RecordMoment]] = {}
         self._floors: dict[TopicPartition, int] = {}
         """The least offset from which any member began."""
-        self._held: dict[str, dict[TopicPartition, list[tuple[int, int]]]] = {}
-        """By program, the records delivered to it of partitions that it has not given up since."""
-        self._given_up: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
+        self._delivered: dict[str, dict[TopicPartition, list[tuple[int, int]]]] = {}
+        """By program, the records delivered to it of partitions that it has not released since."""
+        self._released: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
         self._names: dict[str, str] = {}
         """Members' names by id."""
 
@@ -55,15 +55,15 @@ class EffectChecker(Checker):
         self.done.setdefault(partition, []).append(offset)
         self._seen.setdefault(partition, set()).add(offset)
         self.count(AT_LEAST_ONCE)
-        given_up = self._given_up.get((program, partition))
-        ranges = self._held.get(program, {}).get(partition, ())
-        if given_up is None or any(first <= offset < end for first, end in ranges):
+        released = self._released.get((program, partition))
+        ranges = self._delivered.get(program, {}).get(partition, ())
+        if released is None or any(first <= offset < end for first, end in ranges):
             return
-        at_us, how = given_up
+        at_us, how = released
         ago_s = (self.now_us - at_us) / 1_000_000
         self.broken(
             NO_DOUBLE_OWNERSHIP,
-            f"{program} works on {partition}@{offset}, which it has given up: {how} {ago_s:.3f} s ago",
+            f"{program} works on {partition}@{offset}, which it has released: {how} {ago_s:.3f} s ago",
         )
 
     # -- what members see
@@ -74,37 +74,37 @@ class EffectChecker(Checker):
 
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
         """Note what a program has in its hands."""
-        held = self._held.setdefault(program_of(member), {})
-        held.setdefault(partition, []).append((first, next_offset))
+        delivered = self._delivered.setdefault(program_of(member), {})
+        delivered.setdefault(partition, []).append((first, next_offset))
         self._note(partition, first, next_offset, f"{member.name} was handed it")
 
     def callback_ended(self, member: SeenMember, callback: Callback, partitions: Partitions, error: str | None) -> None:
-        """Note partitions that a program has given up."""
+        """Note partitions that a program has released."""
         if callback is Callback.ASSIGNED:
             return
         raised = "" if error is None else f", which raised {error}"
         for partition in sorted(partitions):
-            self._give_up(member, partition, f"its on_partitions_{callback} returned{raised}")
+            self._release(member, partition, f"its on_partitions_{callback} returned{raised}")
 
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """A closed consumer has given everything up; a killed process works on nothing."""
+        """A closed consumer has released everything; a killed process works on nothing."""
         program = program_of(member)
         if how != "closed":
-            for partition in sorted(self._held.get(program, ())):
+            for partition in sorted(self._delivered.get(program, ())):
                 self._note(partition, 0, 1 << 62, f"{program} was {how}" if how == "killed" else f"{program} {how}")
-            self._held.pop(program, None)
-            for key in [key for key in self._given_up if key[0] == program]:
-                del self._given_up[key]
+            self._delivered.pop(program, None)
+            for key in [key for key in self._released if key[0] == program]:
+                del self._released[key]
             return
-        for partition in sorted(self._held.get(program, ())):
-            self._give_up(member, partition, "its consumer was closed")
+        for partition in sorted(self._delivered.get(program, ())):
+            self._release(member, partition, "its consumer was closed")
 
-    def _give_up(self, member: SeenMember, partition: TopicPartition, how: str) -> None:
+    def _release(self, member: SeenMember, partition: TopicPartition, how: str) -> None:
         program = program_of(member)
-        ranges = self._held.get(program, {}).pop(partition, [])
-        self._given_up[program, partition] = (self.now_us, how)
+        ranges = self._delivered.get(program, {}).pop(partition, [])
+        self._released[program, partition] = (self.now_us, how)
         for first, end in ranges:
-            self._note(partition, first, end, f"{program} gave the partition up ({how})")
+            self._note(partition, first, end, f"{program} released the partition ({how})")
 
     # -- commits
 
@@ -126,7 +126,7 @@ class EffectChecker(Checker):
     # -- the end
 
     def missing(self, ends: dict[TopicPartition, int]) -> tuple[TopicPartition, int] | None:
-        """Return the first record before these ends that has not taken effect, if programs say at all what does."""
+        """Return the first record before these ends that has not taken effect, if programs report that at all."""
         if not self.done:
             return None
         for partition, end in sorted(ends.items()):
@@ -149,7 +149,7 @@ class EffectChecker(Checker):
         return f"{partition}@{offset} never took effect: " + (", ".join(shown) or "it was never delivered")
 
     def _note(self, partition: TopicPartition, first: int, next_offset: int, text: str) -> None:
-        self._moments.setdefault(partition, []).append(Moment(self.now_us, first, next_offset, text))
+        self._moments.setdefault(partition, []).append(RecordMoment(self.now_us, first, next_offset, text))
 
 
 _SHOWN = 8

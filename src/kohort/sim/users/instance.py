@@ -115,7 +115,7 @@ class Instance(MemberSlot):
 
 
 START_US = 10 * SECOND_US
-"""How long a client may look for the cluster before it gives up or has begun."""
+"""How long a client may look for the cluster before it fails or has begun."""
 
 Owners = dict[tuple[str, TopicPartition], str]
 """By group and partition, the name of the member that owns it."""

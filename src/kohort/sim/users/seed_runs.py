@@ -20,7 +20,7 @@ from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.programs.program import CURRENT
 from kohort.sim.programs.stdlib_patches import guarded
 from kohort.sim.scenario.shrinking import shrink
-from kohort.sim.scenario.world_plan import SECOND_US, Broken, Plan, show_step, show_time
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, WorldPlan, show_step, show_time
 from kohort.sim.trace import RecordedTrace
 from kohort.sim.users.world import World
 from kohort.sim.users.world_driver import WorldBroken
@@ -55,7 +55,7 @@ class Failure(NamedTuple):
 
 
 def run_seeds(test: Test, seeds: Iterable[int], options: WorldOptions, rerun: Callable[[int], str]) -> None:
-    """Run a test for each seed. `rerun` says how to run one alone. Raises `WorldFailed` for the first that fails."""
+    """Run a test for each seed. `rerun` is how to run one alone. Raises `WorldFailed` for the first that fails."""
     __tracebackhide__ = True
     for seed in seeds:
         plan = draw_world(seed, options)
@@ -64,7 +64,7 @@ def run_seeds(test: Test, seeds: Iterable[int], options: WorldOptions, rerun: Ca
             raise report(test, plan, options, failure, rerun(seed)) from failure.error
 
 
-def run_plan(test: Test, plan: Plan, options: WorldOptions, trace: RecordedTrace | None = None) -> Failure | None:
+def run_plan(test: Test, plan: WorldPlan, options: WorldOptions, trace: RecordedTrace | None = None) -> Failure | None:
     """Let one world happen; return what broke it."""
     observers: Sequence[Observer] = () if trace is None else (trace,)
     world = World(plan, options, observers)
@@ -85,7 +85,7 @@ def run_plan(test: Test, plan: Plan, options: WorldOptions, trace: RecordedTrace
     return None
 
 
-def report(test: Test, plan: Plan, options: WorldOptions, failure: Failure, rerun: str) -> WorldFailed:
+def report(test: Test, plan: WorldPlan, options: WorldOptions, failure: Failure, rerun: str) -> WorldFailed:
     """Shrink a failure, and return it with its trace."""
     broken = failure.broken
     again = run_plan(test, plan, options)
@@ -94,7 +94,7 @@ def report(test: Test, plan: Plan, options: WorldOptions, failure: Failure, reru
         return WorldFailed("\n".join(lines), plan.seed, broken.invariant)
     small, tries = plan, 0
 
-    def runs(smaller: Plan) -> Broken | None:
+    def runs(smaller: WorldPlan) -> Broken | None:
         # Without the program nothing in the sentence could be true.
         has_start = any(step.what == "start" for step in smaller.steps)
         found = run_plan(test, smaller, options) if has_start else None
@@ -120,7 +120,7 @@ _UNSTEADY = (
 )
 
 
-def _headline(plan: Plan, broken: Broken) -> str:
+def _headline(plan: WorldPlan, broken: Broken) -> str:
     return f"seed {plan.seed} broke {broken.invariant} after {broken.at_us / SECOND_US:.3f} s of its world:"
 
 

@@ -22,7 +22,7 @@ from kohort.sim.programs.virtual_loop import VirtualLoop
 from kohort.sim.scenario.fault_injector import FaultInjector
 from kohort.sim.scenario.member_census import wait_for_convergence
 from kohort.sim.scenario.simulated_cluster import PORT, SimulatedCluster
-from kohort.sim.scenario.world_plan import SECOND_US, Plan
+from kohort.sim.scenario.world_plan import SECOND_US, WorldPlan
 from kohort.sim.users.instance import Instance, Main, ProgramCluster
 from kohort.sim.users.world_driver import WorldDriver
 from kohort.sim.users.world_options import GROUP, WorldOptions
@@ -39,7 +39,7 @@ METADATA_US = 300 * SECOND_US
 class World:
     """One world. Made by `kohort.sim.world` for a test, from a seed."""
 
-    def __init__(self, plan: Plan, options: WorldOptions, observers: Iterable[Observer] = ()) -> None:
+    def __init__(self, plan: WorldPlan, options: WorldOptions, observers: Iterable[Observer] = ()) -> None:
         self.seed = plan.seed
         self.bootstrap_servers = ",".join(f"{name}:{PORT}" for name in plan.nodes)
         self._plan = plan
@@ -118,7 +118,7 @@ class World:
         }
 
     def consumer(self, *topics: str, **settings: Any) -> Consumer:
-        """Make a `kohort.Consumer` of this world, with `World.settings` where `settings` do not say otherwise."""
+        """Make a `kohort.Consumer` of this world, with `World.settings` where `settings` lack them."""
         defaults = self.settings
         if "consumer" in (settings.get("group_protocol"), settings.get("protocol")):
             del defaults["session_timeout_ms"], defaults["heartbeat_interval_ms"]
@@ -161,11 +161,11 @@ class World:
     def run(self, seconds: float | None = None) -> None:
         """Let time pass; by default until the faults of the seed end."""
         if seconds is None and self._is_led_by_hand:
-            raise ValueError("this world has no faults that could end: say for how long it runs")
+            raise ValueError("this world has no faults that could end: pass for how long it runs")
         self._driver.pass_until(self._plan.end_us if seconds is None else self._in(seconds))
 
     def settle(self, seconds: float | None = None) -> None:
-        """Let the faults end, and time pass until everything is at rest: owned, read, and done.
+        """Let the faults end, and time pass until everything is stable: owned, read, and done.
 
         Raises `WorldBroken` where that does not happen in `seconds`.
         """
@@ -257,7 +257,7 @@ class World:
         self.wait_stable()
 
     def revoke(self) -> Instance:
-        """Start another instance, so that the others must give up partitions, wait for that, and return it."""
+        """Start another instance, so that the others must revoke partitions, wait for that, and return it."""
         instance = self._programs.another(self._main)
         self._driver.observer.fault("start", instance.name, "by hand")
         instance.start()

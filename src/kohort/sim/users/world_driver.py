@@ -14,12 +14,12 @@ from kohort.sim.kernel.world_observer import Observer, Observers
 from kohort.sim.programs.program import CURRENT
 from kohort.sim.programs.virtual_loop import outside_of_loops
 from kohort.sim.scenario.member_census import MemberCensus
-from kohort.sim.scenario.world_plan import SECOND_US, Plan
+from kohort.sim.scenario.world_plan import SECOND_US, WorldPlan
 from kohort.sim.users.effect_checks import EffectChecker
 
 
 class WorldBroken(AssertionError):
-    """A broken invariant. `invariant` is its name, `at_us` and `event` say when."""
+    """A broken invariant. `invariant` is its name, `at_us` and `event` are its time."""
 
     def __init__(self, invariant: str, sentence: str, at_us: int, event: int) -> None:
         super().__init__(f"{invariant}: {sentence}")
@@ -30,7 +30,7 @@ class WorldBroken(AssertionError):
 
 
 class _FirstViolation(Observers):
-    """Calls all observers, and keeps the first violation instead of raising it: client code must not swallow it."""
+    """Calls all observers, and stores the first violation instead of raising it: client code must not swallow it."""
 
     violated: InvariantBroken | None = None
 
@@ -50,7 +50,7 @@ class _FirstViolation(Observers):
 class WorldDriver:
     """The time, the observers and the verdict of one world. Whatever lets time pass raises `WorldBroken`."""
 
-    def __init__(self, plan: Plan, observers: Iterable[Observer]) -> None:
+    def __init__(self, plan: WorldPlan, observers: Iterable[Observer]) -> None:
         self.scheduler = Scheduler()
         self.census = MemberCensus()
         self.effects = EffectChecker()
@@ -99,7 +99,7 @@ class WorldDriver:
         self.run(lambda: False, when_us)
 
     def pass_while(self, condition: Callable[[], bool], missing: Callable[[], str | None]) -> None:
-        """Let time pass while a condition holds; raise with what is missing when it holds for two minutes."""
+        """Let time pass while a condition is true; raise with what is missing after two minutes."""
         self.run(lambda: not condition(), self.scheduler.now_us + 120 * SECOND_US)
         if condition():
             raise self.broken(CONVERGES_AFTER_HEALING.name, f"nothing came of it in 120 s: {missing()}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.client_kinds import KINDS, PeerConfig
 from kohort.sim.scenario.fault_menu import MENU, FaultKind, Sketch, draw_steps
-from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan, draw_settings
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, TopicPlan, WorldPlan, WorldStep, draw_settings
 
 GROUP = "app"
 NOT_FOR_PROGRAMS = frozenset(
@@ -26,7 +26,7 @@ NAMES = tuple(fault.name for fault in FOR_PROGRAMS)
 """What may be named as a fault."""
 ALL = "all"
 FIXED = {"group.consumer.migration.policy": "bidirectional", "kohort.group.migration.min.embedded.version": "3"}
-"""What is not drawn: whether members of both protocols may be in one group is for the test to say."""
+"""What is not drawn: whether members of both protocols may be in one group is for the test to decide."""
 
 Faults = str | Iterable[str] | None
 
@@ -59,7 +59,7 @@ def chosen(faults: Faults) -> tuple[FaultKind, ...]:
     return tuple(fault for fault in FOR_PROGRAMS if fault.name in names)
 
 
-def draw_world(seed: int, options: WorldOptions) -> Plan:
+def draw_world(seed: int, options: WorldOptions) -> WorldPlan:
     """Return the plan of a seed."""
     rng = Rng(seed)
     random = rng.stream("world")
@@ -72,11 +72,11 @@ def draw_world(seed: int, options: WorldOptions) -> Plan:
     end_us = random.choice((12, 20, 25, 30, 45)) * SECOND_US
     if options.seconds is not None:
         end_us = round(options.seconds * SECOND_US)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[WorldStep, ...] = ()
     if options.is_led_by_hand:
         end_us = 0
     else:
         steps = draw_steps(rng, Sketch(random, end_us, topics, ("n1",), members), options.faults)
-    return Plan(
+    return WorldPlan(
         seed, tuple(sorted(settings.items())), topics, ("n1",), members, tuple(() for _ in members), steps, end_us
     )

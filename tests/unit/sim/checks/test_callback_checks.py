@@ -61,7 +61,7 @@ def test_the_consumer_timeline() -> None:
 @pytest.mark.parametrize(
     ("kind", "callback", "partitions", "words"),
     [
-        ("eager", REVOKED, "t0", "EAGER gives up all"),
+        ("eager", REVOKED, "t0", "EAGER revokes all"),
         ("eager", ASSIGNED, "t2", "without a round before it"),
         ("cooperative", REVOKED, "", "revoked is called with nothing"),
         ("cooperative", REVOKED, "t2", "t-2 is not assigned"),

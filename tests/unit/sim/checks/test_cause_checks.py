@@ -88,7 +88,7 @@ def test_a_static_member_whose_user_does_not_poll_while_a_callback_is_due_is_evi
 def test_a_member_that_names_the_topics_of_before_has_no_other_subscription() -> None:
     story = Story("subscribed")
     story.peers[2].subscribe(("t", "u"))
-    with breaks(CAUSES_ARE_TRUE, "m3 may have named other topics 0 times, and explain says it 1 times"):
+    with breaks(CAUSES_ARE_TRUE, "m3 may have named other topics 0 times, and explain reports it 1 times"):
         story.ends()
 
 

@@ -179,7 +179,7 @@ def test_a_member_that_is_kept_waiting_waits_for_another() -> None:
     script.happens(*consumer(A="t0 t1", B=""), group_epoch(3), *target(3, A="t0", B="t1"))
     waits = replace(granted("B", 3, state=MemberState.UNRELEASED_PARTITIONS), cause=RECONCILED)
     script.happens(granted("A", 2, "t0", pending="t1"), waits)
-    with breaks(WITHHOLDING, "A is kept waiting in epoch 4, and no other has any of the 1 partitions"):
+    with breaks(WITHHOLDING, "A waits in epoch 4, and no other has any of the 1 partitions"):
         script.happens(group_epoch(4), *target(4, A="t0 t1", B=""))
         step = granted("A", 4, "t0", state=MemberState.UNRELEASED_PARTITIONS)
         script.happens(replace(step, cause=RECONCILED))
@@ -232,7 +232,7 @@ def test_a_stable_member_has_its_whole_target() -> None:
 def test_a_stable_member_has_nothing_beyond_its_target() -> None:
     script = Script(TargetChecker)
     script.happens(*consumer(A="t0 t1", B=""))
-    with breaks(STABLE_MEANS_CONVERGED, "which its target does not hold"):
+    with breaks(STABLE_MEANS_CONVERGED, "which its target lacks"):
         script.happens(granted("A", 2, "t0 t1 t2"))
 
 

@@ -53,7 +53,7 @@ def test_a_refusal_of_who_it_was_does_not_take_a_generation_away() -> None:
     script, a = script_of()
     in_generation_2(script, a)
     script.see.commit_answered(a, 1, {T0: 7}, {T0: ErrorCode.ILLEGAL_GENERATION})
-    with breaks(ROUNDS_HAVE_CAUSES, "gives up generation 2"):
+    with breaks(ROUNDS_HAVE_CAUSES, "abandons generation 2"):
         script.see.callback_began(a.is_now(-1), Callback.LOST, of("t0"), "")
 
 

@@ -100,7 +100,7 @@ def _offsets(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("damage", "invariant", "words"),
     [
-        (_offsets, BOUNDED_MEMORY, "g: 99 commits are kept"),
+        (_offsets, BOUNDED_MEMORY, "g: 99 commits are stored"),
         (_twice, WITHHOLDING, "is both A's and B's"),
         (_wanted_twice, TARGET_LEGAL, "in the target"),
         (_ahead, EPOCH_MONOTONE, "A at epoch 99"),

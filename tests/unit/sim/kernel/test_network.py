@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from kohort.sim.kernel.host import Host
-from kohort.sim.kernel.network import GIVE_UP_US, End, Network
+from kohort.sim.kernel.network import TIME_OUT_US, End, Network
 from kohort.sim.kernel.scheduler import Scheduler
 
 ADDRESS = ("n1", 9092)
@@ -83,7 +83,7 @@ def test_a_sender_gives_up_a_blocked_path_and_its_peer_is_left_half_open() -> No
     wire = Wire()
     wire.network.block("m1", "n1")
     wire.ends["m1"].send(b"held")
-    wire.pass_us(GIVE_UP_US + 1)
+    wire.pass_us(TIME_OUT_US + 1)
     assert wire.closed == {"m1": "timed out"}
     wire.network.unblock("m1", "n1")
     wire.ends["n1"].send(b"are you there?")
@@ -135,7 +135,7 @@ def test_a_connection_that_vanished_ends_only_for_the_side_that_sends() -> None:
     wire = Wire()
     wire.network.vanish(wire.ends["n1"])
     wire.ends["m1"].send(b"is anything there?")
-    wire.pass_us(GIVE_UP_US - 1_000)
+    wire.pass_us(TIME_OUT_US - 1_000)
     assert wire.closed == {}
     wire.pass_us(2_000_000)
     assert (wire.received["n1"], wire.closed) == (b"", {"m1": "timed out"})

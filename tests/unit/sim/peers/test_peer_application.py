@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sim.world_of_peers import SECOND_US, PeerWorld, text
 
 from kohort.model.ids import TopicPartition
-from kohort.sim.peers.client_kinds import Kind
+from kohort.sim.peers.client_kinds import ClientKind
 
 T = [TopicPartition("t", index) for index in range(4)]
 
@@ -116,7 +116,7 @@ def test_a_frozen_member_does_nothing_and_then_learns_that_it_was_evicted() -> N
 
 
 def test_commits_on_the_groups_connection_wait_behind_a_join_that_is_held_back() -> None:
-    kind = Kind("old", connections="one")
+    kind = ClientKind("old", connections="one")
     world = PeerWorld(**{"group.initial.rebalance.delay.ms": "3000", "kohort.group.initial.quiet.ms": "-1"})
     world.peer("m1", kind, commit="sync")
     world.feed(5)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from kohort.cli.main import parser_for
 from kohort.cli.sim import cut
 from kohort.sim.scenario.shrinking import replay, shrink
-from kohort.sim.scenario.world_plan import SECOND_US, Broken, Plan, Step
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, WorldPlan, WorldStep
 from kohort.sim.swarm.seed_plan import draw_plan
 
 DRAWN = draw_plan(1)
 PLAN = DRAWN._replace(
     end_us=45 * SECOND_US,
-    steps=tuple(Step(number, 2 * number * SECOND_US, "burst", "t", (("count", 1),)) for number in range(1, 21)),
+    steps=tuple(WorldStep(number, 2 * number * SECOND_US, "burst", "t", (("count", 1),)) for number in range(1, 21)),
 )
 
 
@@ -24,10 +24,10 @@ def broken(invariant: str | None = "Withholding", at_us: int = 40 * SECOND_US) -
 FIRST = Broken("Withholding", "it is so", 40 * SECOND_US, 1)
 
 
-def breaking(needed: set[int], invariant: str = "Withholding") -> Callable[[Plan], Broken | None]:
+def breaking(needed: set[int], invariant: str = "Withholding") -> Callable[[WorldPlan], Broken | None]:
     """Return a world that breaks where all these steps are."""
 
-    def run(plan: Plan) -> Broken | None:
+    def run(plan: WorldPlan) -> Broken | None:
         is_broken = needed <= {step.number for step in plan.steps}
         return broken(invariant if is_broken else None)
 
@@ -46,7 +46,7 @@ def test_a_failure_that_needs_nothing_has_no_steps() -> None:
 
 
 def test_another_invariant_is_another_failure() -> None:
-    def run(plan: Plan) -> Broken | None:
+    def run(plan: WorldPlan) -> Broken | None:
         return broken("Withholding" if plan == PLAN else "CommitFenced")
 
     assert shrink(PLAN, FIRST, run).plan == PLAN
@@ -56,7 +56,7 @@ def test_what_comes_after_the_failure_is_left_out_at_once() -> None:
     tried: list[int] = []
     at_us = 6 * SECOND_US
 
-    def run(plan: Plan) -> Broken | None:
+    def run(plan: WorldPlan) -> Broken | None:
         tried.append(len(plan.steps))
         return broken("Withholding", at_us)
 
@@ -65,7 +65,7 @@ def test_what_comes_after_the_failure_is_left_out_at_once() -> None:
 
 
 def test_the_healing_comes_as_soon_as_it_may() -> None:
-    def run(plan: Plan) -> Broken | None:
+    def run(plan: WorldPlan) -> Broken | None:
         return broken("Withholding" if plan.end_us >= 9 * SECOND_US else None)
 
     shrunk = shrink(PLAN.only([2, 5]), FIRST, run)

@@ -8,13 +8,13 @@ import signal
 
 import pytest
 
-from kohort.sim.scenario.world_plan import Broken, Outcome
+from kohort.sim.scenario.world_plan import Broken, WorldOutcome
 from kohort.sim.swarm.seed_batch import Tally, read_outcome, run_in_order, run_seeds
 
 
-def outcome(seed: int, invariant: str | None = None) -> Outcome:
+def outcome(seed: int, invariant: str | None = None) -> WorldOutcome:
     broken = None if invariant is None else Broken(invariant, "it is so", 2_000_000, 70)
-    return Outcome(
+    return WorldOutcome(
         seed, broken, 100, 3_600_000_000, 4_000_000, 80, {"kill": 2}, {"kill": 1}, {"Withholding": 5, "NoDefect": 0}, {}
     )
 
