@@ -17,6 +17,7 @@ from kohort.client import (
     CommitFailed,
     Consumer,
     Membership,
+    MembershipSettings,
     OffsetAndMetadata,
     Producer,
     RebalanceListener,
@@ -44,8 +45,7 @@ def member(
         cluster,
         name,
         Subscribed((name,)),
-        MemberConfig(heartbeat_interval_ms=100, instance_id=instance_id),
-        assignors=(RangeAssignor(),),
+        MembershipSettings(MemberConfig(heartbeat_interval_ms=100, instance_id=instance_id), (RangeAssignor(),)),
         listener=listener,
     )
 

@@ -11,7 +11,7 @@ import re
 import pytest
 from tests.integration.scenario_book import Recorder, Scenario, create, poll_until, produce
 
-from kohort.client import Admin, Cluster, CommitFailed, Consumer, Membership, SubscriptionPattern
+from kohort.client import Admin, Cluster, CommitFailed, Consumer, Membership, MembershipSettings, SubscriptionPattern
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.protocol_driver import ConsumerDriver
 from kohort.member import ConsumerState, MemberConfig
@@ -273,7 +273,7 @@ async def a_topic_made_anew_is_read_from_its_beginning(bootstrap: str, name: str
 async def a_membership_alone_is_stable_and_leaves(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
     async with Cluster(bootstrap) as cluster:
-        member = Membership(cluster, name, Subscribed((name,)), protocol="consumer")
+        member = Membership(cluster, name, Subscribed((name,)), MembershipSettings(protocol="consumer"))
         await member.start()
         await member.joined(timeout_ms=LONG_MS)
         # Apache Kafka's coordinator may learn of a new topic a little later than the member does.

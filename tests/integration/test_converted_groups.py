@@ -12,7 +12,7 @@ from tests.integration.scenario_book import PATIENCE_MS, Recorder, create, run
 from kohort.assign import CooperativeStickyAssignor, RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.client import Cluster, Membership
+from kohort.client import Cluster, Membership, MembershipSettings
 from kohort.member import MemberConfig
 from kohort.member.inputs import Subscribed
 from kohort.model.errors import ErrorCode
@@ -70,8 +70,7 @@ def test_our_classic_members_share_with_a_native_one_and_take_over_from_it(
                     cluster,
                     name,
                     Subscribed((name,)),
-                    MemberConfig(heartbeat_interval_ms=100),
-                    assignors=(assignor(),),
+                    MembershipSettings(MemberConfig(heartbeat_interval_ms=100), (assignor(),)),
                     listener=each,
                 )
                 for each in recorder
@@ -111,8 +110,7 @@ def test_member_of_an_old_embedded_version_keeps_the_group_classic_and_is_named(
                 cluster,
                 name,
                 Subscribed((name,)),
-                MemberConfig(heartbeat_interval_ms=100),
-                assignors=(RangeAssignor(),),
+                MembershipSettings(MemberConfig(heartbeat_interval_ms=100), (RangeAssignor(),)),
             )
             await member.start()
             await member.joined(timeout_ms=PATIENCE_MS)

@@ -13,7 +13,7 @@ from tests.integration.timeline import Ledger, Timeline
 from kohort.assign import CooperativeStickyAssignor, RangeAssignor, RebalanceProtocol
 from kohort.assign.spec import GroupSpec
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.client import Admin, Cluster, Consumer, Membership
+from kohort.client import Admin, Cluster, Consumer, Membership, MembershipSettings
 from kohort.client.errors import AssignmentFailed
 from kohort.member import MemberConfig, PollState, State
 from kohort.member.inputs import Subscribed
@@ -51,8 +51,7 @@ class Party:
             self.cluster,
             self.group,
             Subscribed(tuple(self.topics)),
-            MemberConfig(heartbeat_interval_ms=100, **settings),  # type: ignore[arg-type]
-            assignors=timeline.assignors,
+            MembershipSettings(MemberConfig(heartbeat_interval_ms=100, **settings), timeline.assignors),  # type: ignore[arg-type]
             listener=timeline,
         )
         self.members.append(member)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.integration.scripted_broker import TOPIC_ID, ScriptedBroker, heartbeat_answer
 
-from kohort.client import Cluster, CommitFailed, Membership, OffsetAndMetadata, RebalanceListener
+from kohort.client import Cluster, CommitFailed, Membership, MembershipSettings, OffsetAndMetadata, RebalanceListener
 from kohort.client.rebalance_listener import RebalanceListener as Listener
 from kohort.member.inputs import Subscribed
 from kohort.model.assignment import Partitions
@@ -25,6 +25,7 @@ from kohort.wire.messages import (
 )
 
 T0 = TopicPartition("t", 0)
+CONSUMER = MembershipSettings(protocol="consumer")
 FIVE = {T0: OffsetAndMetadata(5)}
 
 
@@ -86,7 +87,7 @@ def in_group(
             Api.OFFSET_FETCH: group.fetch,
         }
         async with asyncio.timeout(15), ScriptedBroker(answers) as broker, Cluster(broker.address) as cluster:
-            member = Membership(cluster, "g", Subscribed(("t",)), protocol="consumer", listener=listener)
+            member = Membership(cluster, "g", Subscribed(("t",)), CONSUMER, listener=listener)
             await member.start()
             await member.joined()
             await scenario(group, member, broker)

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from kohort.assign import RangeAssignor
-from kohort.client import Admin, Cluster, Membership
+from kohort.client import Admin, Cluster, Membership, MembershipSettings
 from kohort.client.cluster.committed_offsets import fetch_committed
 from kohort.member import MemberConfig
 from kohort.member.inputs import Subscribed
@@ -177,8 +177,8 @@ class Topic:
     async def _join(self) -> Membership:
         cluster = Cluster(self.bootstrap_servers)
         await cluster.start()
-        often = MemberConfig(heartbeat_interval_ms=100)
-        member = Membership(cluster, self.group_id, Subscribed((self.name,)), often, assignors=[RangeAssignor()])
+        settings = MembershipSettings(MemberConfig(heartbeat_interval_ms=100), [RangeAssignor()])
+        member = Membership(cluster, self.group_id, Subscribed((self.name,)), settings)
         await member.start()
         self.neighbours.append((cluster, member))
         return member

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kohort.client.errors import UnknownTopic as UnknownTopic
     from kohort.client.group_metadata import GroupMetadata as GroupMetadata
     from kohort.client.membership.membership import Membership as Membership
+    from kohort.client.membership.membership import MembershipSettings as MembershipSettings
     from kohort.client.own_groups.group_member import GroupMember as GroupMember
     from kohort.client.own_groups.group_protocols import BytesCodec as BytesCodec
     from kohort.client.own_groups.group_protocols import CooperativeProtocol as CooperativeProtocol
@@ -79,7 +80,7 @@ __getattr__, __dir__ = lazy_exports(
             "TransactionFatal TransactionRetriable UnknownPartition UnknownTopic"
         ),
         "kohort.client.group_metadata": "GroupMetadata",
-        "kohort.client.membership.membership": "Membership",
+        "kohort.client.membership.membership": "Membership MembershipSettings",
         "kohort.client.own_groups.group_member": "GroupMember",
         "kohort.client.own_groups.group_protocols": (
             "BytesCodec CooperativeProtocol EagerProtocol JsonCodec MemberMetadata share_evenly"

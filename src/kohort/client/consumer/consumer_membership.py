@@ -16,7 +16,7 @@ from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.errors import CommitFailed
 from kohort.client.group_metadata import GroupMetadata
-from kohort.client.membership.membership import Membership
+from kohort.client.membership.membership import Membership, MembershipSettings
 from kohort.client.membership.protocol_driver import new_member_id
 from kohort.client.membership.user_callbacks import Lags
 from kohort.client.rebalance_listener import RebalanceListener
@@ -111,22 +111,24 @@ class ConsumerMembership:
             self._cluster,
             self.require_id(),
             subscription,
-            MemberConfig(
-                session_timeout_ms=config.session_timeout_ms,
-                rebalance_timeout_ms=config.max_poll_interval_ms,
-                heartbeat_interval_ms=config.heartbeat_interval_ms,
-                max_poll_interval_ms=config.max_poll_interval_ms,
-                instance_id=config.group_instance_id,
-                rack=config.client_rack,
-                server_assignor=config.group_remote_assignor,
-                acceptable_recovery_lag=config.acceptable_recovery_lag,
-                lag_growth_ms=config.lag_growth_ms,
+            MembershipSettings(
+                MemberConfig(
+                    session_timeout_ms=config.session_timeout_ms,
+                    rebalance_timeout_ms=config.max_poll_interval_ms,
+                    heartbeat_interval_ms=config.heartbeat_interval_ms,
+                    max_poll_interval_ms=config.max_poll_interval_ms,
+                    instance_id=config.group_instance_id,
+                    rack=config.client_rack,
+                    server_assignor=config.group_remote_assignor,
+                    acceptable_recovery_lag=config.acceptable_recovery_lag,
+                    lag_growth_ms=config.lag_growth_ms,
+                ),
+                tuple(config.assignors),
+                config.group_protocol,
+                self._member_id,
+                config.protocol_check_ms,
             ),
             listener=listener,
-            assignors=tuple(config.assignors),
-            protocol=config.group_protocol,
-            member_id=self._member_id,
-            protocol_check_ms=config.protocol_check_ms,
             metrics=self._metrics,
             on_change=self._changed.notify,
             before_join=before_join,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from kohort.assign.spec import Assignor
@@ -21,7 +22,13 @@ from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
 from kohort.client.membership.member_commits import ActiveDriver, MemberCommits, OwnershipWatch
-from kohort.client.membership.protocol_driver import ProtocolDriver, Response, new_driver, new_member_id
+from kohort.client.membership.protocol_driver import (
+    ClassicDriver,
+    ConsumerDriver,
+    ProtocolDriver,
+    Response,
+    new_member_id,
+)
 from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable
 from kohort.client.membership.user_callbacks import Lags, StandbyLags, UserCallbacks
 from kohort.client.observer import client_observer
@@ -59,12 +66,26 @@ _ERROR_STAYS = (
 _POLL_MISSED = "group %s: this member %s until the next poll: there was none for max_poll_interval_ms=%s"
 
 
+@dataclass(frozen=True, slots=True)
+class MembershipSettings:
+    """Which protocol a membership uses, with which assignors and timings.
+
+    `rebalance_timeout_ms` of `member` bounds how long a callback may delay the group; `max_poll_interval_ms` asks for
+    `enter_poll`/`return_poll` at that pace and is off by default. `assignors` and `embedded` are the classic
+    protocol's, `member_id` is the other's. `protocol_check_ms` is how often "auto" looks whether it can move.
+    """
+
+    member: MemberConfig = _DEFAULTS
+    assignors: Sequence[Assignor] = ()
+    protocol: GroupProtocol = "classic"
+    member_id: str | None = None
+    protocol_check_ms: int = 60_000
+    embedded: EmbeddedProtocol = CONSUMER_PROTOCOL
+
+
 class Membership:
     """One membership in one group; `start` it once and `stop` it once.
 
-    Timings are milliseconds. The config's `rebalance_timeout_ms` bounds how long a callback may delay the group;
-    `max_poll_interval_ms` asks for `enter_poll`/`return_poll` at that pace and is off by default. `protocol` is
-    "classic", "consumer" or "auto"; `assignors` and `embedded` are the classic protocol's, `member_id` is the other's.
     `on_change` is called after each step of the member; `before_join` is awaited before JoinGroup while the member owns
     partitions, so that what is finished can be committed.
     Raises ValueError for assignors that do not go together.
@@ -77,36 +98,29 @@ class Membership:
         cluster: Cluster,
         group_id: str,
         subscription: inputs.Subscribed,
-        config: MemberConfig = _DEFAULTS,
+        settings: MembershipSettings,
         *,
-        assignors: Sequence[Assignor] = (),
-        protocol: GroupProtocol = "classic",
-        member_id: str | None = None,
         listener: RebalanceListener | None = None,
-        protocol_check_ms: int = 60_000,
         metrics: RebalanceMetrics | None = None,
         on_change: Callable[[], None] | None = None,
         before_join: Callable[[], Awaitable[None]] | None = None,
-        embedded: EmbeddedProtocol = CONSUMER_PROTOCOL,
     ) -> None:
         self.group_id = group_id
-        self.config = config
+        self.config = config = settings.member
         self.failure: KafkaError | None = None
         """What ended the membership, if anything did."""
         self.observer = client_observer()
         self._cluster = cluster
         self._on_change = on_change
         self._before_join = before_join
-        self._embedded = embedded
-        self._assignors = {assignor.name: assignor for assignor in assignors}
-        self._protocol_check_ms = protocol_check_ms
+        self._settings = settings
+        self._assignors = {assignor.name: assignor for assignor in settings.assignors}
         self._metrics = metrics or RebalanceMetrics(config.max_poll_interval_ms)
         self._subscription = subscription
         self._link = CoordinatorLink(cluster, group_id)
-        self._switch = ProtocolSwitch(protocol)
-        own_id = (member_id or new_member_id()) if self._switch.first == "consumer" else ""
-        first = new_driver(self._switch.first, self._link, self.config, assignors, own_id, embedded)
-        self._active = ActiveDriver(first)
+        self._switch = ProtocolSwitch(settings.protocol)
+        own_id = (settings.member_id or new_member_id()) if self._switch.first == "consumer" else ""
+        self._active = ActiveDriver(self._new_driver(self._switch.first, own_id))
         self._commits = MemberCommits(cluster, group_id, config.instance_id, self._active)
         self._callbacks = UserCallbacks(
             group_id, listener or RebalanceListener(), self._assignors, config.rebalance_timeout_ms
@@ -384,16 +398,25 @@ class Membership:
                 log.info("group %s: the broker takes this member in the consumer protocol: it moves", self.group_id)
                 self._step(inputs.CloseRequested(MOVING, leave=False))
 
+    def _new_driver(self, protocol: str, member_id: str) -> ProtocolDriver:
+        """Return the driver of a new member. Raises ValueError for assignors that do not go together.
+
+        A classic member's id is the one that the group knows it by already, or empty: the coordinator makes it.
+        """
+        if protocol == "classic":
+            settings = self._settings
+            return ClassicDriver(self._link, self.config, settings.assignors, member_id, settings.embedded)
+        return ConsumerDriver(self._link, self.config, member_id)
+
     def _continue_in(self, protocol: str) -> None:
         """Replace the member, which owns nothing now; responses to requests of the old one are void."""
         poll_state = self._active.member.poll_state
         self._link.drop()
-        assignors = tuple(self._assignors.values())
-        driver = new_driver(protocol, self._link, self.config, assignors, self._switch.member_id, self._embedded)
+        driver = self._new_driver(protocol, self._switch.member_id)
         self._active.driver = driver
         driver.follow(self._subscription.topics)
         if protocol == "classic":
-            self._tasks.spawn(self._probe(self._protocol_check_ms * self._switch.probe_factor))
+            self._tasks.spawn(self._probe(self._settings.protocol_check_ms * self._switch.probe_factor))
         self._step(driver.topic_metadata())
         if self._lags.is_reported:
             self._step(self._lags.attach(driver.member))

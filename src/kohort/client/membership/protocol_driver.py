@@ -255,23 +255,6 @@ class ConsumerDriver:
 ProtocolDriver = ClassicDriver | ConsumerDriver
 
 
-def new_driver(
-    protocol: str,
-    link: MemberLink,
-    config: MemberConfig,
-    assignors: Sequence[Assignor],
-    member_id: str,
-    embedded: EmbeddedProtocol,
-) -> ProtocolDriver:
-    """Return the driver of a new member. Raises ValueError for assignors that do not go together.
-
-    A classic member's id is the one that the group knows it by already, or empty: the coordinator makes it.
-    """
-    if protocol == "classic":
-        return ClassicDriver(link, config, assignors, member_id, embedded)
-    return ConsumerDriver(link, config, member_id)
-
-
 def _refused(error: KafkaError, identity: Identity) -> KafkaError:
     if error.code in (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID):
         return error

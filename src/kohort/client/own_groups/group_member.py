@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any, NoReturn, Unpack
 
 from kohort.client.arguments import check_text
-from kohort.client.membership.membership import Membership
+from kohort.client.membership.membership import Membership, MembershipSettings
 from kohort.client.own_groups.group_protocols import GroupProtocol
 from kohort.client.own_groups.own_protocol import WHOLE, Metadata, OwnAssignor, OwnProtocol, check_protocols, names_of
 from kohort.client.rebalance_listener import RebalanceListener
@@ -101,15 +101,17 @@ class GroupMember:
             self._cluster,
             config.group_id,
             Subscribed((WHOLE.topic,), matches=lambda _: True),
-            MemberConfig(
-                session_timeout_ms=config.session_timeout_ms,
-                rebalance_timeout_ms=config.rebalance_timeout_ms,
-                heartbeat_interval_ms=config.heartbeat_interval_ms,
-                instance_id=config.group_instance_id,
+            MembershipSettings(
+                MemberConfig(
+                    session_timeout_ms=config.session_timeout_ms,
+                    rebalance_timeout_ms=config.rebalance_timeout_ms,
+                    heartbeat_interval_ms=config.heartbeat_interval_ms,
+                    instance_id=config.group_instance_id,
+                ),
+                [OwnAssignor(each, self._set_assignment) for each in protocols],
+                embedded=self._own,
             ),
-            assignors=[OwnAssignor(each, self._set_assignment) for each in protocols],
             listener=_OwnGroupListener(self._own, config, lambda: self._assigned),
-            embedded=self._own,
         )
         self._is_started = False
 

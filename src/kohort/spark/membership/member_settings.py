@@ -13,7 +13,7 @@ from kohort.client.cluster.metadata import ClusterView
 from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.client.consumer.consumer_settings import DEFAULT_ASSIGNORS, check_member
 from kohort.client.consumer.topic_subscription import TopicSubscription
-from kohort.client.membership.membership import Membership
+from kohort.client.membership.membership import Membership, MembershipSettings
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.member import MemberConfig
@@ -99,16 +99,18 @@ class MemberSettings:
             cluster,
             self.group_id,
             self._wanted.in_group(cluster.view),
-            MemberConfig(
-                session_timeout_ms=self.session_timeout_ms,
-                rebalance_timeout_ms=self.rebalance_timeout_ms,
-                heartbeat_interval_ms=self.heartbeat_interval_ms,
-                instance_id=self.group_instance_id,
-                rack=self.client_rack,
-                server_assignor=self.assignor,
+            MembershipSettings(
+                MemberConfig(
+                    session_timeout_ms=self.session_timeout_ms,
+                    rebalance_timeout_ms=self.rebalance_timeout_ms,
+                    heartbeat_interval_ms=self.heartbeat_interval_ms,
+                    instance_id=self.group_instance_id,
+                    rack=self.client_rack,
+                    server_assignor=self.assignor,
+                ),
+                self.assignors,
+                self.protocol,
             ),
-            assignors=self.assignors,
-            protocol=self.protocol,
             listener=listener,
         )
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kohort.assign import RangeAssignor
-from kohort.client import Cluster, CommitFailed, Membership, OffsetAndMetadata
+from kohort.client import Cluster, CommitFailed, Membership, MembershipSettings, OffsetAndMetadata
 from kohort.member import inputs
 from kohort.member.effects import Callback
 from kohort.member.inputs import Subscribed
@@ -15,11 +15,12 @@ from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 
+RANGE = MembershipSettings(assignors=(RangeAssignor(),))
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 def test_what_is_revoked_and_comes_back_was_not_owned_without_interruption() -> None:
-    membership = Membership(Cluster("127.0.0.1:1"), "g", Subscribed(("t",)), assignors=(RangeAssignor(),))
+    membership = Membership(Cluster("127.0.0.1:1"), "g", Subscribed(("t",)), RANGE)
     member, commits = membership._active.member, membership._commits
     member.owned = frozenset({T0, T1})
     watch = membership.watch_ownership([T0, T1, T2])
@@ -33,7 +34,7 @@ def test_what_is_revoked_and_comes_back_was_not_owned_without_interruption() -> 
 
 
 def test_a_commit_asked_for_before_a_rebalance_that_took_its_partition_is_refused_here() -> None:
-    membership = Membership(Cluster("127.0.0.1:1"), "g", Subscribed(("t",)), assignors=(RangeAssignor(),))
+    membership = Membership(Cluster("127.0.0.1:1"), "g", Subscribed(("t",)), RANGE)
     member = membership._active.member
 
     def step(event: inputs.Input) -> None:

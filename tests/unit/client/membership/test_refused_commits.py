@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.assign import RangeAssignor
-from kohort.client import Cluster, Membership
+from kohort.client import Cluster, Membership, MembershipSettings
 from kohort.client.errors import CommitFailed, RebalanceInProgress
 from kohort.member import Identity, State, inputs
 from kohort.member.effects import Callback
@@ -19,7 +19,8 @@ OUT = [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENC
 
 def membership(generation: int) -> Membership:
     """Return a membership that is stable in this generation, by answers that no broker gave."""
-    found = Membership(Cluster("127.0.0.1:1"), "g", Subscribed(("t",)), assignors=(RangeAssignor(),))
+    settings = MembershipSettings(assignors=(RangeAssignor(),))
+    found = Membership(Cluster("127.0.0.1:1"), "g", Subscribed(("t",)), settings)
     member = found._active.member
     member.step(inputs.Subscribed(("t",)), 0)
     member.step(inputs.JoinAnswered(member.identity, ErrorCode.NONE, generation, "m", "leader", "range"), 0)
