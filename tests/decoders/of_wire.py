@@ -15,6 +15,7 @@ from kohort.gateway.peers.instance_messages import decode_message, encode_messag
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
+from kohort.node.configuration.principal_mapping import subject
 from kohort.node.step_scheduler import result_of
 from kohort.wire.codec import decode, encode, stepwise_decoder
 from kohort.wire.compression import Compression, CorruptCompression, compress, decompress
@@ -31,7 +32,6 @@ from kohort.wire.consumer_protocol import (
     version_of,
 )
 from kohort.wire.crc32c import crc32c
-from kohort.wire.distinguished_names import subject
 from kohort.wire.frames import FrameSplitter, decode_request_header
 from kohort.wire.primitives import MalformedMessage
 from kohort.wire.record_batches import (

@@ -13,7 +13,7 @@ from zipfile import ZIP_LZMA, ZipFile, ZipInfo
 
 from tests.fleets.fleet_log import LEAST_DAYS, generate
 
-from kohort.fleet.recorded_fleet import ARCHIVE
+from kohort.fleet.ground_truth import ARCHIVE
 
 RECORDED_GROUPS = 100
 """The size of the fleet of the demo."""

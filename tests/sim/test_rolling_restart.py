@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.sim.swarm.rolling_restart import checkers, rolling_restart
+from kohort.sim.swarm.seed_plan import restart_checkers, rolling_restart
 from kohort.sim.swarm.world_run import run
 
 MEMBERS = 30
@@ -12,7 +12,7 @@ MEMBERS = 30
 
 @pytest.mark.timeout(120)
 def test_members_behind_three_gateways_restart_one_after_the_other() -> None:
-    outcome = run(rolling_restart(MEMBERS, 3), checkers=checkers())
+    outcome = run(rolling_restart(MEMBERS, 3), checkers=restart_checkers())
     assert outcome.broken is None
     assert outcome.met["bounce"] == MEMBERS
     assert outcome.met["kill gateway"] == 1

@@ -117,8 +117,8 @@ def run_rolling_restart(args: argparse.Namespace) -> int:
     """Run the rolling restart, and print its cost."""
     import resource
 
-    from kohort.sim.swarm.rolling_restart import checkers, rolling_restart
     from kohort.sim.swarm.seed_batch import outcome_as_json
+    from kohort.sim.swarm.seed_plan import restart_checkers, rolling_restart
     from kohort.sim.swarm.world_run import run as run_plan
 
     given = (
@@ -130,7 +130,7 @@ def run_rolling_restart(args: argparse.Namespace) -> int:
         raise CommandFailed(f"--{'from' if option == 'first' else option} does not go with --rolling-restart", USAGE)
     plan = rolling_restart(args.rolling_restart, args.gateways)
     started_s = time.process_time()
-    outcome = run_plan(plan, checkers=checkers())
+    outcome = run_plan(plan, checkers=restart_checkers())
     cpu_s = time.process_time() - started_s
     cost = {
         "members": len(plan.members),

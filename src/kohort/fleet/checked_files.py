@@ -39,7 +39,7 @@ class NothingToCheck(Exception):
 
 
 @dataclass(slots=True)
-class Damage:
+class DamagedTail:
     """The position from which on a partition cannot be read."""
 
     file: Path
@@ -55,7 +55,7 @@ class Checked:
     partition: int
     records: int = 0
     violations: list[Violation] = field(default_factory=list)
-    damage: Damage | None = None
+    damage: DamagedTail | None = None
 
     @property
     def name(self) -> str:
@@ -118,7 +118,7 @@ def check_partition(partition: int, files: Sequence[Path], advanced: Advanced) -
                 position += header.size
                 advanced(header.record_count)
         except (CorruptBatch, MalformedMessage, CompressionUnavailable) as error:
-            checked.damage = Damage(file, position, offset, str(error))
+            checked.damage = DamagedTail(file, position, offset, str(error))
             break
     return checked
 

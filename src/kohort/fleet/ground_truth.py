@@ -1,4 +1,7 @@
-"""Known faults of a generated fleet, and precision and recall of findings against them."""
+"""Known faults of a generated fleet, precision and recall of findings against them, and the recorded fleet of the demo.
+
+`python -m tests.fleets --record` in a clone of the repository wrote its log, from groups that were simulated.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import ZipFile
 
 FILE = "truth.json"
 
@@ -99,3 +103,17 @@ def read_truth(directory: Path) -> Truth:
     content = json.loads((directory / FILE).read_text())
     groups = {name: Known(scenario, *map(frozenset, sets)) for name, (scenario, *sets) in content["groups"].items()}
     return Truth(groups, content["began_ms"], content["ended_ms"], content["records"])
+
+
+ARCHIVE = Path(__file__).with_name("recorded_fleet.zip")
+"""A log of `__consumer_offsets`, as segment files."""
+
+
+def unpack(directory: Path) -> Truth:
+    """Write the log into a new or empty directory, and return its known faults. Raises ValueError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        raise ValueError(f"{directory} is not empty: a fleet is written into a directory of its own")
+    with ZipFile(ARCHIVE) as archive:
+        archive.extractall(directory)
+    return read_truth(directory)

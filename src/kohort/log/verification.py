@@ -17,10 +17,10 @@ from struct import Struct
 from typing import NamedTuple
 
 from kohort.log import checkpoints
-from kohort.log.batch_search import Read, next_valid_batch, valid_batch
 from kohort.log.checkpoints import CleanShutdown, read_rows
 from kohort.log.disk import Disk, StorageError, read_file
 from kohort.log.producer_state import AbortedTransaction, CorruptSnapshot, Producers
+from kohort.log.recovery import Read, next_valid_batch, valid_batch
 from kohort.log.segment import (
     ABORTED_SUFFIX,
     LARGEST_RELATIVE,

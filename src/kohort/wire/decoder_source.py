@@ -14,9 +14,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from kohort.wire import primitives
+from kohort.wire.encoder_source import INDENT, SourceLines
 from kohort.wire.message import default_of, is_present
 from kohort.wire.message_schemas import FIXED, Field, MessageSchema, Struct
-from kohort.wire.source_lines import INDENT, SourceLines
 
 _SIZES = {code: struct.calcsize(">" + code) for code in (*FIXED.values(), "B")}
 _ALWAYS = nullcontext()

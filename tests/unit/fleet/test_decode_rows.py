@@ -75,7 +75,7 @@ def test_a_commit_of_every_version_is_read(version):
     assert row["fields"] is None
 
 
-def test_a_row_says_where_it_stands():
+def test_a_row_states_where_it_stands():
     rows = records_of(batch_of([(commit_key("g", "t", 0), COMMIT), (commit_key("g", "t", 1), None)], base_offset=100))
     assert [(row["source"], row["partition"], row["offset"], row["at_ms"]) for row in rows] == [
         ("here", 7, 100, NOW_MS),
@@ -218,7 +218,7 @@ def outcomes(content: bytes) -> list[tuple[int, str | None]]:
     return [(row["offset"], row["transaction"]) for row in records_of(content) if row["record_type"] is not None]
 
 
-def test_offsets_of_a_transaction_say_how_it_ended():
+def test_offsets_of_a_transaction_show_how_it_ended():
     content = (
         transactional(0)
         + transactional(1, producer=6)
@@ -279,7 +279,7 @@ def test_a_length_that_rotted_costs_only_its_batch():
         assert len(quarantine_of(first + bytes(second) + third)) == 1
 
 
-def test_a_file_that_ends_inside_a_batch_says_so():
+def test_a_file_that_ends_inside_a_batch_reports_it():
     whole = sound(0) + sound(1)
     for length in range(len(sound(0)) + 8, len(whole)):  # the seven bytes before are zeros
         (fault,) = quarantine_of(whole[:length])
@@ -345,7 +345,7 @@ def test_a_batch_of_nothing_but_broken_records_does_not_fill_the_quarantine():
     assert faults[-1]["reason"] == f"and {broken - MOST_OF_A_REASON} more: its key has no record type"
 
 
-def test_a_packed_batch_that_says_more_records_than_it_can_hold_is_put_aside():
+def test_a_packed_batch_that_claims_more_records_than_it_can_have_is_put_aside():
     content = bytearray(batch_of([(commit_key("g", "t", 0), COMMIT)], compression=Compression.GZIP))
     struct.pack_into(">i", content, 23, (1 << 31) - 1)
     struct.pack_into(">i", content, 57, (1 << 31) - 1)
@@ -363,7 +363,7 @@ def test_reasons_of_which_each_is_another_do_not_fill_the_quarantine():
     assert faults[-1].reason.startswith(f"and {99 * MOST_OF_A_REASON - MOST_REASONS} more: line 9999 ")
 
 
-def test_metadata_that_is_no_text_is_kept_as_hex():
+def test_metadata_that_is_no_text_is_stored_as_hex():
     values = [COMMIT[:14] + bytes([len(text) + 1]) + text + COMMIT[15:] for text in (b"\xff\x00", "é".encode(), b"ok")]
     rows = records_of(batch_of([(commit_key("gr\u00fcn", "t", 0), value) for value in values]))
     assert [(row["group"], row["commit_metadata"]) for row in rows] == [
@@ -389,7 +389,7 @@ PAIRS = st.lists(
 
 @given(PAIRS, st.integers(0, 23))
 @settings(max_examples=examples(150), deadline=None)
-def test_whatever_a_record_holds_it_is_a_row_or_a_fault(pairs, kind):
+def test_whatever_a_record_has_it_is_a_row_or_a_fault(pairs, kind):
     typed = [(None if key is None else short(kind) + key, value) for key, value in pairs]
     rows = read(batch_of(typed))
     seen = [row["offset"] for row in rows if row["offset"] is not None]
@@ -398,7 +398,7 @@ def test_whatever_a_record_holds_it_is_a_row_or_a_fault(pairs, kind):
 
 @given(st.binary(max_size=400))
 @settings(max_examples=examples(150), deadline=None)
-def test_whatever_a_file_holds_the_reading_ends(content):
+def test_whatever_a_file_has_the_reading_ends(content):
     assert read(content)
 
 

@@ -58,7 +58,7 @@ def test_as_many_within_minutes_are_a_deployment() -> None:
     assert names(stormy(20 * MINUTE, 2)) == set()
 
 
-def test_a_storm_that_goes_on_is_critical() -> None:
+def test_a_storm_that_continues_is_critical() -> None:
     began = NOW - 2 * HOUR
     rounds = [event(began + n * 3 * MINUTE, "generation_formed", epoch=n) for n in range(40)]
     group_facts = facts(hours=[hour(began, 20), hour(began + HOUR, 20)], events=rounds)
@@ -160,7 +160,7 @@ def test_a_group_that_has_nothing_left_to_read_is_not_stuck() -> None:
     assert names(replace(silent(8 * HOUR), lag=0)) == set()
 
 
-def test_a_silence_like_those_before_is_a_habit() -> None:
+def test_a_time_without_commits_like_those_before_is_a_habit() -> None:
     assert names(silent(15 * HOUR, habit_ms=10 * HOUR)) == set()
 
 

@@ -72,7 +72,7 @@ def test_a_generation_that_never_got_its_assignment_failed() -> None:
     assert (hour.rebalances, hour.rebalances_failed, hour.unowned_partition_ms) == (2, 1, 10_000)
 
 
-def test_a_static_member_under_a_new_id_keeps_what_it_had() -> None:
+def test_a_static_member_under_a_new_id_retains_what_it_had() -> None:
     written = Written().generation(1, {"a": (0, 1)}, instances={"a": "host-1"}).after(60)
     written.generation(1, {"b": (0, 1)}, instances={"b": "host-1"})
     assert written.summary()[-1] == ("rejoined", 1, "b", ())

@@ -67,7 +67,7 @@ def test_tombstones_with_a_new_epoch_are_a_departure() -> None:
     assert written.all_hours()[0].unowned_partition_ms == 3 * 1_000
 
 
-def test_a_member_that_kept_partitions_too_long_was_evicted_and_its_rebalance_failed() -> None:
+def test_a_member_that_revoked_partitions_too_late_was_evicted_and_its_rebalance_failed() -> None:
     written = formed().after(60).joins("b").epoch(2).targets(2, a=(0,), b=(1, 2))
     written.has("b", 2, state=MemberState.UNRELEASED_PARTITIONS).has("a", 1, 0, pending=(1, 2))
     written.after(60).goes("a").epoch(3).targets(3, b=(0, 1, 2)).has("b", 3, 0, 1, 2)
@@ -84,7 +84,7 @@ def test_the_last_member_leaves_an_empty_group() -> None:
     assert written.group.emptied_ms == START + 60_000
 
 
-def test_a_static_member_that_pauses_gives_up_what_it_had_and_its_successor_has_it_again() -> None:
+def test_a_static_member_that_pauses_revokes_what_it_had_and_its_successor_has_it_again() -> None:
     written = Written().joins("a", "host-1").epoch(1).targets(1, a=(0, 1)).has("a", 1, 0, 1).after(60)
     written.has("a", -2, 0, 1).after(4).goes("a").joins("b", "host-1").has("b", 1, 0, 1)
     assert written.summary("paused", "rejoined", "left", "evicted", "joined")[1:] == [

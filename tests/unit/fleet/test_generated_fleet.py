@@ -126,7 +126,7 @@ def test_what_a_topic_that_grows_brings_about_comes_after_the_rest_before_it() -
     assert isinstance(replayed[0], ConsumerGroupStored)
 
 
-def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     with pytest.raises(ValueError, match="is not empty"):
         generate(tmp_path)

@@ -212,7 +212,7 @@ def test_what_was_read_of_a_dump_is_passed_over(tmp_path):
     assert [row["offset"] for row in records(rows) if row["record_type"] is not None] == [9]
 
 
-def test_an_export_holds_every_byte_of_keys_and_values(tmp_path):
+def test_an_export_has_every_byte_of_keys_and_values(tmp_path):
     broken = batch_of([(short(1) + name(b"\xff") + b"\x00", b"\xfe"), (None, b""), (commit_key("g", "t", 1), None)], 3)
     log = write(tmp_path, 5, COMMITS + broken)
     (tmp_path / "x.jsonl").write_text("".join(f"{line}\n" for line in export_lines(COMMITS + broken, 5)))
@@ -379,7 +379,7 @@ def test_a_partition_without_a_leader_is_quarantined_and_requested_again():
         ("[GroupId g] Converted the classic group to a consumer group.", ("converted", "g", None, None, None, None)),
     ],
 )
-def test_a_line_of_a_coordinator_says_what_happened_to_which_group(text, expected):
+def test_a_line_of_a_coordinator_shows_what_happened_to_which_group(text, expected):
     line = f"[2026-11-21 20:08:10,123] INFO [GroupCoordinator id=1 topic=__consumer_offsets partition=3] {text}"
     found = state_change(f"{line} (org.apache.kafka.coordinator.group.GroupMetadataManager)\n")
     assert found is not None
@@ -388,7 +388,7 @@ def test_a_line_of_a_coordinator_says_what_happened_to_which_group(text, expecte
     assert (found["at_ms"], found["level"], found["text"]) == (1795291690123, "INFO", text)
 
 
-def test_the_reason_of_a_rebalance_is_kept():
+def test_the_reason_of_a_rebalance_is_stored():
     text = "Preparing to rebalance group g in state Stable with old generation 5 (reason: why (so) it did)."
     found = state_change(f"[2026-11-21 20:08:10,123] INFO [GroupCoordinator id=1] {text} (x.Y)")
     assert found is not None
@@ -396,11 +396,11 @@ def test_the_reason_of_a_rebalance_is_kept():
 
 
 @pytest.mark.parametrize("line", ["", "\tat a.b.C(D.java:5)", "[2026-13-99 99:99:99,999] INFO Groups", "x" * 9000])
-def test_other_lines_say_nothing_of_a_group(line):
+def test_other_lines_are_of_no_group(line):
     assert state_change(line) is None
 
 
-def test_metrics_of_prometheus_keep_their_labels():
+def test_metrics_of_prometheus_retain_their_labels():
     (row,) = measurements(r'kohort_consumer_lag{client_id="c",group="a \"b\"",topic="t",partition="3",rack="r"} 5 17')
     assert row == {
         "metric": "kohort_consumer_lag",
@@ -424,7 +424,7 @@ def test_metrics_of_a_consumer_are_read_from_json():
     assert (lag["metric"], lag["topic"], lag["topic_partition"], lag["value"]) == ("lag", "t", 0, 9.0)
 
 
-def test_what_no_table_can_hold_is_no_measurement_and_no_change(tmp_path):
+def test_what_no_table_can_have_is_no_measurement_and_no_change(tmp_path):
     (tmp_path / "m.json").write_text(
         '{"metrics": {"a": 1}}\n'
         f'{{"metrics": {{"b": 1{"0" * 400}, "c": 1}}}}\n'

@@ -68,7 +68,7 @@ def test_tombstones_of_offsets_make_no_group() -> None:
     assert demands(step(1, gone=True), step(17)) == []
 
 
-def test_a_partition_given_up_in_another_epoch_stops_a_load_beside_the_cleaner() -> None:
+def test_a_partition_revoked_in_another_epoch_stops_a_load_beside_the_cleaner() -> None:
     assert demands(assigned("a", 5, 0), assigned("b", 6, 0), assigned("a", 7)) == [KAFKA_19862]
 
 

@@ -105,7 +105,7 @@ def files(directory: Path) -> dict[str, int]:
     return {str(file.relative_to(directory)): file.stat().st_mtime_ns for file in directory.rglob("*.parquet")}
 
 
-def test_a_log_that_is_read_in_runs_one_of_them_killed_says_what_one_run_says(tmp_path):
+def test_a_log_that_is_read_in_runs_one_of_them_killed_has_what_one_run_has(tmp_path):
     rows = a_log()
     once, parts = tmp_path / "once", tmp_path / "parts"
     summary = pipeline.run([], once, read=reader(rows, "after"), find=nothing_found)

@@ -8,7 +8,7 @@ import pytest
 
 from kohort.fleet.checked_files import segments_of
 from kohort.fleet.findings import NAMES
-from kohort.fleet.recorded_fleet import unpack
+from kohort.fleet.ground_truth import unpack
 
 
 def test_the_recorded_fleet_has_every_fault_and_what_only_resembles_it(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_the_recorded_fleet_has_every_fault_and_what_only_resembles_it(tmp_path:
     assert segments_of([tmp_path / "log"])
 
 
-def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     with pytest.raises(ValueError, match="is not empty"):
         unpack(tmp_path)

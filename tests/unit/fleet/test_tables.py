@@ -91,7 +91,7 @@ def test_another_program_finds_each_table_with_its_history(tmp_path: Path) -> No
         Tables(tmp_path, run=3)
 
 
-def test_a_reader_keeps_its_run_while_others_are_published(tmp_path: Path) -> None:
+def test_a_reader_sees_its_run_while_others_are_published(tmp_path: Path) -> None:
     reader = publish(tmp_path, {GROUPS: [group("first")]})
     publish(tmp_path, {GROUPS: [group("second")]})
     assert groups_in(reader, GROUPS) == ["first"]

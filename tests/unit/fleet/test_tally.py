@@ -41,7 +41,7 @@ def test_a_commit_whose_transaction_has_not_ended_is_noticed() -> None:
     assert tally_of({"offset": 0, "record_type": 1}, {"offset": 1, "transaction": "open"}).has_open
 
 
-def test_topics_are_named_by_commits_and_by_what_groups_keep_of_their_partitions() -> None:
+def test_topics_are_named_by_commits_and_by_what_groups_store_of_their_partitions() -> None:
     share = {"initializedTopics": [{"topicId": "X", "topicName": "stock", "numPartitions": 4}], "deletingTopics": None}
     found = tally_of(
         {"offset": 0, "record_type": 1, "topic_id": "I", "topic": "orders"},

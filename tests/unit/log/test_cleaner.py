@@ -83,7 +83,7 @@ def test_cleaned_log_is_the_same_after_a_restart_and_after_a_kill(disk: Disk) ->
     assert everything(again) == found
 
 
-def test_reader_in_a_gap_goes_on_after_it(disk: Disk) -> None:
+def test_reader_in_a_gap_continues_after_it(disk: Disk) -> None:
     log = open_log(disk, COMPACT)
     fill(log)
     log.compact(0, roll=True)
@@ -208,7 +208,7 @@ def test_nothing_is_written_where_nothing_changes() -> None:
     assert all(disk.files[path] is file for path, file in files.items())
 
 
-def test_idempotent_producer_goes_on_after_its_records_were_cleaned(disk: Disk) -> None:
+def test_idempotent_producer_continues_after_its_records_were_cleaned(disk: Disk) -> None:
     log = open_log(disk, COMPACT)
     for n in range(30):
         put(log, ("key", f"value {n}"), producer_id=5, producer_epoch=0, base_sequence=n)
@@ -401,7 +401,7 @@ def crashes(disk: MemoryDisk) -> Iterator[tuple[int, MemoryDisk]]:
             return
 
 
-def test_crash_at_any_point_of_a_cleaning_leaves_a_log_that_says_the_same() -> None:
+def test_crash_at_any_point_of_a_cleaning_leaves_a_log_with_the_same_content() -> None:
     disk = written()
     log = open_log(disk.clone(), FLUSHED)
     expected, rows, end = latest(log), everything(log), log.log_end_offset

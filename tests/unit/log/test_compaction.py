@@ -75,12 +75,12 @@ def test_last_record_of_a_key_stays_at_its_offset() -> None:
     assert all_rows(found) == [(2, b"a", b"2"), (3, b"c", b"1"), (4, b"b", b"2")]
 
 
-def test_batch_of_which_everything_stays_keeps_its_bytes() -> None:
+def test_batch_of_which_everything_stays_retains_its_bytes() -> None:
     whole = batch(5, (b"a", b"1"), (b"b", b"2"))
     assert cleaned(whole) == [whole]
 
 
-def test_batch_with_remaining_records_keeps_its_header() -> None:
+def test_batch_with_remaining_records_retains_its_header() -> None:
     before = batch(
         10, (b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"b", b"4"), (b"x", None),
         compression=Compression.GZIP, leader_epoch=3, producer_id=9, producer_epoch=2, base_sequence=40,
@@ -95,7 +95,7 @@ def test_batch_with_remaining_records_keeps_its_header() -> None:
     assert new.max_timestamp == 1004
 
 
-def test_batch_with_the_brokers_time_keeps_it() -> None:
+def test_batch_with_the_brokers_time_retains_it() -> None:
     (found, _) = cleaned(
         batch(0, (b"a", b"1"), (b"b", b"1"), log_append_time_ms=777), batch(2, (b"a", b"2"), log_append_time_ms=778)
     )
@@ -131,7 +131,7 @@ def test_batch_that_is_larger_than_the_whole_room_is_taken_alone() -> None:
     assert (sorted(known.offsets), known.end) == ([b"a", b"b"], 2)
 
 
-def test_tombstone_stays_until_its_time_has_come_and_the_batch_says_when_that_is() -> None:
+def test_tombstone_stays_until_its_time_has_come_and_the_batch_states_when_that_is() -> None:
     before = batch(0, (b"a", b"1")), batch(1, (b"a", None), (b"b", b"2"))
     _, first = cleaned(*before, now_ms=5_000)
     assert first is not None
@@ -215,7 +215,7 @@ def test_marker_that_is_all_that_is_known_of_a_producer_stays_empty() -> None:
     assert read_header(found).is_control
 
 
-def test_transaction_without_an_end_says_where_it_began() -> None:
+def test_transaction_without_an_end_states_where_it_began() -> None:
     log = (
         of_transaction(0, (b"a", b"1"), producer_id=1),
         of_transaction(1, (b"a", b"2")),

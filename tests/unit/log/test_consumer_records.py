@@ -321,7 +321,7 @@ def test_tag_of_a_newer_kafka_is_skipped() -> None:
         (b"\x00\x08\x00\x01g\x00\x01m", b"\x00\x00" + bytes(9) + b"\x02" + A + b"\xff", "type 8 is malformed"),
     ],
 )
-def test_record_that_cannot_be_read_says_where_it_is(key: bytes, value: bytes | None, reason: str) -> None:
+def test_record_that_cannot_be_read_states_where_it_is(key: bytes, value: bytes | None, reason: str) -> None:
     batch = encode_batch([Record(0, NOW, *record_of(GROUP)), Record(0, NOW, key, value)], base_offset=70)
     with pytest.raises(CorruptOffsetsRecord, match=reason) as caught:
         list(Replay().read(batch))

@@ -134,7 +134,7 @@ def test_an_aborted_transaction_over_two_segments_is_indexed_where_its_marker_is
     assert aborted(open_log(disk)) == [(1, 0, 2)]
 
 
-def test_a_damaged_index_is_an_error_and_not_silence(disk: Disk) -> None:
+def test_a_damaged_index_is_an_error_and_not_ignored(disk: Disk) -> None:
     writer = Writer(open_log(disk))
     writer.write(1)
     writer.end(1, commit=False)
@@ -167,7 +167,7 @@ def test_cleaning_removes_aborted_records_and_their_entries(disk: Disk) -> None:
     assert aborted(open_log(disk, COMPACT)) == []
 
 
-def test_an_open_transaction_keeps_its_producer_from_expiring(writer: Writer) -> None:
+def test_an_open_transaction_prevents_its_producer_from_expiring(writer: Writer) -> None:
     writer.write(1)
     writer.log.producers.expire(10**9, 1)
     assert len(writer.log.producers) == 1

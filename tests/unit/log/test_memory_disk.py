@@ -102,7 +102,7 @@ def test_a_full_disk_takes_nothing_of_an_append() -> None:
     assert file.append([b"90"]) == 8
 
 
-def test_a_power_failure_keeps_what_was_flushed() -> None:
+def test_a_power_failure_leaves_what_was_flushed() -> None:
     disk = MemoryDisk()
     file = disk.open("f", create=True)
     file.append([b"kept"])

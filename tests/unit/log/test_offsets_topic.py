@@ -51,7 +51,7 @@ def test_offset_is_written_as_kafka_writes_it() -> None:
     )
 
 
-def test_offset_that_expires_by_request_is_written_in_the_version_that_can_say_so() -> None:
+def test_offset_that_expires_by_request_is_written_in_the_version_that_can_express_it() -> None:
     _, value = record_of(OFFSET._replace(expire_ms=NOW + 1))
     assert value is not None
     assert value.hex() == "0001000000000000002a00046e6f74650000018bcfe568000000018bcfe56801"
@@ -224,14 +224,14 @@ def test_records_of_other_groups_and_of_the_future_are_counted_and_skipped(kind:
         (record(record_of(STORED)[0], b"\x00\x03\x00\x08cons"), "type 2"),
     ],
 )
-def test_record_that_cannot_be_read_says_where_it_is(bad: Record, reason: str) -> None:
+def test_record_that_cannot_be_read_states_where_it_is(bad: Record, reason: str) -> None:
     batch = encode_batch([record(*record_of(OFFSET)), bad], base_offset=70)
     with pytest.raises(CorruptOffsetsRecord, match=reason) as caught:
         list(Replay().read(batch))
     assert caught.value.offset == 71
 
 
-def test_batch_whose_bytes_were_damaged_says_where_it_is() -> None:
+def test_batch_whose_bytes_were_damaged_states_where_it_is() -> None:
     batch = bytearray(encode_batch([record(*record_of(OFFSET))], base_offset=70))
     batch[-3] ^= 1
     with pytest.raises(CorruptOffsetsRecord, match="wrong CRC") as caught:
@@ -368,7 +368,7 @@ def test_load_stops_at_a_key_that_cannot_be_read(bad: Record) -> None:
     assert caught.value.offset == 71
 
 
-def test_load_keeps_no_more_than_what_is_alive() -> None:
+def test_load_stores_no_more_than_what_is_alive() -> None:
     replay = Replay()
     for n in range(100):
         written = plain(2 * n, OFFSET._replace(partition=n), OffsetDeleted("group", "topic", n, LOADED))

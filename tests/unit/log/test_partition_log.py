@@ -187,7 +187,7 @@ def test_a_log_can_be_deleted(disk: Disk) -> None:
     assert rows(view), "what was read stays readable"
 
 
-def test_the_topic_id_is_kept_in_kafkas_file(disk: Disk) -> None:
+def test_the_topic_id_is_stored_in_kafkas_file(disk: Disk) -> None:
     topic_id = bytes(range(16))
     log = PartitionLog.open(disk, DIRECTORY, SMALL, 0, topic_id=topic_id)
     append(log)
@@ -268,7 +268,7 @@ def test_a_log_that_is_opened_again_after_a_failed_flush_has_what_was_flushed_an
     assert open_log(disk, FSYNC).log_end_offset == 2
 
 
-def test_a_log_whose_appends_do_not_wait_for_a_flush_keeps_them_when_it_is_opened_again() -> None:
+def test_a_log_whose_appends_do_not_wait_for_a_flush_has_them_when_it_is_opened_again() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     append(log)
@@ -283,7 +283,7 @@ def test_a_log_whose_appends_do_not_wait_for_a_flush_keeps_them_when_it_is_opene
 # -- leader epochs
 
 
-def test_leader_epochs_are_kept_in_kafkas_file(disk: Disk) -> None:
+def test_leader_epochs_are_stored_in_kafkas_file(disk: Disk) -> None:
     log = open_log(disk)
     for epoch in (0, 0, 3, 3, 4):
         append(log, leader_epoch=epoch)

@@ -148,7 +148,7 @@ def test_a_new_epoch_does_not_wait_for_a_batch_of_the_last_one() -> None:
     assert producers.check(header(7, epoch=1)) is None
 
 
-def test_a_silent_producer_is_forgotten_by_the_brokers_clock() -> None:
+def test_a_producer_that_sends_nothing_is_forgotten_by_the_brokers_clock() -> None:
     producers = Producers()
     producers.update(header(0), 1_000_000)  # the records' own timestamps are long past
     producers.expire(1_000_000 + 99, 100)

@@ -35,14 +35,14 @@ def any_log(request: pytest.FixtureRequest, disk: Disk) -> PartitionLog:
     return log if request.param == "warm" else open_log(disk)
 
 
-def test_a_read_starts_with_the_batch_that_holds_the_offset(any_log: PartitionLog) -> None:
+def test_a_read_starts_with_the_batch_with_the_offset(any_log: PartitionLog) -> None:
     for offset in range(any_log.log_end_offset):
         header, _ = next(iter_batches(any_log.read(offset, 300)[0]))
         assert header.base_offset <= offset <= header.last_offset
 
 
 @pytest.mark.parametrize("max_bytes", [1, 130, 500, 1999, 1 << 20])
-def test_a_consumer_that_goes_on_reads_every_record_once(any_log: PartitionLog, max_bytes: int) -> None:
+def test_a_consumer_that_continues_reads_every_record_once(any_log: PartitionLog, max_bytes: int) -> None:
     found = everything(any_log, max_bytes)
     assert [row.offset for row in found] == list(range(any_log.log_end_offset))
     assert [row.timestamp_ms for row in found] == [1000 + n for n in range(len(found))]
@@ -137,7 +137,7 @@ def bases(disk: Disk) -> list[int]:
     return [int(name[:20]) for name in names(disk, ".log")]
 
 
-def test_the_size_that_is_kept_is_never_less_than_asked(disk: Disk) -> None:
+def test_the_size_that_stays_is_never_less_than_asked(disk: Disk) -> None:
     log = open_log(disk, replace(SMALL, retention_bytes=5000))
     fill(log)
     before, sizes = log.size, [disk.open(f"{DIRECTORY}/{name}").size for name in names(disk, ".log")]
@@ -206,7 +206,7 @@ def test_nothing_that_is_not_durable_goes() -> None:
     assert log.log_start_offset <= log.high_watermark
 
 
-def test_a_full_disk_does_not_keep_retention_from_making_room() -> None:
+def test_a_full_disk_does_not_prevent_retention_from_making_room() -> None:
     disk = MemoryDisk()
     log = open_log(disk)
     fill(log)
@@ -278,7 +278,7 @@ def test_what_was_not_flushed_stays_when_a_topic_turns_to_fsync() -> None:
     assert log.log_start_offset == log.high_watermark == total
 
 
-def test_an_empty_log_is_kept_as_it_is(disk: Disk) -> None:
+def test_an_empty_log_stays_as_it_is(disk: Disk) -> None:
     log = open_log(disk, replace(SMALL, retention_bytes=0))
     total = fill(log)
     for _ in range(3):

@@ -137,7 +137,7 @@ def test_request_that_cannot_wait_has_its_member_learn_of_the_round_alone() -> N
     assert codes(other) == []
 
 
-def test_members_go_on_while_a_dead_one_is_awaited_and_learn_of_the_round_when_it_is_evicted() -> None:
+def test_members_continue_while_a_dead_one_is_awaited_and_learn_of_the_round_when_it_is_evicted() -> None:
     desk, (one, other, dead) = settled()
     dead.peer.leave()
     GroupMember(desk).enter()
@@ -254,7 +254,7 @@ def test_round_that_ends_in_a_conversion_to_the_consumer_protocol_is_announced_n
     assert len(codes(one)) == len(codes(other)) == 1
 
 
-def test_group_that_is_given_up_answers_members_that_wait_for_the_announcement() -> None:
+def test_group_that_is_unloaded_answers_members_that_wait_for_the_announcement() -> None:
     desk, (one, other, _) = settled()
     GroupMember(desk).enter()
     coordinator = desk.node.coordinator
@@ -307,7 +307,7 @@ def test_heartbeat_of_an_unknown_pace_waits_for_the_others_within_an_interval_of
     assert codes(one) == codes(other) == codes(absent) == [REBALANCE_IN_PROGRESS]
 
 
-def test_heartbeat_of_an_unknown_pace_waits_no_longer_than_an_interval_for_a_silent_member() -> None:
+def test_heartbeat_of_an_unknown_pace_waits_no_longer_than_an_interval_for_a_member_without_heartbeats() -> None:
     desk, (one, _, _) = group_with_one_heartbeat_each()
     desk.advance(INTERVAL_MS + 100)
     assert codes(one) == [0]

@@ -101,7 +101,7 @@ def test_crash_while_the_log_is_written_anew_loses_nothing(monkeypatch: pytest.M
     assert tried > 10
 
 
-def test_log_that_comes_to_what_it_holds_is_left_alone() -> None:
+def test_log_that_comes_to_what_it_has_is_left_alone() -> None:
     desk = Desk()
     for n in range(60):
         desk.create(f"topic-{n}")

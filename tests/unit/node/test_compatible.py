@@ -76,7 +76,7 @@ def test_leader_that_joins_again_starts_a_round_whatever_its_reason(reason: str,
     assert bool(leader.peer.answers()) is not is_round
 
 
-def test_reason_blind_keeps_the_generation_by_default() -> None:
+def test_reason_blind_retains_the_generation_by_default() -> None:
     leader, _ = stable_group(group_desk())
     leader.peer.send(leader.join_request(reason="blind"), 9)
     (answer,) = leader.peer.answers()

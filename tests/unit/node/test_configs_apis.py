@@ -74,7 +74,7 @@ def test_a_password_is_never_shown() -> None:
     assert (config.value, config.is_sensitive, config.synonyms) == (None, True, [])
 
 
-def test_synonyms_say_what_would_be_in_force_otherwise() -> None:
+def test_synonyms_show_what_would_be_in_force_otherwise() -> None:
     desk = Desk(log_retention_hours=1)
     desk.create("orders", retention_ms=5)
     (config,) = describe(desk.connect(), TOPIC_TYPE, "orders", "retention.ms", include_synonyms=True).configs

@@ -26,7 +26,7 @@ def test_one_address_has_at_most_its_number_and_another_its_own(caplog: pytest.L
     assert desk.connect(host="192.0.2.1").closed is None
 
 
-def test_a_changed_number_holds_for_new_connections() -> None:
+def test_a_changed_number_applies_to_new_connections() -> None:
     desk = Desk(max_connections_per_ip=1)
     assert [desk.connect().closed is None for _ in range(2)] == [True, False]
     desk.node.state.alter_broker([("max.connections.per.ip", "2")], desk.clock.now_ms())

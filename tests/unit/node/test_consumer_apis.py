@@ -233,7 +233,7 @@ def test_consumer_protocol_is_a_finalized_feature_in_a_range_that_each_client_ca
     assert (final.min_version_level, final.max_version_level) == (1, 1)
 
 
-def test_session_and_interval_of_a_single_group_hold_for_its_next_heartbeat() -> None:
+def test_session_and_interval_of_a_single_group_apply_to_its_next_heartbeat() -> None:
     desk = consumer_desk()
     (member,) = stable_members(desk, 1)
     (other,) = stable_members(desk, 1, group_id="h")

@@ -285,7 +285,7 @@ def test_fetch_of_a_missing_group_finds_nothing(desk: Desk, peer: Peer, version:
 
 
 @pytest.mark.parametrize("version", [9, 10])
-def test_commit_to_what_does_not_exist_is_refused_and_the_rest_is_kept(desk: Desk, peer: Peer, version: int) -> None:
+def test_commit_to_what_does_not_exist_is_refused_and_the_rest_is_stored(desk: Desk, peer: Peer, version: int) -> None:
     request = commit_of(desk)
     request.topics[0].partitions.append(OffsetCommitRequest.Topic.Partition(partition_index=3, committed_offset=1))
     request.topics += commit_of(desk, name="missing").topics

@@ -220,7 +220,7 @@ def test_groups_are_not_new_where_a_disk_does_not_show_whether_their_log_is_ther
     assert committed(Desk(disk, desk.clock, **desk.settings).connect()) == 5
 
 
-def test_groups_of_other_partitions_go_on_while_the_log_of_one_fails() -> None:
+def test_groups_of_other_partitions_continue_while_the_log_of_one_fails() -> None:
     desk = group_desk(offsets_topic_num_partitions=2, **FSYNC)
     names = {group_partition(name, 2): name for name in map(str, range(20))}
     first, second = (GroupMember(desk, group_id=names[partition]) for partition in (0, 1))

@@ -91,7 +91,7 @@ def test_heartbeat_behind_a_commit_is_served_at_once_and_answered_behind_it() ->
     assert len(member.peer.answers()) == 3
 
 
-def test_commit_that_came_in_time_keeps_its_session() -> None:
+def test_commit_that_came_in_time_retains_its_session() -> None:
     desk, (member, other) = crowd()
     desk.advance(9_999)
     member.peer.send(member.commit_request(), 9)
@@ -133,7 +133,7 @@ def test_commit_that_cannot_be_stored_costs_the_others_nothing() -> None:
     assert [committed(peer, partition) for partition in range(3)] == [5, -1, 7]
 
 
-def test_disk_that_fails_refuses_every_commit_and_keeps_none() -> None:
+def test_disk_that_fails_refuses_every_commit_and_stores_none() -> None:
     desk, (member, other) = crowd()
 
     def refuse(operation: str, path: str) -> None:

@@ -36,7 +36,7 @@ def requests(name: str) -> list[tuple[Any, int]]:
 
 @pytest.mark.parametrize("user", ["root", "alice"])
 @pytest.mark.parametrize("settings", [{}, RULES], ids=["without an authorizer", "with an authorizer"])
-def test_long_names_of_strangers_are_not_kept(settings: dict[str, Any], user: str) -> None:
+def test_long_names_of_unknown_clients_are_not_stored(settings: dict[str, Any], user: str) -> None:
     desk = Desk(**settings)
 
     def ask(number: int) -> None:

@@ -68,7 +68,7 @@ def test_a_flipped_bit_never_changes_what_the_broker_remembers(clean: bool, capl
                 assert f"from {LOG} at byte {last}; the log ends at offset" in caplog.text, f"byte {at}"
 
 
-def test_a_log_that_was_cut_short_by_a_crash_starts_and_says_what_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_was_cut_short_by_a_crash_starts_and_reports_what_is_gone(caplog: pytest.LogCaptureFixture) -> None:
     desk = lived()
     last = batch_starts(desk)[-2]
     desk.disk.tear(LOG, last + 70)

@@ -87,7 +87,7 @@ def test_replies_leave_in_request_order_behind_a_waiting_fetch() -> None:
     assert [number for number, _ in peer.replies] == numbers
 
 
-def test_a_waiting_connection_does_not_hold_up_another() -> None:
+def test_a_waiting_connection_does_not_delay_another() -> None:
     desk = Desk()
     desk.create("orders")
     waiting, other = desk.connect(), desk.connect()

@@ -86,7 +86,7 @@ def test_commit_that_the_group_would_refuse_now_waits_for_its_turn() -> None:
     assert committed(desk.connect(), 0) == 11
 
 
-def test_commit_behind_a_sync_that_is_held_is_carried_out() -> None:
+def test_commit_behind_a_withheld_sync_is_carried_out() -> None:
     desk = group_desk(kohort_group_sync_hold_ms=1_000)
     leader, follower = stable_group(desk)
     coordinator = desk.node.coordinator
@@ -156,7 +156,7 @@ def test_leave_of_another_member_waits_for_its_turn() -> None:
     assert len(leader.peer.connection.backlog) == 1
 
 
-def test_requests_behind_a_commit_that_overtook_go_on_waiting_for_the_join() -> None:
+def test_requests_behind_a_commit_that_overtook_continue_waiting_for_the_join() -> None:
     _, leader, _ = gathering()
     leader.peer.send(leader.commit_request(0, 11), 9)
     leader.peer.send(leader.heartbeat_request(), 4)

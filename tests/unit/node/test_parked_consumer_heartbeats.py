@@ -59,7 +59,7 @@ def join(newcomer: NativeMember, others: list[NativeMember]) -> None:
     raise AssertionError("the members do not settle")
 
 
-def test_heartbeat_without_news_waits_for_its_time_and_no_longer() -> None:
+def test_heartbeat_without_an_update_waits_for_its_time_and_no_longer() -> None:
     desk, (first, second) = parked()
     desk.advance(PARK_MS - 1)
     assert first.answers() == second.answers() == []
@@ -115,7 +115,7 @@ def test_leave_of_a_member_answers_the_others_at_once() -> None:
     assert second.partitions == [0, 1, 2]
 
 
-def test_eviction_of_a_silent_member_answers_the_others_at_once() -> None:
+def test_eviction_of_a_member_without_heartbeats_answers_the_others_at_once() -> None:
     desk, (first, second) = parked()
     for _ in range(45):
         desk.advance(PARK_MS)
@@ -302,7 +302,7 @@ def test_parked_heartbeat_never_endangers_a_short_session() -> None:
     assert len(first.answers()) == 1
 
 
-def test_groups_that_are_given_up_answer_their_parked_heartbeats() -> None:
+def test_groups_that_are_unloaded_answer_their_parked_heartbeats() -> None:
     desk, members = parked()
     coordinator = desk.node.coordinator
     hosted = coordinator.partitions[coordinator.partition_of("g")]

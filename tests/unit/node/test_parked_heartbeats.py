@@ -31,7 +31,7 @@ def codes(member: GroupMember) -> list[int]:
     return [answer.error_code for answer in member.peer.answers()]
 
 
-def test_heartbeat_without_news_waits() -> None:
+def test_heartbeat_without_an_update_waits() -> None:
     desk, (leader, follower) = settled()
     desk.advance(INTERVAL_MS - 1)
     assert codes(leader) == codes(follower) == []
@@ -78,7 +78,7 @@ def committing_by_timer(commit_hold_ms: int, after_ms: int = COMMIT_MS) -> tuple
     return desk, member
 
 
-def test_commit_of_a_timer_waits_behind_a_parked_heartbeat_for_the_configured_hold() -> None:
+def test_commit_of_a_timer_waits_behind_a_parked_heartbeat_for_the_configured_delay() -> None:
     desk, member = committing_by_timer(400)
     desk.advance(399)
     assert (member.peer.replies, committed(desk.connect())) == ([], 11)
@@ -99,7 +99,7 @@ def test_commit_that_waits_is_answered_with_the_heartbeat_when_a_round_begins() 
     assert commit.topics[0].partitions[0].error_code == 0
 
 
-def test_heartbeat_in_one_chunk_with_a_commit_keeps_the_order_of_answers() -> None:
+def test_heartbeat_in_one_chunk_with_a_commit_preserves_the_order_of_answers() -> None:
     desk, (leader, _) = settled()
     desk.advance(INTERVAL_MS + 500)
     assert codes(leader) == [0]
@@ -189,7 +189,7 @@ def test_session_runs_from_when_a_heartbeat_came_not_from_when_it_was_answered()
     assert desk.node.coordinator.describe("g").members == ()  # type: ignore[union-attr]
 
 
-def test_parked_heartbeat_keeps_its_member_alive_as_any_other() -> None:
+def test_parked_heartbeat_renews_its_members_session_as_any_other() -> None:
     desk, (leader, follower) = settled()
     for _ in range(20):
         desk.advance(INTERVAL_MS)
@@ -284,7 +284,7 @@ def test_broker_that_stops_drops_parked_heartbeats() -> None:
     assert len(desk.node.coordinator.runtime.classic_parking) == 0
 
 
-def test_parked_heartbeats_of_a_group_that_is_given_up_are_answered() -> None:
+def test_parked_heartbeats_of_a_group_that_is_unloaded_are_answered() -> None:
     desk, (leader, follower) = settled()
     coordinator = desk.node.coordinator
     hosted = coordinator.partitions[coordinator.partition_of("g")]

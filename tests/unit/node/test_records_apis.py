@@ -327,7 +327,7 @@ def test_each_start_begins_a_leader_epoch_and_fences_the_one_before() -> None:
     assert end(9) == (0, -1, -1)
 
 
-def test_a_full_disk_refuses_produce_and_goes_on_serving_reads() -> None:
+def test_a_full_disk_refuses_produce_and_continues_serving_reads() -> None:
     disk = MemoryDisk()
     desk = Desk(disk)
     desk.create("orders")

@@ -178,7 +178,7 @@ def test_without_a_limit_every_connection_is_read() -> None:
 
 @settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(1, MIB // 2), st.booleans()), min_size=1, max_size=8), st.integers(4000, 60_000))
-def test_a_client_that_sends_whole_requests_is_served_whatever_others_hold(
+def test_a_client_that_sends_whole_requests_is_served_whatever_others_have(
     frames: list[tuple[int, bool]], chunk: int
 ) -> None:
     """Half frames and whole ones, in chunks of any size: the whole ones are answered, and memory stays bounded."""

@@ -17,7 +17,7 @@ def test_a_timer_runs_once_at_its_deadline() -> None:
     assert timers.next_deadline_ms() is None
 
 
-def test_rearming_later_moves_the_deadline_and_keeps_one_queue_entry() -> None:
+def test_rearming_later_moves_the_deadline_and_has_one_queue_entry() -> None:
     timers, ran = Timers(), []
     for deadline in range(100, 5000):
         timers.arm("session", deadline, ran.append)
@@ -64,7 +64,7 @@ def test_timers_of_one_deadline_run_in_the_order_they_were_armed() -> None:
     assert ran == ["c", "a", "b"]
 
 
-def test_disarming_many_timers_does_not_keep_their_queue_entries() -> None:
+def test_disarming_many_timers_does_not_leave_their_queue_entries() -> None:
     timers = Timers()
     for key in range(10_000):
         timers.arm(key, key, lambda _: None)
@@ -96,7 +96,7 @@ def test_timers_agree_with_a_plain_dictionary(steps: list[tuple[str, int, int]])
     assert sorted(ran) == sorted(key for key, deadline in model.items() if deadline <= 50)
 
 
-def test_a_timer_that_moves_keeps_its_action_and_one_that_is_not_armed_does_not_move() -> None:
+def test_a_timer_that_moves_retains_its_action_and_one_that_is_not_armed_does_not_move() -> None:
     timers, ran = Timers(), []
     assert not timers.move("session", 100)
     timers.arm("session", 500, ran.append)

@@ -97,7 +97,7 @@ def test_one_request_creates_ten_thousand_partitions_at_most_as_in_kafka() -> No
     assert grown.results[0].error_code == 0
 
 
-def test_all_topics_together_have_no_more_partitions_than_they_may_but_groups_go_on() -> None:
+def test_all_topics_together_have_no_more_partitions_than_they_may_but_groups_continue() -> None:
     desk = Desk(kohort_partitions_max=10)
     peer = desk.connect()
     assert peer.call(create("a", 7), 7).topics[0].error_code == 0
@@ -307,7 +307,7 @@ def test_a_deletion_that_a_crash_cut_short_is_finished_at_the_next_start() -> No
     assert not desk.disk.exists("orders-0")
 
 
-def test_describe_topic_partitions_goes_on_where_it_was_cut_off() -> None:
+def test_describe_topic_partitions_continues_where_it_was_cut_off() -> None:
     desk = Desk()
     for name in ("c", "a", "b"):
         desk.create(name, 3)

@@ -250,7 +250,7 @@ def given(state: str) -> Desk:
 @pytest.mark.parametrize(
     ("error", "state", "request_"), REFUSED, ids=[f"{n}-{row[0]}" for n, row in enumerate(REFUSED)]
 )
-def test_error_is_kafka_s_and_the_connection_goes_on(error: str, state: str, request_: Sent) -> None:
+def test_error_is_kafka_s_and_the_connection_continues(error: str, state: str, request_: Sent) -> None:
     peer = given(state).connect()
     assert ErrorCode(request_(peer)).name == error
     assert peer.closed is None

@@ -248,7 +248,7 @@ def test_a_write_of_an_unknown_producer_is_refused(desk: Desk) -> None:
     assert producer.write(b"a") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_partitions_that_do_not_exist_keep_the_others_out(desk: Desk) -> None:
+def test_partitions_that_do_not_exist_prevent_the_others(desk: Desk) -> None:
     producer = Producer(desk, OLD)
     producer.init()
     assert producer.add("t", 0, 7) is ErrorCode.OPERATION_NOT_ATTEMPTED
@@ -280,7 +280,7 @@ def test_brokers_may_add_and_verify_the_partitions_of_several_transactions(desk:
     assert found == [[ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE], [ErrorCode.NONE] * 2, [unknown] * 2]
 
 
-def test_a_topic_that_is_deleted_meanwhile_does_not_hold_up_the_end(desk: Desk, producer: Producer) -> None:
+def test_a_topic_that_is_deleted_meanwhile_does_not_delay_the_end(desk: Desk, producer: Producer) -> None:
     producer.write(b"a")
     desk.create("gone")
     producer.write(b"b", topic="gone")
@@ -343,7 +343,7 @@ def test_a_plain_commit_in_the_same_turn_has_a_batch_of_its_own(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_an_open_transaction_goes_on_after_a_restart(desk: Desk, producer: Producer, clean: bool) -> None:
+def test_an_open_transaction_continues_after_a_restart(desk: Desk, producer: Producer, clean: bool) -> None:
     producer.write(b"a")
     producer.commit_offset(5)
     restarted = desk.restart(clean=clean)

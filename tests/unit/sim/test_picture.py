@@ -53,7 +53,7 @@ def two_members() -> Drawn:
     return drawn
 
 
-def test_each_span_of_ownership_is_a_bar_that_says_whose_it_is() -> None:
+def test_each_span_of_ownership_is_a_bar_that_shows_whose_it_is() -> None:
     texts = two_members().texts()
     assert texts.count("m1 (g): 1.000 s to 3.000 s, 2 s") == 2
     assert texts.count("m2 (g): 5.000 s to 10.000 s, 5 s") == 1

@@ -108,7 +108,7 @@ def test_a_field_that_a_version_lacks_is_dropped_and_comes_back_as_its_default()
     assert read.rebalance_timeout_ms == -1
 
 
-def test_defaults_that_hold_values_are_not_shared() -> None:
+def test_defaults_of_mutable_values_are_not_shared() -> None:
     first, second = JoinGroupRequest(), JoinGroupRequest()
     first.protocols.append(JoinGroupRequest.Protocol())
     assert second.protocols == []
@@ -119,7 +119,7 @@ def test_defaults_that_hold_values_are_not_shared() -> None:
     assert two.forgotten_topics_data == []
 
 
-def test_reading_may_begin_anywhere_and_says_where_it_ended() -> None:
+def test_reading_may_begin_anywhere_and_states_where_it_ended() -> None:
     blob = codec.encode(HeartbeatRequest(group_id="g", member_id="m"), 4)
     read, position = codec.decode(HeartbeatRequest, 4, b"xxx" + blob + b"yy", 3)
     assert (read.group_id, position) == ("g", 3 + len(blob))

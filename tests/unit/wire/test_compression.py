@@ -85,7 +85,7 @@ def test_snappy_is_written_in_javas_framing_and_read_in_both() -> None:
     assert decompress(Compression.SNAPPY, bare, len(TEXT)) == TEXT
 
 
-def test_a_snappy_block_may_not_claim_what_it_cannot_hold() -> None:
+def test_a_snappy_block_may_not_claim_what_it_cannot_have() -> None:
     pytest.importorskip("cramjam")
     with pytest.raises(CorruptCompression, match="claims"):
         decompress(Compression.SNAPPY, b"\xff\xff\xff\xff\x07" + bytes(20), 1 << 40)

@@ -33,7 +33,7 @@ def test_metadata_of_all_versions_begins_alike() -> None:
     assert decode_connect_worker(pack(">h", 0) + worker[2:]) == ConnectWorker(0, "http://a/", 7)
 
 
-def test_a_worker_goes_on_with_what_it_ran_and_is_not_revoked() -> None:
+def test_a_worker_continues_with_what_it_ran_and_is_not_revoked() -> None:
     before = pack(">h", 1) + HEAD + pack(">ii", -1, 0)
     worker = decode_connect_worker(pack(">h", 1) + text("http://a/") + pack(">q", 7) + pack(">i", len(before)) + before)
     assert worker.allocation == ASSIGNED
@@ -66,6 +66,6 @@ def test_any_bytes_are_read_or_refused(blob: bytes) -> None:
             read(blob)
 
 
-def test_a_count_that_the_bytes_cannot_hold_is_refused_before_it_is_read() -> None:
+def test_a_count_that_the_bytes_cannot_have_is_refused_before_it_is_read() -> None:
     with pytest.raises(MalformedMessage, match=r"^ConnectAssignmentInfo v0: .* buffer"):
         decode_connect_assignment(pack(">h", 0) + HEAD[: -len(TASKS)] + pack(">i", 2**31 - 1))

@@ -138,7 +138,7 @@ def test_fields_before_any_headline_are_refused() -> None:
         split_messages("  X:i8\n")
 
 
-def test_a_range_of_versions_holds_both_ends() -> None:
+def test_a_range_of_versions_includes_both_ends() -> None:
     versions = Versions(2, 4)
     assert [version in versions for version in range(1, 6)] == [False, True, True, True, False]
     assert list(versions) == [2, 3, 4]

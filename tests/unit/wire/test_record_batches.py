@@ -118,7 +118,7 @@ def test_records_come_back(codec: Compression) -> None:
     assert decode_batch(memoryview(batch)) == rows
 
 
-def test_offsets_count_from_the_base_unless_they_are_kept() -> None:
+def test_offsets_count_from_the_base_unless_they_are_the_records_own() -> None:
     rows = [Record(9, 0, None, b"a"), Record(12, 0, None, b"b")]
     assert [row.offset for row in decode_batch(encode_batch(rows, base_offset=5))] == [5, 6]
     kept = encode_batch(rows, base_offset=5, own_offsets=True)
@@ -228,7 +228,7 @@ def test_a_length_below_a_header_is_refused(length: int) -> None:
         list(iter_batches(batch))
 
 
-def test_a_batch_of_another_size_than_it_says_is_refused() -> None:
+def test_a_batch_of_another_size_than_it_states_is_refused() -> None:
     batch = encode_batch(ROWS)
     for other in (batch[:-1], batch + b"\x00"):
         for reader in (check_batch, decode_batch):

@@ -374,7 +374,7 @@ def run_tables(args: argparse.Namespace) -> int:
 @guarded
 def run_demo(args: argparse.Namespace) -> int:
     """Read the recorded fleet, find what is wrong with it, and write the report."""
-    from kohort.fleet.recorded_fleet import unpack
+    from kohort.fleet.ground_truth import unpack
     from kohort.fleet.schema import FINDINGS
 
     require_packages()

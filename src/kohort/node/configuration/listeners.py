@@ -13,8 +13,7 @@ from kohort.model.principal import ANONYMOUS, Principal
 from kohort.model.setting import SettingsError, listed, refused
 from kohort.node.configuration.broker_settings import MECHANISMS
 from kohort.node.configuration.config import OF_LISTENER, Config, ListenerConfig
-from kohort.node.configuration.principal_mapping import PrincipalMapping
-from kohort.wire.distinguished_names import subject
+from kohort.node.configuration.principal_mapping import PrincipalMapping, subject
 from kohort.wire.jaas import jaas_options
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -2,13 +2,17 @@
 
 The law: an action runs at its time or never, two of the same time in the order in which they were scheduled, and time
 passes only between actions. So a run is a function of what was scheduled, and an hour costs what happens in it.
+
+A coroutine (`run`) is continued from such actions, without an event loop, a task or a switch: each await names what to
+begin, and continues with its outcome.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from heapq import heapify, heappop, heappush
-from typing import Any
+from types import coroutine
+from typing import Any, TypeVar
 
 Action = Callable[..., object]
 
@@ -99,3 +103,29 @@ class Scheduler:
             self._heap = [due for due in self._heap if due[2] is not None]
             heapify(self._heap)
             self._garbage = 0
+
+
+T = TypeVar("T")
+Resume = Callable[..., None]
+"""Continues a coroutine: its arguments are what the await returns, as a tuple. To be called once."""
+Begin = Callable[[Resume], object]
+
+
+@coroutine
+def outcome_of(begin: Begin) -> Generator[Begin, tuple[Any, ...], tuple[Any, ...]]:
+    """Call `begin` with a function, and wait until that is called; return the arguments of its call."""
+    return (yield begin)
+
+
+def run(work: Coroutine[Any, Any, T], done: Callable[[T], object]) -> None:
+    """Run a coroutine that awaits nothing but `outcome_of`; call `done` with its result, perhaps at once."""
+
+    def proceed(outcome: tuple[Any, ...] | None) -> None:
+        try:
+            begin = work.send(outcome)
+        except StopIteration as end:
+            done(end.value)
+        else:
+            begin(lambda *outcome: proceed(outcome))
+
+    proceed(None)

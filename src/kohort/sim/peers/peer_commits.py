@@ -25,7 +25,7 @@ from kohort.member.deadlines import Backoff
 from kohort.member.member_state import MOVED, Identity
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.sim.kernel.coroutines import Resume, outcome_of, run
+from kohort.sim.kernel.scheduler import Resume, outcome_of, run
 from kohort.sim.kernel.world_observer import Errors, Offsets
 from kohort.sim.peers.peer_member import PeerMember
 from kohort.wire.apis import Api

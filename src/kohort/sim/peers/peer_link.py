@@ -19,8 +19,8 @@ from kohort.member import Identity, effects, inputs
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import topic_id_text
 from kohort.parking.client_software import KOHORT
-from kohort.sim.kernel.coroutines import outcome_of
 from kohort.sim.kernel.host import Host
+from kohort.sim.kernel.scheduler import outcome_of
 from kohort.sim.peers.client_kinds import ClientKind, Pace, PeerConfig
 from kohort.sim.peers.peer_connection import PeerConnections
 from kohort.sim.peers.peer_metadata import PeerMetadata

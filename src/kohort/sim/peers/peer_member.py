@@ -14,8 +14,8 @@ from kohort.member.member_state import NO_IDENTITY
 from kohort.model.assignment import Partitions
 from kohort.sim.checks.callback_contract import ContractBroken
 from kohort.sim.checks.contract_checker import ConsumerContractChecker, ContractChecker
-from kohort.sim.kernel.coroutines import run
 from kohort.sim.kernel.host import Alarm
+from kohort.sim.kernel.scheduler import run
 from kohort.sim.kernel.world_observer import Observer, request_of, response_of
 from kohort.sim.peers.client_kinds import PeerConfig
 from kohort.sim.peers.peer_connection import PeerConnections

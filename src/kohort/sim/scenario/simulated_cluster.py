@@ -5,10 +5,15 @@ It has what there is and reports its state; `fault_injector` acts on it, and its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 
+from kohort.assign.server.adapter import assign_by_name
+from kohort.assign.server.catalog import server_assignors
+from kohort.assign.spec import GroupSpec, TopicSpec
+from kohort.gateway.assigning.assignments import Done, Intended
+from kohort.gateway.assigning.edge import ASSIGNOR_MS
 from kohort.group.coordinator_settings import ImageTopic, NoTopics
 from kohort.log.transaction_records import encode_event
 from kohort.model.ids import TopicPartition
@@ -27,11 +32,51 @@ from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_admin import Operator
 from kohort.sim.peers.peer_producer import Feeder
 from kohort.sim.scenario.producer_slot import ProducerSlot
-from kohort.sim.scenario.simulated_assignors import SimulatedAssignors
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, WorldPlan
 from kohort.transaction.effects import TransactionStored, Why
 from kohort.transaction.transaction import State, Transaction
 from kohort.transaction.transactions import apply
+
+DELAYS_US = (0, 0, 0, 30_000, 400_000, 1_000 * ASSIGNOR_MS, 2_000 * ASSIGNOR_MS)
+"""How long a run takes; 0 is at once, before the request that it is about has been taken."""
+
+FAILING = 0.05
+"""The share of runs that fail."""
+
+
+class SimulatedAssignors:
+    """Runs a gateway's assignor for all groups (`AssignorRunner`): some runs fail, some take longer than they may.
+
+    `topics` are those that exist, with their partitions.
+    """
+
+    def __init__(self, host: Host, random: Random, topics: Mapping[str, int], name: str) -> None:
+        self._host = host
+        self._random = random
+        self._topics = topics
+        (self._assignor,) = server_assignors([name]).values()
+
+    def assignor_of(self, group_id: str) -> str:
+        """Return the name of the assignor."""
+        del group_id
+        return self._assignor.name
+
+    def assign(self, group_id: str, members: GroupSpec, topics: frozenset[str], done: Done) -> None:
+        """Assign, now or later."""
+        del group_id
+        is_failing = self._random.random() < FAILING
+        known = {topic: TopicSpec(self._topics[topic]) for topic in sorted(topics) if topic in self._topics}
+
+        def run() -> None:
+            intended = assign_by_name(self._assignor, GroupSpec(members.members, known))
+            done("the simulator has it fail" if is_failing else Intended(intended, known), self._host.now_ms())
+
+        delay_us = self._random.choice(DELAYS_US)
+        if delay_us:
+            self._host.after_us(delay_us, run)
+        else:
+            run()
+
 
 PORT = 9092
 GATEWAY = "gateway"

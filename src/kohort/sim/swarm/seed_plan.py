@@ -10,11 +10,17 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.convergence_checks import StandstillChecker
+from kohort.sim.checks.fault_history import FaultsSeen
+from kohort.sim.checks.gateway_checks import GatewayChecker
+from kohort.sim.checks.group_ledger import Ledgers
+from kohort.sim.checks.ownership_checks import OwnershipChecker
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.client_kinds import KINDS, PeerConfig
 from kohort.sim.peers.transactional_producer import ProducerPlan
 from kohort.sim.scenario.fault_menu import COOPERATIVE, Sketch, draw_steps
-from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, TopicPlan, WorldPlan, draw_settings
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, TopicPlan, WorldPlan, WorldStep, draw_settings
 from kohort.transaction.transaction import LARGEST_EPOCH
 
 EAGER = (
@@ -58,7 +64,7 @@ MIXES = (
     Mix("from the consumer protocol", ("consumer", "consumer", "cooperative"), ("cooperative", "rolling"), 3),
     Mix("back and forth", ("rolling", "cooperative", "consumer"), ("rolling", "cooperative", "consumer"), 3),
 )
-"""`rolling` members offer what cooperative ones do and an eager assignor, and give everything up before a round."""
+"""`rolling` members offer what cooperative ones do and an eager assignor, and revoke everything before a round."""
 
 
 LIKE_KAFKA = {
@@ -185,3 +191,79 @@ def draw_member(
 def _committing(random: Random, member: MemberPlan) -> MemberPlan:
     """Return a member with an interval of automatic commits: often within each heartbeat interval, or seldom."""
     return member._replace(config=replace(member.config, auto_commit_ms=random.choice((1_000, 2_000, 3_500))))
+
+
+_GROUP_MEMBERS = 10
+"""Members of each group, and partitions of its topic."""
+
+_RESTARTED = ("eager-java", "cooperative-java", "consumer-java")
+
+_START_US = 10 * SECOND_US
+"""Within this time the members start."""
+
+_PAUSE_US = 2 * SECOND_US
+"""How long after one member of a group the next one leaves."""
+
+_DOWN_US = SECOND_US // 2
+_SETTLE_US = 15 * SECOND_US
+
+_RESTART_SETTINGS = {
+    **LIKE_KAFKA,
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "3000",
+    "log.flush.interval.messages": "1",
+    "offsets.topic.num.partitions": "1",
+}
+
+
+def restart_checkers() -> list[Checker]:
+    """Return checkers whose cost does not grow with the number of groups: who owns what, and what gateways derive."""
+    ledgers, faults = Ledgers(), FaultsSeen()
+    others = [OwnershipChecker(ledgers), StandstillChecker(faults), GatewayChecker(ledgers)]
+    return [ledgers, faults, *others]
+
+
+def rolling_restart(members: int, gateways: int) -> WorldPlan:
+    """Return a rolling restart of many members behind several gateways, of which one is killed meanwhile.
+
+    A third of the groups each is eager, cooperative and of the consumer protocol. All groups are deployed at once: in
+    each, one member after the other leaves and comes back. The number of members is rounded up to whole groups.
+    """
+    groups = -(-members // _GROUP_MEMBERS)
+    plans: list[MemberPlan] = []
+    steps: list[WorldStep] = []
+    for number in range(groups):
+        kind = KINDS[_RESTARTED[number % len(_RESTARTED)]]
+        config = PeerConfig(
+            f"g{number}",
+            (f"t{number}",),
+            session_timeout_ms=45_000,
+            heartbeat_interval_ms=3_000,
+            max_poll_interval_ms=300_000,
+            request_timeout_ms=30_000,
+            metadata_ms=300_000,
+            fetch_wait_ms=5_000,
+        )
+        plans += [
+            MemberPlan(f"m{number * _GROUP_MEMBERS + each}", kind, config) for each in range(1, _GROUP_MEMBERS + 1)
+        ]
+    for place, member in enumerate(plans):
+        steps.append(WorldStep(len(steps) + 1, _START_US * place // len(plans), "start", member.name))
+    began_us = _START_US + _SETTLE_US
+    how = (("pause_us", _PAUSE_US), ("down_us", _DOWN_US))
+    steps += [WorldStep(len(steps) + 1 + number, began_us, "roll", f"g{number}", how) for number in range(groups)]
+    names = tuple(f"gw{number}" for number in range(1, gateways + 1))
+    if names:
+        middle_us = began_us + _GROUP_MEMBERS * _PAUSE_US // 2
+        steps.append(WorldStep(len(steps) + 1, middle_us, "kill gateway", names[0], (("down_us", 5 * SECOND_US),)))
+    return WorldPlan(
+        0,
+        tuple(sorted(_RESTART_SETTINGS.items())),
+        tuple(TopicPlan(f"t{number}", _GROUP_MEMBERS) for number in range(groups)),
+        ("n1",),
+        tuple(plans),
+        tuple((each,) for each in plans),
+        tuple(steps),
+        began_us + _GROUP_MEMBERS * _PAUSE_US + _SETTLE_US,
+        names,
+    )

@@ -145,7 +145,7 @@ def test_a_password_that_was_altered_is_in_force_at_once_and_after_a_restart() -
             log_in(each, Sasl("SCRAM-SHA-256", "ann=bc", "secret"))
 
 
-def test_a_shortened_metadata_log_keeps_the_credentials() -> None:
+def test_a_shortened_metadata_log_retains_the_credentials() -> None:
     desk = Desk(**SECURED)
     state = desk.node.state
     before = list(state.scram_credentials.entries())

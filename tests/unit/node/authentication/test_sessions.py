@@ -40,7 +40,7 @@ def test_a_client_that_does_not_log_in_again_is_closed_at_its_next_request(desk:
     assert peer.closed == "METADATA after the session ended, without another SASL authentication"
 
 
-def test_a_client_that_logs_in_again_before_or_after_the_end_goes_on(desk: Desk) -> None:
+def test_a_client_that_logs_in_again_before_or_after_the_end_continues(desk: Desk) -> None:
     peer = desk.connect()
     for _ in range(3):
         log_in(peer, b"\0ann\0a")

@@ -57,7 +57,7 @@ def test_nothing_is_allowed_without_a_rule() -> None:
     assert not may(authorizer(), "orders")
 
 
-def test_everything_without_rules_is_allowed_where_the_setting_says_so() -> None:
+def test_everything_without_rules_is_allowed_where_the_setting_allows_it() -> None:
     made = authorizer(rule("orders", principal="User:bob"), allows_without_acl=True)
     assert may(made, "payments")
     assert not may(made, "orders"), "a resource with a rule for another principal has rules"
@@ -170,7 +170,7 @@ def test_some_resource_of_a_type_is_allowed_unless_denials_cover_it(
     assert authorizer(*rules).allows_some(ALICE, HOST, WRITE, ResourceType.TOPIC) is is_allowed
 
 
-def test_rules_are_kept_once_and_reported_by_type() -> None:
+def test_rules_are_stored_once_and_reported_by_type() -> None:
     acls = Acls()
     seen: list[frozenset[ResourceType]] = []
     acls.on_change.append(seen.append)
@@ -181,7 +181,7 @@ def test_rules_are_kept_once_and_reported_by_type() -> None:
     assert acls.selected(AclFilter(ResourceType.GROUP)) == [rule("g", kind=ResourceType.GROUP)]
 
 
-def test_answers_about_long_names_are_not_kept() -> None:
+def test_answers_about_long_names_are_not_stored() -> None:
     made = authorizer(rule("orders"))
     name = "x" * 32_767
     before = getrefcount(name)

@@ -98,7 +98,7 @@ def test_rights_of_the_member_that_sent_an_expression_last_count() -> None:
     assert topics(broker, alice) | topics(broker, bob) == {"other"}
 
 
-def test_restart_keeps_the_topics_until_a_member_is_known_again() -> None:
+def test_restart_retains_the_topics_until_a_member_is_known_again() -> None:
     broker = desk(seeing("orders"), seeing("late"))
     alice = member(broker)
     alice.join()

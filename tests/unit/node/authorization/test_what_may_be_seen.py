@@ -68,7 +68,7 @@ def test_unknown_topic_and_one_that_may_not_be_described_are_answered_alike() ->
     }
 
 
-def test_topic_that_is_asked_for_by_id_keeps_its_name_to_itself() -> None:
+def test_topic_that_is_asked_for_by_id_does_not_reveal_its_name() -> None:
     broker = desk()
     topic_id = broker.create("payments")
     asked = [m.MetadataRequest.Topic(name=None, topic_id=topic_id)]

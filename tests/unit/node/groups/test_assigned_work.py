@@ -12,8 +12,7 @@ from kohort.group.events import GroupStored, StoredMember
 from kohort.model.assignment import Assignment
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.subscription import Subscription
-from kohort.node.groups.assigned_work import assigned_work
-from kohort.node.groups.event_fields import Noted, event_fields
+from kohort.node.groups.event_fields import Noted, assigned_work, event_fields
 from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
 
 NOTHING = pack(">h", 2) + HEAD[: -len(TASKS)] + pack(">ii", -1, -1) + pack(">i", 4_000)

@@ -86,7 +86,7 @@ def test_member_that_sends_nothing_is_evicted_by_its_timer() -> None:
     assert leader.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_waiting_join_holds_the_requests_behind_it_on_its_connection() -> None:
+def test_waiting_join_delays_the_requests_behind_it_on_its_connection() -> None:
     desk = group_desk()
     leader, _follower = stable_group(desk)
     leader.peer.send(leader.join_request(), 9)
@@ -97,7 +97,7 @@ def test_waiting_join_holds_the_requests_behind_it_on_its_connection() -> None:
     assert (join.error_code, described.groups[0].group_state) == (0, "CompletingRebalance")
 
 
-def test_client_that_is_gone_does_not_keep_its_group_waiting() -> None:
+def test_client_that_is_gone_does_not_delay_its_group() -> None:
     desk = group_desk()
     leader, follower = stable_group(desk)
     leader.peer.send(leader.join_request(), 9)
@@ -205,7 +205,7 @@ def test_expired_offsets_are_forgotten_on_time() -> None:
 # -- while a partition loads
 
 
-def test_loading_coordinator_keeps_members_alive_and_sends_the_rest_away() -> None:
+def test_loading_coordinator_renews_sessions_and_sends_the_rest_away() -> None:
     desk = group_desk()
     (member,) = stable_group(desk, 1)
     coordinator(desk).partitions[coordinator(desk).partition_of("g")].status = Status.LOADING
@@ -347,7 +347,7 @@ def test_assignment_event_has_the_partitions_of_each_member() -> None:
     assert (stored["generation"], stored["leader"]) == (1, members[0].member_id)
 
 
-def test_eviction_event_has_the_silence_that_caused_it() -> None:
+def test_eviction_event_has_the_time_without_heartbeats_that_caused_it() -> None:
     desk = group_desk()
     (member,) = stable_group(desk, 1)
     desk.advance(10_000)
@@ -366,7 +366,7 @@ def test_heartbeats_and_commits_write_no_event() -> None:
     assert len(events(desk)) == before
 
 
-def test_group_goes_on_when_its_events_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
+def test_group_continues_when_its_events_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
     desk = group_desk()
 
     def refuse_events(operation: str, path: str) -> None:
@@ -381,7 +381,7 @@ def test_group_goes_on_when_its_events_cannot_be_written(caplog: pytest.LogCaptu
     assert member.heartbeat() == 0
 
 
-def test_log_holds_the_group_created_and_each_generation_formed_and_synced() -> None:
+def test_log_has_the_group_created_and_each_generation_formed_and_synced() -> None:
     desk = group_desk()
     stable_group(desk)
     assert [record.key for record in group_records(desk)] == [b"\x00\x02\x00\x01g"] * 3

@@ -120,7 +120,7 @@ def test_rejoin_event_has_the_owned_partitions_where_they_can_be_decoded() -> No
     assert owned(b"") is None, "opaque metadata says nothing"
 
 
-def test_eviction_event_has_the_silence_of_its_member() -> None:
+def test_eviction_event_has_its_members_time_without_heartbeats() -> None:
     desk = group_desk()
     stable_group(desk, 1)
     desk.advance(10_000)
@@ -129,7 +129,7 @@ def test_eviction_event_has_the_silence_of_its_member() -> None:
     assert evicted["cause"]["detail"] == "no heartbeat for 10.0 s"
 
 
-def test_replacement_event_of_a_static_member_has_its_silence() -> None:
+def test_replacement_event_of_a_static_member_has_its_time_without_heartbeats() -> None:
     desk = group_desk()
     (member,) = stable_group(desk, 1, instance_id="rack-7")
     desk.advance(2_000)
@@ -249,7 +249,7 @@ def test_target_event_of_a_replaced_instance_precedes_its_reconciliation() -> No
     assert [event["event"] for event in events(desk)] == ["member_targeted", "member_reconciled"]
 
 
-def test_topic_that_was_named_keeps_its_name_when_it_is_deleted() -> None:
+def test_topic_that_was_named_retains_its_name_when_it_is_deleted() -> None:
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None

@@ -29,7 +29,7 @@ def commit(member: GroupMember, group_id: str) -> int:
     return answer.topics[0].partitions[0].error_code  # type: ignore[no-any-return]
 
 
-def test_no_group_is_made_beyond_the_number_and_those_there_are_go_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_group_is_made_beyond_the_number_and_those_there_are_continue(caplog: pytest.LogCaptureFixture) -> None:
     desk = group_desk(kohort_groups_max=3)
     first = GroupMember(desk, group_id="a")
     assert join(first) == 0

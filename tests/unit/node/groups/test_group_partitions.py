@@ -21,7 +21,7 @@ def test_group_is_in_the_partition_of_the_hash_of_its_id() -> None:
         assert cast(Any, found[name]).index == group_partition(name, 50), "asked for again"
 
 
-def test_long_ids_of_strangers_are_not_remembered() -> None:
+def test_long_ids_of_unknown_members_are_not_remembered() -> None:
     found = GroupPartitions(PARTITIONS)
     for number in range(100):
         found[f"{number}" + "x" * LONGEST_CACHED_NAME]

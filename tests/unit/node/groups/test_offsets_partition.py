@@ -40,7 +40,7 @@ def heartbeat(desk: Desk, member: GroupMember) -> int:
     return member.heartbeat()
 
 
-def test_operator_may_go_on_without_a_record_that_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_operator_may_continue_without_a_record_that_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
     desk, member, place = played()
     topic = desk.node.topics.get("__consumer_offsets")
     assert topic is not None
@@ -59,7 +59,7 @@ def test_operator_may_go_on_without_a_record_that_cannot_be_read(caplog: pytest.
     assert committed(member.peer) == 7
 
 
-def test_batch_whose_bytes_were_damaged_can_be_given_up_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_batch_whose_bytes_were_damaged_can_be_abandoned_too(caplog: pytest.LogCaptureFixture) -> None:
     desk, member, place = played()
     file = segment(desk, place)
     file.content[-2] ^= 1

@@ -104,7 +104,7 @@ def test_records_come_after_assigned() -> None:
         script.see.delivered(a, TopicPartition("t", 1), 0, 5)
 
 
-def test_a_member_that_closes_gives_up_what_it_had() -> None:
+def test_a_member_that_closes_revokes_what_it_had() -> None:
     script, a = script_of("consumer", "t0")
     with breaks(CALLBACK_CONTRACT, "closed with t-0 neither revoked nor lost"):
         script.see.member_ended(a, "closed")

@@ -72,7 +72,7 @@ def test_a_commit_of_the_present_generation_is_accepted_also_while_members_gathe
     assert script.times(COMMIT_FENCED) == 2
 
 
-def test_an_older_epoch_will_do_for_what_was_held_since_then() -> None:
+def test_an_older_epoch_will_do_for_what_was_owned_since_then() -> None:
     script = Script(CommitChecker)
     script.happens(*consumer(A="t0"), group_epoch(3))
     held_since_2 = granted("A", 2, "t0").assigned
@@ -119,7 +119,7 @@ def test_a_commit_that_the_log_allows_is_not_refused_as_stale() -> None:
         answered(script, ErrorCode.STALE_MEMBER_EPOCH)
 
 
-def test_a_commit_is_refused_as_a_whole_where_one_of_its_partitions_is_no_longer_held() -> None:
+def test_a_commit_is_refused_as_a_whole_where_one_of_its_partitions_is_no_longer_owned() -> None:
     script = Script(CommitChecker)
     script.happens(*consumer(A="t0"), group_epoch(3), granted("A", 3, "t0"))
     held = granted("A", 3, "t0")

@@ -82,7 +82,7 @@ def test_records_follow_on_each_other() -> None:
         script.see.delivered(a, P, 8, 9)
 
 
-def test_nothing_is_handed_out_of_what_was_given_up() -> None:
+def test_nothing_is_handed_out_of_what_was_revoked() -> None:
     script, a = reading()
     script.see.position(a, P, 5, "committed")
     script.see.owns(a, of(""))

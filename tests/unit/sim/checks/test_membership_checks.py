@@ -168,7 +168,7 @@ def test_assignments_belong_to_the_stored_generation() -> None:
         script.happens(generation(3, {"A": "t0"}))
 
 
-def test_a_group_may_empty_end_and_begin_anew_and_go_on_at_its_epoch() -> None:
+def test_a_group_may_empty_end_and_begin_anew_and_continue_at_its_epoch() -> None:
     script = Script(EpochChecker)
     script.happens(*classic("A"), generation(2, []), GroupDeleted("g", WHY), *classic("B"), GroupDeleted("g", WHY))
     script.happens(*consumer(9, A="t0"), *downgraded(9, A="t0"), generation(10, ["A"]))

@@ -55,7 +55,7 @@ def test_two_members_of_a_group_do_not_act_on_one_partition() -> None:
         script.see.owns(script.member("b"), of("t1 t2"))
 
 
-def test_a_partition_that_was_given_up_is_free() -> None:
+def test_a_partition_that_was_revoked_is_free() -> None:
     script = Script(OwnershipChecker)
     script.happens(*classic(A="t0 t1", B=""))
     a = script.member("a")
@@ -173,7 +173,7 @@ def test_a_partition_is_granted_once_its_revocation_is_confirmed() -> None:
     assert script.times(WITHHOLDING) == 4
 
 
-def test_a_member_that_is_kept_waiting_waits_for_another() -> None:
+def test_a_member_that_has_to_wait_waits_for_another() -> None:
     """KAFKA-19449: what it gave back itself has no owner."""
     script = Script(OwnershipChecker)
     script.happens(*consumer(A="t0 t1", B=""), group_epoch(3), *target(3, A="t0", B="t1"))
@@ -309,6 +309,6 @@ def test_what_was_granted_is_assigned_in_the_classic_generation() -> None:
         script.happens(*downgraded(5, A="t0", B="t2"))
 
 
-def test_a_downgrade_keeps_what_was_granted() -> None:
+def test_a_downgrade_retains_what_was_granted() -> None:
     script = convert(*consumer(5, A="t0 t1", B="t2"), *downgraded(5, A="t0 t1", B="t2"))
     assert script.times(MIGRATION_KEEPS_OWNERS) == 2

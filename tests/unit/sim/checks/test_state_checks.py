@@ -44,7 +44,7 @@ def classic() -> Broker:
     return broker
 
 
-def test_a_group_in_any_phase_is_sound() -> None:
+def test_a_group_in_any_phase_is_valid() -> None:
     for broker in (native(), classic()):
         broker.observer.ended()
         assert all(times for times in broker.checker.checked.values())

@@ -6,7 +6,7 @@ from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.scheduler import Scheduler
 
 
-def test_what_comes_up_while_a_process_is_frozen_keeps_its_order_however_often_the_pause_is_made_longer() -> None:
+def test_what_comes_up_while_a_process_is_frozen_is_in_order_however_often_the_pause_is_made_longer() -> None:
     scheduler = Scheduler()
     host = Host("n1", scheduler)
     done: list[str] = []
@@ -21,7 +21,7 @@ def test_what_comes_up_while_a_process_is_frozen_keeps_its_order_however_often_t
     assert done == ["first", "second"]
 
 
-def test_what_comes_up_at_the_moment_of_the_thaw_waits_for_what_was_kept() -> None:
+def test_what_comes_up_at_the_moment_of_the_thaw_waits_for_what_was_postponed() -> None:
     scheduler = Scheduler()
     host = Host("n1", scheduler)
     done: list[str] = []
@@ -32,7 +32,7 @@ def test_what_comes_up_at_the_moment_of_the_thaw_waits_for_what_was_kept() -> No
     assert done == ["kept", "then"]
 
 
-def test_what_was_kept_dies_with_its_process() -> None:
+def test_what_was_postponed_dies_with_its_process() -> None:
     scheduler = Scheduler()
     host = Host("n1", scheduler)
     done: list[str] = []

@@ -68,7 +68,7 @@ def test_nothing_reaches_a_frozen_process_until_it_thaws() -> None:
     assert wire.received["n1"] == b"one"
 
 
-def test_a_blocked_path_holds_bytes_back_and_delivers_them_once_it_is_free() -> None:
+def test_a_blocked_path_delays_bytes_and_delivers_them_once_it_is_free() -> None:
     wire = Wire()
     wire.network.block("m1", "n1")
     wire.ends["m1"].send(b"held")
@@ -79,7 +79,7 @@ def test_a_blocked_path_holds_bytes_back_and_delivers_them_once_it_is_free() -> 
     assert wire.received["n1"] == b"held"
 
 
-def test_a_sender_gives_up_a_blocked_path_and_its_peer_is_left_half_open() -> None:
+def test_a_sender_abandons_a_blocked_path_and_its_peer_is_left_half_open() -> None:
     wire = Wire()
     wire.network.block("m1", "n1")
     wire.ends["m1"].send(b"held")
@@ -121,7 +121,7 @@ def test_what_was_sent_before_a_close_arrives_before_it() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_connection_that_is_broken_ends_what_it_carries_and_never_goes_on_after_a_hole(seed: int) -> None:
+def test_a_connection_that_is_broken_ends_what_it_carries_and_never_continues_after_a_hole(seed: int) -> None:
     wire = Wire(seed)
     wire.ends["n1"].send(b"first")
     wire.network.break_connection(wire.ends["m1"])

@@ -115,7 +115,7 @@ def test_a_frozen_member_does_nothing_and_then_learns_that_it_was_evicted() -> N
     assert len(frozen.owned) == len(other.owned) == 2
 
 
-def test_commits_on_the_groups_connection_wait_behind_a_join_that_is_held_back() -> None:
+def test_commits_on_the_groups_connection_wait_behind_a_join_that_is_delayed() -> None:
     kind = ClientKind("old", connections="one")
     world = PeerWorld(**{"group.initial.rebalance.delay.ms": "3000", "kohort.group.initial.quiet.ms": "-1"})
     world.peer("m1", kind, commit="sync")

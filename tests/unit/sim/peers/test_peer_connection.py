@@ -100,7 +100,7 @@ def test_no_listener_is_a_network_exception() -> None:
     assert wire.answers == [("first", "NETWORK_EXCEPTION")]
 
 
-def test_a_path_that_is_blocked_is_given_up_while_connecting() -> None:
+def test_a_path_that_is_blocked_is_abandoned_while_connecting() -> None:
     wire = Wire()
     wire.network.block("m1", "n1")
     wire.ask("first", 60_000)

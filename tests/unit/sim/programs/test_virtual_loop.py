@@ -142,7 +142,7 @@ def test_a_killed_process_does_nothing_more_not_even_its_last_words(machine: Mac
     assert lines == ["alive", "alive", "dropped"]
 
 
-def test_a_frozen_process_goes_on_where_it_stood_and_sees_that_time_has_passed(machine: Machine) -> None:
+def test_a_frozen_process_continues_where_it_stood_and_sees_that_time_has_passed(machine: Machine) -> None:
     times: list[float] = []
 
     async def live() -> None:
@@ -185,7 +185,7 @@ def test_a_blocking_call_that_fails_raises_in_who_waits_for_it(machine: Machine)
         machine.run(work())
 
 
-def test_a_world_in_which_nothing_is_left_to_happen_says_so(machine: Machine) -> None:
+def test_a_world_in_which_nothing_is_left_to_happen_reports_it(machine: Machine) -> None:
     async def wait() -> None:
         await asyncio.Event().wait()
 

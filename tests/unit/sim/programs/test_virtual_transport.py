@@ -154,7 +154,7 @@ def test_the_end_of_the_stream_is_reported_before_the_loss_of_the_connection(sit
     assert (protocol.received, protocol.calls, protocol.error) == (b"bye", ["made", "eof", "lost"], None)
 
 
-def test_a_protocol_that_keeps_its_side_open_is_not_lost(site: Site) -> None:
+def test_a_protocol_that_leaves_its_side_open_is_not_lost(site: Site) -> None:
     protocol = Plain(keeps_open=True)
     transport = site.connect(protocol)
     site.ends[0].close()
@@ -199,7 +199,7 @@ def test_no_listener_and_a_blocked_path_raise_the_errors_of_the_system(site: Sit
     assert timed_out.value.errno == errno.ETIMEDOUT
 
 
-def test_who_gives_up_connecting_leaves_no_connection_behind(site: Site) -> None:
+def test_who_abandons_connecting_leaves_no_connection_behind(site: Site) -> None:
     async def connect() -> None:
         async with asyncio.timeout(0.0001):
             await site.loop.create_connection(asyncio.Protocol, *ADDRESS)

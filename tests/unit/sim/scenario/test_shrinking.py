@@ -72,7 +72,7 @@ def test_the_healing_comes_as_soon_as_it_may() -> None:
     assert shrunk.plan.end_us < PLAN.end_us
 
 
-def test_a_shrinking_gives_up_after_so_many_worlds() -> None:
+def test_a_shrinking_ends_after_so_many_worlds() -> None:
     assert shrink(PLAN, FIRST, breaking({2, 11}), tries=7).tries == 7
 
 

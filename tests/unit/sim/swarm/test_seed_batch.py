@@ -29,7 +29,7 @@ def test_worlds_add_up() -> None:
     assert [failure["replay"] for failure in tally.as_json()["failures"]] == ["kohort sim --seed 1"]
 
 
-def test_a_tally_without_failures_says_so() -> None:
+def test_a_tally_without_failures_reports_it() -> None:
     tally = Tally()
     tally.add(outcome(1))
     assert tally.summary().startswith("1 seeds: all passed")

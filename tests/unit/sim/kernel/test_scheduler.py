@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kohort.sim.kernel.coroutines import outcome_of, run
+from kohort.sim.kernel.scheduler import outcome_of, run
 
 
 def test_a_coroutine_continues_inside_the_call_that_brings_its_outcome() -> None:

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from kohort.wire.distinguished_names import subject
+from kohort.node.configuration.principal_mapping import subject
 
 CERTIFICATES = (
     (

@@ -3,7 +3,7 @@
 DescribeConfigs: v1 adds where a value comes from and its synonyms (KIP-226); v3 its type and its text (KIP-569).
 AlterConfigs replaces all settings of a resource; it is deprecated since IncrementalAlterConfigs (KIP-339), and still
 the only one that aiokafka and older clients send. ListConfigResources (KIP-1142): v0 lists client metrics, of which
-there are none.
+there are none. DescribeClientQuotas: no client has any; `kafka-configs --describe` asks before users' credentials.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from kohort.node.step_scheduler import Steps
 from kohort.wire.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
@@ -313,3 +315,10 @@ def list_config_resources(
     if _GROUP in wanted:
         found += [resource(resource_name=group_id, resource_type=_GROUP) for group_id in context.state.group_configs]
     return ListConfigResourcesResponse(config_resources=found)
+
+
+def describe_client_quotas(
+    context: ApiContext, request: Request, message: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    """Answer that no client has a quota."""
+    return DescribeClientQuotasResponse(error_message=None, entries=[])
