@@ -13,7 +13,7 @@ from tests.unit.fleet.facts_of_a_fleet import findings_of
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.fleet import pipeline
 from kohort.fleet.ground_truth import Truth
-from kohort.fleet.inputs import parse_inputs
+from kohort.fleet.inputs.input_kinds import parse_inputs
 from kohort.fleet.schema import EVENTS, FINDINGS, GROUPS, OWNERSHIP, STATE_TABLES, TABLES, Table
 from kohort.fleet.tables import Tables
 from kohort.model.ids import TopicPartition

@@ -13,7 +13,7 @@ pytest.importorskip("numba")
 pytest.importorskip("pyspark")
 
 from kohort.fleet import bronze_reader as bronze
-from kohort.fleet.inputs import parse_inputs
+from kohort.fleet.inputs.input_kinds import parse_inputs
 
 
 def test_a_cluster_in_which_no_group_ever_was_has_nothing_to_be_read() -> None:

@@ -28,7 +28,7 @@ pytest.importorskip("aiokafka")
 from interop import misbehaving
 from kohort.fleet import pipeline
 from kohort.fleet.findings import Thresholds, find_all
-from kohort.fleet.inputs import parse_inputs
+from kohort.fleet.inputs.input_kinds import parse_inputs
 from kohort.fleet.schema import FINDINGS, GROUPS, RECORDS
 from kohort.fleet.tables import Tables
 

@@ -23,7 +23,7 @@ from interop.waiting import eventually
 
 from interop import jars
 from kohort.fleet import bronze_reader as bronze
-from kohort.fleet.inputs import parse_inputs
+from kohort.fleet.inputs.input_kinds import parse_inputs
 from kohort.fleet.inputs.input_splits import text_splits
 
 pytest.importorskip("pyarrow")

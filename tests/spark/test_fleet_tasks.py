@@ -12,7 +12,7 @@ from tests.integration.test_fleet_findings import rows_of
 from kohort.cli.fleet.fleet_session import spark_faults
 from kohort.cli.terminal.failure import CommandFailed
 from kohort.fleet import pipeline
-from kohort.fleet.inputs import parse_inputs
+from kohort.fleet.inputs.input_kinds import parse_inputs
 from kohort.fleet.run_tasks import LocalTasks, SparkTasks
 from kohort.fleet.schema import GROUP_HOURS, STATE_TABLES, TABLES
 from kohort.fleet.tables import Tables

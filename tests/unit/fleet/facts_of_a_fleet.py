@@ -14,8 +14,7 @@ from typing import Any
 from kohort.fleet.checked_files import segments_of, step_of
 from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf
-from kohort.fleet.findings.find_all import facts_from
-from kohort.fleet.findings.rules import EVENTS, judge
+from kohort.fleet.findings.rules import JUDGED_EVENTS, facts_from, judge
 from kohort.fleet.findings.thresholds import DEFAULTS, HOUR_MS, Thresholds
 from kohort.fleet.fold.fold import COMMITS, FIRST_COMMIT, REWOUND, fold
 from kohort.fleet.fold.folded_group import Group
@@ -96,7 +95,7 @@ def _facts(partition: int, group_id: str, story: Story, now_ms: int, settings: T
         tables.setdefault(what, []).extend(batch.to_pylist())
     (state,) = tables["state"]
     recent = now_ms - settings.look_back_ms
-    events = [each for each in tables.get("event", ()) if each["event"] in EVENTS and each["at_ms"] > recent]
+    events = [each for each in tables.get("event", ()) if each["event"] in JUDGED_EVENTS and each["at_ms"] > recent]
     committed = {(event.topic, event.partition): event for _, _, event, _ in story.commits}
     expiries = [event.expire_ms for event in committed.values() if event.expire_ms >= 0]
     row = state | {

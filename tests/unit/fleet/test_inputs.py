@@ -15,10 +15,11 @@ from kohort.client.cluster.list_offsets import OffsetAndTimestamp
 from kohort.client.cluster.metadata import PartitionView, TopicView
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
 from kohort.fleet import bronze_reader as bronze
-from kohort.fleet.inputs import WrongInput, cluster_input, parse_inputs
+from kohort.fleet.inputs import cluster_input
 from kohort.fleet.inputs.broker_log import state_change
 from kohort.fleet.inputs.export_lines import export_lines
-from kohort.fleet.inputs.input_splits import Split, packed, text_splits
+from kohort.fleet.inputs.input_kinds import parse_inputs
+from kohort.fleet.inputs.input_splits import Split, WrongInput, packed, text_splits
 from kohort.fleet.inputs.member_metrics import measurements
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition

@@ -33,7 +33,7 @@ from kohort.cli.terminal.record_lines import iso_time
 
 if TYPE_CHECKING:
     from kohort.fleet.ground_truth import Score
-    from kohort.fleet.inputs import Input
+    from kohort.fleet.inputs.input_splits import Input
     from kohort.fleet.pipeline import RunSummary
     from kohort.fleet.report.fleet_report import FleetReport
     from kohort.fleet.tables import Tables
@@ -191,7 +191,8 @@ def run_run(args: argparse.Namespace) -> int:
 
 def inputs_of(given: Sequence[str], properties: str | None) -> list[Input]:
     """Return the inputs. Raises CommandFailed where one cannot be read."""
-    from kohort.fleet.inputs import WrongInput, parse_inputs
+    from kohort.fleet.inputs.input_kinds import parse_inputs
+    from kohort.fleet.inputs.input_splits import WrongInput
 
     path = properties or os.environ.get(CONFIG_VARIABLE)
     try:

@@ -4,8 +4,7 @@ One module per rule, or for rules of one subject; `thresholds` has their numbers
 """
 
 from kohort.fleet.findings.facts import Facts, Finding
-from kohort.fleet.findings.find_all import find_all
-from kohort.fleet.findings.rules import NAMES, judge
+from kohort.fleet.findings.rules import NAMES, find_all, judge
 from kohort.fleet.findings.thresholds import DEFAULTS, Thresholds
 from kohort.fleet.schema import Evidence
 

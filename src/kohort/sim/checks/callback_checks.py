@@ -37,7 +37,6 @@ class CallbackChecker(Checker):
         self._listeners: defaultdict[str, Listener] = defaultdict(Listener)
 
     def member_started(self, member: SeenMember) -> None:
-        """Begin with nothing."""
         self._listeners[member.name] = Listener()
 
     def member_ended(self, member: SeenMember, how: str) -> None:

@@ -77,7 +77,6 @@ class CauseChecker(Checker):
             self._changed_topics = True
 
     def member_started(self, member: SeenMember) -> None:
-        """A process begins."""
         self._lives[member.name] = Life(member.name, member.instance_id is not None)
         self._wishes[member.name] += member.instance_id is not None
 
@@ -86,7 +85,6 @@ class CauseChecker(Checker):
         self._loads += 1
 
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """It ends."""
         self._lives[member.name].how = how
 
     def subscribed(self, member: SeenMember, topics: tuple[str, ...]) -> None:

@@ -49,7 +49,6 @@ class EndChecker(Checker):
             self._healed_us = self.now_us
 
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """Forget its requests."""
         for request in sorted(_PARKED):
             self._asked_us.pop((member.name, request), None)
 
@@ -178,11 +177,9 @@ class StandstillChecker(Checker):
     # -- members
 
     def configured(self, member: SeenMember, heartbeat_interval_ms: int) -> None:
-        """Note its pace."""
         self._intervals_us.setdefault(member.group_id, {})[member.name] = heartbeat_interval_ms * 1000
 
     def member_started(self, member: SeenMember) -> None:
-        """Count it in."""
         self._members.setdefault(member.group_id, set()).add(member.name)
         self._left.discard(member.name)
         if member.instance_id is not None:

@@ -158,7 +158,6 @@ class ReadingChecker(Checker):
             self.compare(offset <= reading.next_offset, AT_LEAST_ONCE, text)
 
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """Nothing is read by it any more."""
         self._readings.pop(member.name, None)
         self._owned.pop(member.name, None)
 

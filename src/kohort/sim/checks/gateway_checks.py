@@ -39,7 +39,6 @@ class GatewayChecker(Checker):
         """
 
     def gateway_started(self, gateway: SeenGateway) -> None:
-        """Note a gateway."""
         self._gateways[gateway.name] = gateway
 
     def healed(self) -> None:

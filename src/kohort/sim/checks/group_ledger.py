@@ -378,24 +378,19 @@ class Ledgers(Checker):
             self.renewed.add(subject)
 
     def member_started(self, member: SeenMember) -> None:
-        """Note that a member runs."""
         self.members[member.name] = member
 
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """Note that it does not any more."""
         self.members.pop(member.name, None)
         self.owned.pop(member.name, None)
 
     def owns(self, member: SeenMember, partitions: Partitions) -> None:
-        """Note what it acts on."""
         self.owned[member.name] = partitions
 
     def node_started(self, node: SeenNode) -> None:
-        """Note that a node runs."""
         self.nodes.append(node)
 
     def node_stopped(self, node: SeenNode, how: str) -> None:
-        """Note that it does not any more."""
         self.nodes.remove(node)
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:

@@ -141,7 +141,6 @@ class MembershipChecker(Checker):
             self._leaving.discard(member.name)
 
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """Forget its requests."""
         self._leaving.discard(member.name)
         for request in sorted(_MEMBERS_ONLY):
             self._lost.pop((member.name, request), None)

@@ -84,7 +84,6 @@ class ReplayChecker(Checker):
             self._compare(before.shard, ledgers, hosted.shard, "a restart")
 
     def ended(self) -> None:
-        """Fold the logs a last time."""
         self._fold_all()
 
     def _fold_all(self) -> None:

@@ -50,11 +50,9 @@ class ResponseChecker(Checker):
         """By member's name."""
 
     def member_started(self, member: SeenMember) -> None:
-        """Begin with a process without requests."""
         self._exchanges[member.name] = Exchange()
 
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """Forget it."""
         self._exchanges.pop(member.name, None)
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:

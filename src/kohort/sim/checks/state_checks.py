@@ -64,7 +64,6 @@ class StateChecker(Checker):
             self._look_inside(node.node)
 
     def node_stopped(self, node: SeenNode, how: str) -> None:
-        """Look at everything before it goes."""
         self._look_at_all(node.node)
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
@@ -73,7 +72,6 @@ class StateChecker(Checker):
             self._look_at_whole(hosted)
 
     def ended(self) -> None:
-        """Look at everything."""
         for node in self._ledgers.nodes:
             self._look_at_all(node.node)
 

@@ -221,7 +221,6 @@ class TimedObserver(Observer):
     _scheduler: Scheduler | None = None
 
     def began(self, scheduler: Scheduler) -> None:
-        """Take the clock."""
         self._scheduler = scheduler
 
     @property

@@ -72,7 +72,6 @@ class ObservedClient(ClientObserver):
     # -- memberships
 
     def input_received(self, membership: ObservedMembership, event: inputs.Input) -> None:
-        """Report a response."""
         member = self._member(membership)
         if (response := response_of(event)) is not None:
             self._observer.answered(member, *response)
@@ -99,7 +98,6 @@ class ObservedClient(ClientObserver):
                 self._observer.asked(member, *request)
 
     def membership_ended(self, membership: ObservedMembership) -> None:
-        """Report that a membership is over."""
         member = self.members.get(membership)
         if member is not None:
             failure = membership.failure
@@ -110,7 +108,6 @@ class ObservedClient(ClientObserver):
     def callback_began(
         self, membership: ObservedMembership, callback: effects.Callback, partitions: Partitions
     ) -> None:
-        """Report a callback, with the cause that the member gave."""
         member = self._member(membership)
         self._observer.callback_began(member, callback, partitions, member.cause)
         if callback is effects.Callback.ASSIGNED:
@@ -123,14 +120,12 @@ class ObservedClient(ClientObserver):
         partitions: Partitions,
         error: BaseException | None,
     ) -> None:
-        """Report its end."""
         raised = None if error is None else f"{type(error).__name__}: {error}"
         self._observer.callback_ended(self._member(membership), callback, partitions, raised)
 
     # -- offsets and records
 
     def commit_sent(self, membership: ObservedMembership, offsets: Mapping[TopicPartition, int]) -> Answer:
-        """Report a commit, and then its response."""
         member = self._member(membership)
         number = member.commits = member.commits + 1
         self._observer.commit_sent(member, number, offsets)
@@ -141,13 +136,11 @@ class ObservedClient(ClientObserver):
         return answered
 
     def position_set(self, membership: ObservedMembership, partition: TopicPartition, offset: int, why: str) -> None:
-        """Report a position."""
         self._observer.position(self._member(membership), partition, offset, why)
 
     def records_delivered(
         self, membership: ObservedMembership, partition: TopicPartition, first: int, next_offset: int
     ) -> None:
-        """Report records that were delivered."""
         self._observer.delivered(self._member(membership), partition, first, next_offset)
 
     # -- the inside

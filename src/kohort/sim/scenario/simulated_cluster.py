@@ -357,11 +357,9 @@ class PeerSlot(MemberSlot):
 
     @property
     def is_running(self) -> bool:
-        """Whether a process exists, even one that is being closed."""
         return self.peer is not None and not self.peer.is_over
 
     def start(self) -> None:
-        """Begin the process, unless one runs."""
         if self.is_running or self.is_retired:
             return
         random, cluster = self._begin(), self._cluster
@@ -374,13 +372,11 @@ class PeerSlot(MemberSlot):
         self.peer.start()
 
     def close(self) -> None:
-        """Ask the process to end in good order."""
         if self.peer is not None and self.is_running:
             self.is_closing = True
             self.peer.close()
 
     def kill(self) -> None:
-        """End the process where it stands."""
         if self.peer is not None:
             self.peer.kill()
 

@@ -109,11 +109,9 @@ class EffectChecker(Checker):
     # -- commits
 
     def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
-        """Learn a member's id."""
         self._names[identity.member_id] = member.name
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
-        """Learn a member's id."""
         self._names[member.identity.member_id] = member.name
 
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:

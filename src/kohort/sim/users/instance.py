@@ -48,7 +48,6 @@ class Instance(MemberSlot):
 
     @property
     def is_running(self) -> bool:
-        """Whether a process exists, even one that is being closed."""
         return self.program is not None and not self.program.is_over
 
     @property
@@ -67,7 +66,6 @@ class Instance(MemberSlot):
         return [] if self.program is None else list(self.program.client.members.values())
 
     def start(self) -> None:
-        """Begin a process, unless one runs."""
         main = self.main
         if self.is_running or main is None:
             return
@@ -79,13 +77,11 @@ class Instance(MemberSlot):
         )
 
     def close(self) -> None:
-        """Ask the process to end in good order."""
         if self.program is not None and not self.program.is_over:
             self.is_closing = True
             self.program.stop()
 
     def kill(self) -> None:
-        """End the process where it stands."""
         if self.program is not None:
             self.program.kill()
 
