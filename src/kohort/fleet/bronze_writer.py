@@ -123,13 +123,11 @@ class TopicTally:
             self.add_topic(name, partitions)
 
     def count_rows(self) -> list[dict[str, Any]]:
-        """Return rows of bronze `counts`."""
         return [
             dict(zip(COUNTS.names, (*key, _kind(key[2]), *found), strict=True)) for key, found in self.counts.items()
         ]
 
     def topic_rows(self) -> list[dict[str, Any]]:
-        """Return rows of bronze `topics`."""
         return [
             {"source": source, "topic_id": topic_id, "topic": topic, "partitions": partitions}
             for (source, topic_id, topic), partitions in self.topics.items()

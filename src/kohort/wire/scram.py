@@ -47,7 +47,6 @@ class Credential:
 
     @classmethod
     def from_password(cls, mechanism: str, password: str, salt: bytes, iterations: int) -> Credential:
-        """Return the credential of a password."""
         return cls.from_salted(mechanism, salted_password(mechanism, password, salt, iterations), salt, iterations)
 
     def is_proof(self, proof: bytes, signed: str) -> bool:

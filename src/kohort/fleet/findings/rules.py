@@ -83,9 +83,7 @@ _GROUPS_AT_ONCE = 256
 class StoredTables(Protocol):
     """Access to tables: of a run, or published ones."""
 
-    def rows(self, table: Table) -> StoredRows:
-        """Return one table."""
-        ...
+    def rows(self, table: Table) -> StoredRows: ...
 
 
 def find_all(tables: StoredTables, tasks: Tasks | None = None, settings: Thresholds = DEFAULTS) -> list[Finding]:

@@ -188,7 +188,6 @@ class Violations:
     """The first ones."""
 
     def add(self, violation: Violation) -> None:
-        """Add one."""
         demand, step = violation.demand, violation.step
         self.versions = self.versions or demand.versions
         self.count, self.last_ms = self.count + 1, step.at_ms

@@ -42,7 +42,6 @@ def read(split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def measurements(line: str) -> Iterator[dict[str, Any]]:
-    """Yield the measurements of a line."""
     line = line.strip()
     if line.startswith("{"):
         yield from _from_json(line)

@@ -206,7 +206,6 @@ class Names:
 
 
 def section(name: str, heading: str, *content: Content) -> Markup:
-    """Return one section of the page."""
     return tag(
         "section", tag("h2", heading, id=f"{name}-heading"), *content, id=name, aria_labelledby=f"{name}-heading"
     )

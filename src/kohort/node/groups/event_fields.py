@@ -119,7 +119,6 @@ def is_unwritten(event: Event) -> bool:
 
 
 def event_name(event: Event) -> str:
-    """Return the name of an event."""
     match event:
         case MemberRemoved() | ConsumerMemberOut():
             is_own_will = event.cause.kind in (CauseKind.MEMBER_LEFT, CauseKind.MEMBER_REMOVED)

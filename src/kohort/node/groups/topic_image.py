@@ -133,7 +133,6 @@ class NodeTopics:
         topics.on_change.insert(0, self._changed)
 
     def topic(self, name: str) -> ImageTopic | None:
-        """Return the topic of that name, or None."""
         seen = self._seen.get(name)
         if seen is None:
             topic = self._topics.get(name)
@@ -143,7 +142,6 @@ class NodeTopics:
         return seen
 
     def topic_by_id(self, topic_id: bytes) -> ImageTopic | None:
-        """Return the topic with that id, or None."""
         topic = self._topics.by_id(topic_id)
         return None if topic is None else self.topic(topic.name)
 

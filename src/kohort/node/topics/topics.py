@@ -64,11 +64,9 @@ class Topics:
         return len(self._topics)
 
     def get(self, name: str) -> Topic | None:
-        """Return the topic of that name, or None."""
         return self._topics.get(name)
 
     def by_id(self, topic_id: bytes) -> Topic | None:
-        """Return the topic with that id, or None."""
         return self._by_id.get(topic_id)
 
     def find(self, key: str | bytes) -> Topic:

@@ -181,7 +181,6 @@ class GroupLedger:
             self.former = {id_: had for id_, had in before.former.items() if id_ in self.members} | self.former
 
     def fold(self, event: Event) -> None:
-        """Fold one event."""
         match event:
             case OffsetCommitted():
                 self.commits[event.topic, event.partition] = event

@@ -42,7 +42,6 @@ class _Link:
         self.received_us = now_us
 
     def send(self, message: bytes) -> None:
-        """Send one message."""
         self.end.send(_LENGTH.pack(len(message)) + message)
 
 

@@ -86,7 +86,6 @@ class Peer:
 
     @property
     def owned(self) -> Partitions:
-        """The partitions that it owns."""
         return self.member.owned
 
     @property

@@ -50,7 +50,6 @@ class Operator:
     # -- what is asked
 
     def create_topic(self, name: str, partitions: int, answered: Answered) -> None:
-        """Create a topic."""
         topic = CreateTopicsRequest.Topic(name=name, num_partitions=partitions, replication_factor=1)
         self._ask(CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 7, answered)
 
@@ -60,7 +59,6 @@ class Operator:
         self._ask(CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 3, answered)
 
     def delete_topic(self, name: str, answered: Answered) -> None:
-        """Delete a topic."""
         self._ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=TIMEOUT_MS), 5, answered)
 
     def delete_offsets(self, group: str, topic: str, partitions: int, answered: Answered) -> None:
@@ -70,7 +68,6 @@ class Operator:
         self._ask(OffsetDeleteRequest(group_id=group, topics=topics), 0, answered)
 
     def delete_group(self, group: str, answered: Answered) -> None:
-        """Delete a group."""
         self._ask(DeleteGroupsRequest(groups_names=[group]), 2, answered)
 
     def reset_offsets(self, group: str, topic: str, partitions: int, answered: Answered) -> None:

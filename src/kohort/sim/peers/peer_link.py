@@ -78,7 +78,6 @@ class PeerLink:
         return self._is_ours
 
     def code(self, error: KafkaError) -> ErrorCode:
-        """Return the code of an error."""
         return error.code
 
     @property

@@ -101,7 +101,6 @@ class PeerMember:
 
     @property
     def owned(self) -> Partitions:
-        """The partitions that it owns."""
         return frozenset() if self.is_over else self.machine.owned
 
     @property

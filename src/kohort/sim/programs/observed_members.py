@@ -31,7 +31,6 @@ class ObservedMember:
 
     @property
     def group_id(self) -> str:
-        """Its group."""
         return self.membership.group_id
 
     @property

@@ -202,5 +202,4 @@ class VirtualTransport(asyncio.Transport):
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return the protocol."""
         return self._protocol

@@ -52,7 +52,6 @@ class FaultInjector:
                 self._scheduler.at(step.at_us, self.carry_out, step)
 
     def carry_out(self, step: WorldStep) -> None:
-        """Carry out a step."""
         random = self._cluster.rng.stream(f"step {step.number}")
         self.show(step.what, step.subject, " ".join(f"{name}={value}" for name, value in step.how))
         if getattr(self, "_" + step.what.replace(" ", "_"))(step, random):

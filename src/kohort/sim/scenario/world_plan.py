@@ -28,7 +28,6 @@ class MemberPlan(NamedTuple):
 
     @property
     def group(self) -> str:
-        """Its group."""
         return self.config.group_id
 
 
