@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.fleets import generate
+from tests.fleets.mistakes import mistakes
 from tests.unit.fleet.facts_of_a_fleet import findings_of
 
 from kohort.broker.embedded import EmbeddedBroker
@@ -77,7 +78,7 @@ def test_a_run_finds_what_the_rules_find_in_the_same_log(fleet: tuple[Path, Trut
     now_ms = max(row["until_ms"] for row in rows if row["finding"] == "abandoned_group")
     expected = findings_of(log, now_ms)
     assert found == {(each.group, each.finding, each.sentence, each.severity) for each in expected}
-    assert truth.mistakes((row["group"], row["finding"]) for row in rows) == []
+    assert mistakes(truth, ((row["group"], row["finding"]) for row in rows)) == []
     assert all(row["evidence"] for row in rows)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.depth import PERCENT
 from tests.fleets import generate
+from tests.fleets.mistakes import mistakes
 from tests.unit.fleet.facts_of_a_fleet import findings_of
 
 from kohort.fleet.findings import NAMES
@@ -28,7 +29,7 @@ def test_each_finding_is_precise_and_complete(fleet: tuple[Truth, set[tuple[str,
     scores = {score.finding: score for score in truth.score(found)}
     assert set(scores) == set(NAMES)
     bad = [score for score in scores.values() if score.precision < PRECISION or score.recall < RECALL]
-    assert not bad, "\n".join(truth.mistakes(found))
+    assert not bad, "\n".join(mistakes(truth, found))
 
 
 @pytest.mark.timeout(900)

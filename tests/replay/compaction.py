@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
 
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.hard_state import hard_state
 from kohort.group.shard import Shard
 from kohort.log import group_replay
 from kohort.sim.checks.invariants import violations
+from kohort.sim.checks.replay_checks import hard_group, hard_offsets
 from kohort.wire.record_batches import Record
 
 Row = tuple[bytes, bytes | None]
@@ -32,6 +34,18 @@ def raced(rows: Sequence[Row], read: int) -> list[Row]:
 
 def _rows(found: Sequence[Record]) -> list[Row]:
     return [(each.key or b"", each.value) for each in found]
+
+
+def hard_state(shard: Shard) -> dict[str, Any]:
+    """Return everything of a shard that its log has, for good: later events do not change it."""
+    return deepcopy(
+        {
+            "groups": {group_id: hard_group(group) for group_id, group in shard.groups.items()},
+            "offsets": {group_id: hard_offsets(shard, group_id) for group_id in shard.offsets},
+            "followers": {topic: groups for topic, groups in shard.followers.items() if groups},
+            "regex_followers": shard.regex_followers,
+        }
+    )
 
 
 def replayed(rows: Sequence[Row], settings: GroupSettings, *, checked: bool = True) -> Shard:

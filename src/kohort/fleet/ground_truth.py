@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,18 +77,6 @@ class Truth:
         right, fooled = groups & expected, near & wrong
         counts = map(len, (right, wrong, expected - groups, near, fooled, groups - right - wrong))
         return Score(name, *counts)
-
-    def mistakes(self, found: Iterable[tuple[str, str]]) -> list[str]:
-        """Return false and missed findings as sentences, counted by scenario."""
-        pairs = set(found)
-        lines: Counter[str] = Counter()
-        for group, known in self.groups.items():
-            named = {name for other, name in pairs if other == group}
-            lines.update(f"{name} found in {known.scenario!r}" for name in named - known.expected - known.permitted)
-            lines.update(f"{name} missed in {known.scenario!r}" for name in known.expected - named)
-        unknown = {group for group, _ in pairs} - self.groups.keys()
-        lines.update(f"an unknown group: {group!r}" for group in unknown)
-        return [f"{line} ({count} groups)" for line, count in sorted(lines.items())]
 
     def write(self, directory: Path) -> None:
         """Write it beside the log."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.fleets import generate
+from tests.fleets.mistakes import mistakes
 from tests.fleets.scenarios import grown
 from tests.fleets.simulated_group import SimulatedGroup, topic_token
 from tests.replay.cleaned_log import loaded
@@ -157,7 +158,7 @@ def test_a_score_counts_what_is_right_wrong_and_missed() -> None:
         1,
     )
     assert (score.precision, score.recall) == (0.5, 0.5)
-    assert truth.mistakes([("near", "storm")]) == [
+    assert mistakes(truth, [("near", "storm")]) == [
         "storm found in 'deploy' (1 groups)",
         "storm missed in 'storm' (2 groups)",
     ]

@@ -327,11 +327,6 @@ def waiting_of(group: ClassicGroup | ConsumerGroup) -> set[Parked]:
     return classic.waiting(group) if isinstance(group, ClassicGroup) else consumer.waiting(group)
 
 
-def missing_timers(shard: Shard, armed: set[Timer]) -> list[Timer]:
-    """Return the timers without which a group could wait for ever (EveryParkedReplyAnswered)."""
-    return [timer for group in shard.groups.values() for timer in needed_by(group) if timer not in armed]
-
-
 def needed_by(group: ClassicGroup | ConsumerGroup) -> Iterator[Timer]:
-    """Yield the timers without which one group could wait for ever."""
+    """Yield the timers without which one group could wait for ever (EveryParkedReplyAnswered)."""
     return classic.needed(group) if isinstance(group, ClassicGroup) else consumer.needed(group)
