@@ -21,7 +21,7 @@ from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.sim.checks.contract_checker import ContractChecker
+from kohort.sim.checks.callback_contract import ContractChecker
 
 TOPICS = st.lists(st.sampled_from("tuv"), min_size=1, unique=True).map(tuple)
 PARTITIONS = st.frozensets(st.builds(TopicPartition, st.sampled_from("tuv"), st.integers(0, 3)))

@@ -20,7 +20,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import each, id_partitions
 from kohort.model.ids import TopicPartition
-from kohort.sim.checks.contract_checker import ConsumerContractChecker
+from kohort.sim.checks.callback_contract import ConsumerContractChecker
 
 T, U = b"t" * 16, b"u" * 16
 NAMES = {T: "t", U: "u"}

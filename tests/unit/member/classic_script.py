@@ -12,7 +12,7 @@ from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.sim.checks.contract_checker import ContractChecker
+from kohort.sim.checks.callback_contract import ContractChecker
 
 NONE = ErrorCode.NONE
 TWO = frozenset({TopicPartition("t", 0), TopicPartition("t", 1)})

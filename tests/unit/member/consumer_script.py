@@ -10,7 +10,7 @@ from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, Topics
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import TopicPartition
-from kohort.sim.checks.contract_checker import ConsumerContractChecker
+from kohort.sim.checks.callback_contract import ConsumerContractChecker
 
 NONE = ErrorCode.NONE
 REVOKED, ASSIGNED, LOST = Callback.REVOKED, Callback.ASSIGNED, Callback.LOST

@@ -86,7 +86,7 @@ class ApiContext:
     def coordinator(self) -> Coordinator:
         """The group coordinator, loaded at start where there are groups, else at first use."""
         from kohort.node.groups.coordinator import Coordinator
-        from kohort.node.groups.expression_rights import ExpressionRights
+        from kohort.node.groups.topic_image import ExpressionRights
 
         rights = None if self.access.authorizer is None else ExpressionRights(self.access)
         coordinator = Coordinator(self.services, self._assignors, self._observer, rights)

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from kohort.member import ClassicMember, ConsumerMember, Identity, effects, inputs
 from kohort.member.member_state import NO_IDENTITY
 from kohort.model.assignment import Partitions
-from kohort.sim.checks.callback_contract import ContractBroken
-from kohort.sim.checks.contract_checker import ConsumerContractChecker, ContractChecker
+from kohort.sim.checks.callback_contract import ConsumerContractChecker, ContractBroken, ContractChecker
 from kohort.sim.kernel.host import Alarm
 from kohort.sim.kernel.scheduler import run
 from kohort.sim.kernel.world_observer import Observer, request_of, response_of
